@@ -1,0 +1,65 @@
+# Every target sets up what it needs by itself. `make` alone lists the targets.
+# Kept to the features of GNU make 3.81, the version that macOS ships.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := dev,plots
+WORKERS ?= 2
+BENCHMARKS := benchmarks/quantile.py
+
+# Test workers share the cores: one thread each is faster than all threads each.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help setup demo test check verify bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+$(READY): pyproject.toml constraints.txt scripts/set_up.sh
+	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
+	@touch $(READY)
+
+setup: $(READY) ## make .venv with everything that demo and tests need
+	@echo "==> $(VENV) is ready"
+
+demo: $(READY) ## show what eqrm does, in a few seconds
+	@echo "==> eqrm demo"
+	@$(BIN)/eqrm demo --output demo-output
+
+check: $(READY) ## lint, format, types, import rules, doctests, reference page
+	@echo "==> ruff: lint"
+	@$(BIN)/ruff check --quiet .
+	@echo "==> ruff: format"
+	@$(BIN)/ruff format --quiet --check . || { echo "run '$(BIN)/ruff format .' to mend this"; exit 1; }
+	@echo "==> mypy --strict"
+	@$(BIN)/mypy --strict src
+	@echo "==> import rules"
+	@$(BIN)/lint-imports --cache-dir .import_linter_cache
+	@echo "==> reference page"
+	@$(BIN)/python scripts/build_reference.py --check
+	@echo "==> doctests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules src
+
+test: check ## check, then the tests (what continuous integration runs)
+	@echo "==> tests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
+
+verify: $(READY) ## every must-hold check at full size: a line per item, and JSON
+	@echo "==> verify"
+	@$(BIN)/python verify/run.py
+
+bench: $(READY) ## speed, side by side with named alternatives
+	@for benchmark in $(BENCHMARKS); do \
+		echo "==> $$benchmark"; \
+		$(BIN)/python $$benchmark || exit 1; \
+	done
+
+docs: $(READY) ## write docs/reference.md from the docstrings
+	@echo "==> docs/reference.md"
+	@$(BIN)/python scripts/build_reference.py
+
+clean: ## remove the environment, caches and outputs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

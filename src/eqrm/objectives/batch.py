@@ -1,0 +1,76 @@
+"""A batch: examples, and the domain each of them came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n examples from some of ``num_domains`` domains.
+
+    Attributes:
+        x: inputs, first dimension n. Objectives that only run the network on it take
+            whatever the network takes (a batch of graphs, say); Mixup, ARM, and whatever
+            calls :meth:`by_domain` need a tensor.
+        y: targets, first dimension n.
+        domains: (n,) integers from 0 to num_domains − 1. A batch may leave domains out.
+        num_domains: how many domains there are in the training data.
+        names: the domains' names, used in errors; empty when they have none.
+
+    >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.tensor([4, 0, 4]), 5)
+    >>> {domain: rows.tolist() for domain, rows in batch.rows_by_domain().items()}
+    {0: [1], 4: [0, 2]}
+    """
+
+    x: Any
+    y: Tensor
+    domains: Tensor
+    num_domains: int
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.domains.ndim != 1 or self.domains.dtype != torch.long:
+            raise DomainDataError(
+                "domains must be a 1-d tensor of torch.long, one domain per example; got "
+                f"{self.domains.dtype} of shape {tuple(self.domains.shape)}."
+            )
+        if len(self.y) != len(self.domains):
+            raise DomainDataError(
+                f"y holds {len(self.y)} examples and domains {len(self.domains)}; they must agree."
+            )
+        if len(self.domains) == 0:
+            raise DomainDataError("The batch is empty: it needs at least one example.")
+        if self.names and len(self.names) != self.num_domains:
+            raise DomainDataError(
+                f"{len(self.names)} names for {self.num_domains} domains; give one per domain."
+            )
+
+    def rows_by_domain(self) -> dict[int, Tensor]:
+        """The rows of each domain that is present, in the order of the domains.
+
+        On CUDA this waits for the device, because which domains are present decides shapes.
+        """
+        present, counts = torch.unique(self.domains, return_counts=True)
+        if int(present[0]) < 0 or int(present[-1]) >= self.num_domains:
+            raise DomainDataError(
+                f"domains must lie between 0 and {self.num_domains - 1}; "
+                f"got {int(present[0])} to {int(present[-1])}."
+            )
+        order = torch.argsort(self.domains, stable=True)
+        return dict(zip(present.tolist(), order.split(counts.tolist()), strict=True))
+
+    def by_domain(self) -> dict[int, Batch]:
+        """The part of the batch that comes from each domain present."""
+        return {
+            domain: Batch(
+                self.x[rows], self.y[rows], self.domains[rows], self.num_domains, self.names
+            )
+            for domain, rows in self.rows_by_domain().items()
+        }

@@ -1,0 +1,137 @@
+"""What is trained: a featurizer, a head and a loss per example.
+
+Methods that align features (CORAL, DANN) look at what lies between featurizer and head;
+all others see one function from inputs to outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eqrm.errors import DomainDataError, SettingError, did_you_mean
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Maps outputs (n, …) and targets (n, …) to one loss per example, (n,)."""
+
+
+def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
+    """−log softmax(outputs)[y] per example: outputs (n, classes), y (n,) integers.
+
+    >>> import torch
+    >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))  # log 4
+    tensor([1.3863])
+    """
+    if outputs.ndim != 2:
+        raise DomainDataError(
+            f"cross-entropy needs outputs of shape (n, classes), not {tuple(outputs.shape)}. "
+            "For one logit per example use loss='binary-cross-entropy'."
+        )
+    return functional.cross_entropy(outputs, y.reshape(-1), reduction="none")
+
+
+def binary_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
+    """Logistic loss per example: outputs are logits (n,), (n, 1) or (n, k), y in [0, 1].
+
+    With k labels an example's loss is the mean over its labels.
+
+    >>> import torch
+    >>> binary_cross_entropy(torch.zeros(2, 1), torch.tensor([0, 1]))  # log 2
+    tensor([0.6931, 0.6931])
+    """
+    logits, targets = _same_shape(outputs, y)
+    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(1)
+
+
+def squared(outputs: Tensor, y: Tensor) -> Tensor:
+    """(output − y)² per example, the mean over outputs where there are several.
+
+    >>> import torch
+    >>> squared(torch.tensor([[1.0], [3.0]]), torch.tensor([0.0, 1.0]))
+    tensor([1., 4.])
+    """
+    predictions, targets = _same_shape(outputs, y)
+    return (predictions - targets).square().mean(1)
+
+
+LOSSES: dict[str, Loss] = {
+    "cross-entropy": cross_entropy,
+    "binary-cross-entropy": binary_cross_entropy,
+    "squared": squared,
+}
+
+
+class Predictor(nn.Module):
+    """head(featurizer(x)), with the loss that judges it.
+
+    Args:
+        featurizer: maps inputs to features (n, d), or feature maps (n, channels, …).
+        head: maps features to outputs (n, classes), (n, k) or (n,).
+        loss: ``"cross-entropy"``, ``"binary-cross-entropy"``, ``"squared"``, or a function
+            of (outputs, y) that returns one loss per example, shape (n,).
+
+    Objectives that need networks at prediction time return a subclass from ``prepare``.
+
+    >>> import torch
+    >>> predictor = Predictor(nn.Linear(3, 8), nn.Linear(8, 2))
+    >>> x, y = torch.zeros(5, 3), torch.zeros(5, dtype=torch.long)
+    >>> predictor.features(x).shape, predictor(x).shape, predictor.losses(predictor(x), y).shape
+    (torch.Size([5, 8]), torch.Size([5, 2]), torch.Size([5]))
+    """
+
+    def __init__(
+        self, featurizer: nn.Module, head: nn.Module, loss: str | Loss = "cross-entropy"
+    ) -> None:
+        super().__init__()
+        self.featurizer = featurizer
+        self.head = head
+        self.loss = loss
+        self._loss_function = _loss_function(loss)
+
+    def features(self, x: Any) -> Tensor:
+        """What the featurizer makes of the inputs, (n, d) or (n, channels, …)."""
+        features: Tensor = self.featurizer(x)
+        return features
+
+    def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
+        """Outputs for a batch.
+
+        ``domains`` (n,) says which examples came from the same domain. Only predictors that
+        adapt to a domain (ARM, MTL) look at it, and it need not name a training domain.
+        """
+        outputs: Tensor = self.head(self.features(x))
+        return outputs
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """One loss per example, (n,)."""
+        losses = self._loss_function(outputs, y)
+        if losses.shape != outputs.shape[:1]:
+            raise DomainDataError(
+                "The loss must return one number per example, shape "
+                f"{tuple(outputs.shape[:1])}, not {tuple(losses.shape)}. "
+                "Average over everything but the first dimension (reduction='none')."
+            )
+        return losses
+
+
+def _loss_function(loss: str | Loss) -> Loss:
+    if not isinstance(loss, str):
+        return loss
+    if loss not in LOSSES:
+        raise SettingError(f"There is no loss {loss!r}. {did_you_mean(loss, LOSSES)}")
+    return LOSSES[loss]
+
+
+def _same_shape(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both as (n, k) in the outputs' dtype, never by broadcasting (n,) against (n, 1)."""
+    rows = len(outputs)
+    if y.numel() != outputs.numel() or len(y) != rows:
+        raise DomainDataError(
+            f"Outputs {tuple(outputs.shape)} and targets {tuple(y.shape)} must hold the same "
+            "number of values per example."
+        )
+    width = outputs.numel() // rows if rows else 1
+    return outputs.reshape(rows, width), y.reshape(rows, width).to(outputs.dtype)

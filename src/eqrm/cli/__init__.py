@@ -1,0 +1,52 @@
+"""The command line: one file per command, put together here.
+
+Commands import what they need when they run, so that ``eqrm --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import eqrm
+from eqrm.cli import demo, figure
+from eqrm.errors import EqrmError
+
+app = typer.Typer(
+    name="eqrm",
+    help="How will a model do on domains it has never seen?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.add_typer(figure.app, name="figure")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eqrm {eqrm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that belong to no command."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    try:
+        app()
+    except EqrmError as error:
+        typer.echo(f"eqrm: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""How good a predictor is on domains that it has never seen."""

@@ -1,0 +1,44 @@
+"""``eqrm figure`` writes what was asked for, marked at the right place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from eqrm.cli import figure
+
+SIGNATURES = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+
+
+@pytest.mark.parametrize("ending", sorted(SIGNATURES))
+@pytest.mark.parametrize("command", [figure.risk_distribution, figure.risk_cdf])
+def test_a_figure_is_written_in_the_format_of_its_name(
+    command: object, ending: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "new folder" / f"risks.{ending}"
+    command(output=output)  # type: ignore[operator]
+    assert output.read_bytes().startswith(SIGNATURES[ending])
+
+
+def test_the_same_risks_give_the_same_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    figure.risk_distribution(output=first)
+    figure.risk_distribution(output=second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_marked_quantile_is_scipys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure.risk_distribution(risks="0.1 0.2 0.6", bandwidth="0.05", output=tmp_path / "f.svg")
+    risks = np.array([0.1, 0.2, 0.6])
+    expected = brentq(lambda q: norm.cdf((q - risks) / 0.05).mean() - 0.9, 0, 2)
+    assert f"at most {expected:.4g}" in capsys.readouterr().out
+
+
+def test_risks_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "risks.txt"
+    file.write_text("0.1\n0.2\n0.4, 0.8\n", encoding="utf-8")
+    assert figure.read_risks(str(file)).tolist() == [0.1, 0.2, 0.4, 0.8]

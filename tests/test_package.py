@@ -1,0 +1,68 @@
+"""The package as a whole: what importing it costs, what it exposes, what is documented."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import eqrm
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after a statement."""
+    program = f"import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(run.stdout.split())
+
+
+def test_importing_eqrm_loads_no_heavy_package() -> None:
+    heavy = {"torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich", "typer"}
+    assert loaded_after("import eqrm") & heavy == set()
+
+
+def test_using_a_distribution_loads_no_optional_package() -> None:
+    optional = {"matplotlib", "pandas", "pyarrow", "duckdb", "xgboost", "lightgbm", "ray"}
+    loaded = loaded_after("import eqrm; eqrm.KDE")
+    assert "torch" in loaded
+    assert loaded & optional == set()
+
+
+@pytest.mark.parametrize("name", eqrm.__all__)
+def test_every_public_name_loads_and_has_a_docstring(name: str) -> None:
+    assert (getattr(eqrm, name).__doc__ or "").strip()
+
+
+def test_dir_lists_public_names_before_they_are_loaded() -> None:
+    program = "import eqrm; print(*dir(eqrm))"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert set(eqrm.__all__) <= set(run.stdout.split())
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Kde'"):
+        _ = eqrm.Kde  # type: ignore[attr-defined]
+
+
+def test_the_version_is_the_installed_distributions() -> None:
+    assert eqrm.__version__ == version("eqrm")
+
+
+def test_the_citation_file_names_the_same_version() -> None:
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {eqrm.__version__}\n" in citation
+
+
+@pytest.mark.parametrize("name", eqrm.__all__)
+def test_every_public_name_has_a_section_in_the_reference(name: str) -> None:
+    reference = (REPOSITORY / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert f"\n## {name}\n" in reference

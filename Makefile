@@ -36,7 +36,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy --strict src
 	@echo "==> import rules"
-	@$(BIN)/lint-imports --cache-dir .import_linter_cache
+	@$(BIN)/lint-imports --no-logo --cache-dir .import_linter_cache
 	@echo "==> reference page"
 	@$(BIN)/python scripts/build_reference.py --check
 	@echo "==> doctests"

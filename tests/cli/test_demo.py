@@ -32,7 +32,7 @@ def rows(text: str, number: int) -> dict[str, list[float]]:
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip("│ ").split("│")]
         if cells[0] == "ERM" or cells[0].startswith("α"):
-            found[cells[0]] = [float(cell.rstrip("%")) for cell in cells[1:] if cell]
+            found[cells[0]] = [float(cell.rstrip("%* ")) for cell in cells[1:] if cell]
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,25 +43,25 @@ def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
     _mark_quantile(axes, smooth)
     axes.set_xlabel("risk of a domain")
     axes.set_ylabel("probability of a smaller risk")
-    axes.legend(frameon=False, loc="lower right")
+    figure.legend(frameon=False, loc="outside upper center", ncols=2)
     return figure
 
 
-def draw_risk_cdfs(curves: Sequence[RiskCurve], colours: Mapping[str, str] | None = None) -> Figure:
-    """The CDFs of several predictors, and beside them the upper tails.
+def draw_risk_cdfs(baseline: RiskCurve, others: Sequence[RiskCurve]) -> Figure:
+    """The CDFs of several predictors, and beside them the upper tails, a baseline dashed.
 
-    In the tail, the lowest risk at a height α belongs to the predictor that is best for α.
+    At a height α, the leftmost curve belongs to the predictor that is best for α.
     """
     figure = _new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    palette = colours or _palette([curve.label for curve in curves])
-    for curve in curves:
-        whole.plot(curve.grid, curve.cdf, color=palette[curve.label], label=curve.label)
-        tail.plot(curve.grid, 1 - curve.cdf, color=palette[curve.label])
+    styles = [(INK, "--"), *((shade, "-") for shade in _shades(len(others)))]
+    for curve, (colour, dashes) in zip([baseline, *others], styles, strict=True):
+        whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=curve.label)
+        tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
     whole.set_ylabel("share of unseen domains below")
     whole.legend(frameon=False, loc="lower right", fontsize="small")
     tail.set_yscale("log")
-    tail.set_ylim(1e-3, 1)
+    tail.set_ylim(8e-4, 1)
     tail.set_ylabel("share of unseen domains above")
     for axes in (whole, tail):
         axes.set_xlabel("risk of a domain")
@@ -73,6 +73,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     import matplotlib
 
     kind = figure_format(path)
+    _tidy(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with matplotlib.rc_context({"svg.hashsalt": "eqrm", "svg.fonttype": "none"}):
@@ -102,14 +103,18 @@ def _new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _palette(labels: Sequence[str]) -> dict[str, str]:
-    """Black for the first, then from blue to yellow, which colour-blind eyes keep apart."""
+def _tidy(figure: Figure) -> None:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def _shades(number: int) -> list[str]:
+    """From yellow to dark purple, an order that colour-blind eyes and grey print keep."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    shades = colormaps["viridis"].resampled(max(len(labels), 2))
-    rest = [to_hex(shades(index)) for index in range(len(labels) - 1)]
-    return dict(zip(labels, [INK, *rest], strict=True))
+    scale = colormaps["plasma_r"]
+    return [to_hex(scale(0.12 + 0.88 * index / max(number - 1, 1))) for index in range(number)]
 
 
 def _mark_risks(axes: Axes, curve: RiskCurve) -> None:
@@ -134,11 +139,11 @@ def _mark_quantile(axes: Axes, curve: RiskCurve) -> None:
     axes.hlines(alpha, left, curve.quantile, color=ACCENT, linestyle="--", linewidth=1)
     axes.vlines(curve.quantile, 0, alpha, color=ACCENT, linestyle="--", linewidth=1)
     axes.annotate(
-        f"α = {curve.level}\nrisk {curve.quantile:.3g}",
-        (curve.quantile, alpha),
-        xytext=(-8, -6),
+        f"α = {curve.level}: risk {curve.quantile:.3g}",
+        (left, alpha),
+        xytext=(0, 4),
         textcoords="offset points",
-        horizontalalignment="right",
-        verticalalignment="top",
+        verticalalignment="bottom",
         color=ACCENT,
     )
+    axes.set_ylim(0, 1.12)

@@ -28,6 +28,11 @@ class RiskCurve:
     level: Level | None = None
     quantile: float | None = None
 
+    @property
+    def sf(self) -> Tensor:
+        """P(risk > x) on the grid; for a picture, where the last digits do not show."""
+        return 1 - self.cdf
+
 
 def shared_grid(distribution: RiskDistribution, points: int = 400) -> Tensor:
     """Risks from the .0005 to the .9995-quantile, evenly spaced: shape (points,).
@@ -68,18 +73,28 @@ def smooth_curve(
         )
 
 
-def step_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> RiskCurve:
-    """The CDF of a distribution without a density, such as ``Empirical``.
-
-    The grid is extended by the risks themselves, so that every step stands where it belongs.
+def cdf_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> RiskCurve:
+    """The CDF alone, on a grid, of any distribution.
 
     >>> from eqrm import Empirical
     >>> risks = torch.tensor([0.1, 0.2], dtype=torch.float64)
-    >>> curve = step_curve(Empirical(risks), "steps", torch.tensor([0.0, 0.3], dtype=torch.float64))
-    >>> curve.cdf.tolist()
+    >>> cdf_curve(Empirical(risks), "steps", torch.tensor([0.0, 0.15, 0.3])).cdf.tolist()
+    [0.0, 0.5, 1.0]
+    """
+    with torch.no_grad():
+        cdf = distribution.cdf(grid)
+    return RiskCurve(label=label, risks=distribution.risks.detach(), grid=grid, cdf=cdf)
+
+
+def step_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> RiskCurve:
+    """The CDF of a law that jumps at its risks, such as ``Empirical``.
+
+    The risks themselves join the grid, so that every step stands where it belongs.
+
+    >>> from eqrm import Empirical
+    >>> risks = torch.tensor([0.1, 0.2], dtype=torch.float64)
+    >>> step_curve(Empirical(risks), "steps", torch.tensor([0.0, 0.3])).cdf.tolist()
     [0.0, 0.5, 1.0, 1.0]
     """
-    risks = distribution.risks.detach()
-    with torch.no_grad():
-        points = torch.cat([grid, risks.to(grid)]).sort().values
-        return RiskCurve(label=label, risks=risks, grid=points, cdf=distribution.cdf(points))
+    points = torch.cat([grid.to(distribution.risks), distribution.risks.detach()])
+    return cdf_curve(distribution, label, points.sort().values)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.objectives.batch import Batch
-from eqrm.objectives.hyperparameters import Hyperparameter
+from eqrm.objectives.hyperparameters import Hyperparameter, Hyperparameters
 from eqrm.objectives.recommendations import OptimizerSettings, RecommendedPhase
 from eqrm.predictors.base import Predictor
 from eqrm.risks import domain_risks
@@ -26,6 +26,7 @@ from eqrm.risks import domain_risks
 __all__ = [
     "Batch",
     "Hyperparameter",
+    "Hyperparameters",
     "Objective",
     "OptimizerSettings",
     "RecommendedPhase",
@@ -60,7 +61,7 @@ class Objective(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = {}
+    hyperparameters: ClassVar[Hyperparameters] = {}
     min_domains: ClassVar[int] = 1
     """How many domains a batch needs for the method to mean anything."""
 

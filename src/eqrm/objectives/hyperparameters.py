@@ -8,9 +8,9 @@ except where an objective's docstring says otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -145,3 +145,6 @@ class Hyperparameter:
     def sample(self, generator: np.random.Generator) -> Any:
         """A draw from the search space; the default where there is none."""
         return self.default if self.space is None else self.space.sample(generator)
+
+
+Hyperparameters: TypeAlias = Mapping[str, Hyperparameter]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -21,7 +22,6 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     """−log softmax(outputs)[y] per example: outputs (n, classes), y (n,) integers.
 
-    >>> import torch
     >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))  # log 4
     tensor([1.3863])
     """
@@ -38,7 +38,6 @@ def binary_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
 
     With k labels an example's loss is the mean over its labels.
 
-    >>> import torch
     >>> binary_cross_entropy(torch.zeros(2, 1), torch.tensor([0, 1]))  # log 2
     tensor([0.6931, 0.6931])
     """
@@ -49,7 +48,6 @@ def binary_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
 def squared(outputs: Tensor, y: Tensor) -> Tensor:
     """(output − y)² per example, the mean over outputs where there are several.
 
-    >>> import torch
     >>> squared(torch.tensor([[1.0], [3.0]]), torch.tensor([0.0, 1.0]))
     tensor([1., 4.])
     """
@@ -75,7 +73,6 @@ class Predictor(nn.Module):
 
     Objectives that need networks at prediction time return a subclass from ``prepare``.
 
-    >>> import torch
     >>> predictor = Predictor(nn.Linear(3, 8), nn.Linear(8, 2))
     >>> x, y = torch.zeros(5, 3), torch.zeros(5, dtype=torch.long)
     >>> predictor.features(x).shape, predictor(x).shape, predictor.losses(predictor(x), y).shape
@@ -115,6 +112,27 @@ class Predictor(nn.Module):
                 "Average over everything but the first dimension (reduction='none')."
             )
         return losses
+
+    def class_logits(self, outputs: Tensor) -> Tensor:
+        """Outputs as logits of classes, (n, classes), whose softmax are the probabilities.
+
+        One logit s of a binary classifier stands for two classes with logits −s/2 and s/2.
+
+        >>> binary = Predictor(nn.Identity(), nn.Identity(), loss="binary-cross-entropy")
+        >>> binary.class_logits(torch.tensor([4.0]))
+        tensor([[-2.,  2.]])
+        """
+        width = outputs.numel() // max(len(outputs), 1)
+        if self.loss == "binary-cross-entropy" and width == 1:
+            half = outputs.reshape(-1, 1) / 2
+            return torch.cat([-half, half], dim=1)
+        if self.loss in ("binary-cross-entropy", "squared") or outputs.ndim != 2 or width < 2:
+            raise SettingError(
+                f"Class probabilities are needed, but outputs of shape {tuple(outputs.shape)} "
+                f"with loss {self.loss!r} have none. Use a classifier with loss='cross-entropy', "
+                "or with one logit and loss='binary-cross-entropy'."
+            )
+        return outputs
 
 
 def _loss_function(loss: str | Loss) -> Loss:

@@ -1,0 +1,275 @@
+"""Features that do not tell the domains apart: DANN and CDANN.
+
+A discriminator learns to name the domain from the features; the featurizer learns to defeat it
+through a gradient that is reversed on its way back (Ganin et al. 2016, section 4.2).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eqrm.errors import DomainDataError
+from eqrm.objectives.base import (
+    Batch,
+    Hyperparameter,
+    Hyperparameters,
+    Objective,
+    OptimizerSettings,
+    Update,
+    mean_risk,
+)
+from eqrm.objectives.hyperparameters import (
+    FRACTION,
+    NON_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    Choice,
+    LogUniform,
+    optional,
+)
+from eqrm.predictors.base import Predictor
+from eqrm.predictors.layers import input_size, layers, output_size
+
+
+class _ReversedGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, strength: float) -> Tensor:
+        ctx.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return -ctx.strength * gradients[0], None
+
+
+def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
+    """x itself, whose gradient is multiplied by −strength (Ganin et al. 2016, eq. 16–17).
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (2 * reverse_gradient(x, strength=0.5)).backward()
+    >>> x.grad
+    tensor(-1.)
+    """
+    reversed_: Tensor = _ReversedGradient.apply(x, strength)  # type: ignore[no-untyped-call]
+    return reversed_
+
+
+ADVERSARIAL_HYPERPARAMETERS: Hyperparameters = {
+    "reversal_strength": Hyperparameter(
+        1.0, "weight λ of the reversed gradient", NON_NEGATIVE, LogUniform(10, -2, 2)
+    ),
+    "discriminator_steps": Hyperparameter(
+        1,
+        "updates of the discriminator before each update of the predictor",
+        POSITIVE_INTEGER,
+        LogUniform(2, 0, 3, integer=True),
+    ),
+    "gradient_penalty": Hyperparameter(
+        0.0,
+        "weight of the discriminator's squared gradient in its inputs",
+        NON_NEGATIVE,
+        LogUniform(10, -2, 1),
+    ),
+    "discriminator_learning_rate": Hyperparameter(
+        None, "None: the predictor's", optional(POSITIVE), LogUniform(10, -5, -3.5)
+    ),
+    "discriminator_weight_decay": Hyperparameter(
+        0.0, "weight decay of the discriminator", NON_NEGATIVE, LogUniform(10, -6, -2)
+    ),
+    "beta1": Hyperparameter(
+        0.5, "Adam's first-moment decay for the discriminator", FRACTION, Choice((0.0, 0.5))
+    ),
+    "width": Hyperparameter(
+        256, "units of a hidden layer", POSITIVE_INTEGER, LogUniform(2, 6, 10, integer=True)
+    ),
+    "depth": Hyperparameter(
+        3, "linear layers of the discriminator", POSITIVE_INTEGER, Choice((3, 4, 5))
+    ),
+    "dropout": Hyperparameter(
+        0.0, "dropout in the discriminator", FRACTION, Choice((0.0, 0.1, 0.5))
+    ),
+}
+"""DomainBed's defaults and ranges (those of its larger images for the learning rate)."""
+
+
+class DomainAdversary(Objective):
+    """What DANN and CDANN share: ``discriminator_steps`` discriminator updates, then one of all.
+
+    The last update minimises mean_e[R_e] + L_d with the features' gradient of L_d reversed, so
+    the predictor descends mean_e[R_e] − λL_d. Ganin et al. update predictor and discriminator at
+    once from one pass; here the discriminator goes first, because each has its own optimizer.
+    DomainBed spends a whole training step, with its own batch, on each update of either, so its
+    5,001 steps hold 2,500 predictor updates; it also lets the predictor ascend the gradient
+    penalty, which here concerns the discriminator alone.
+    """
+
+    min_domains = 2
+    hyperparameters = ADVERSARIAL_HYPERPARAMETERS
+
+    def __init__(
+        self,
+        reversal_strength: float = 1.0,
+        discriminator_steps: int = 1,
+        gradient_penalty: float = 0.0,
+        discriminator_learning_rate: float | None = None,
+        discriminator_weight_decay: float = 0.0,
+        beta1: float = 0.5,
+        width: int = 256,
+        depth: int = 3,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.reversal_strength = self.checked("reversal_strength", reversal_strength)
+        self.discriminator_steps = self.checked("discriminator_steps", discriminator_steps)
+        self.gradient_penalty = self.checked("gradient_penalty", gradient_penalty)
+        self.discriminator_learning_rate = self.checked(
+            "discriminator_learning_rate", discriminator_learning_rate
+        )
+        self.discriminator_weight_decay = self.checked(
+            "discriminator_weight_decay", discriminator_weight_decay
+        )
+        self.beta1 = self.checked("beta1", beta1)
+        self.width = self.checked("width", width)
+        self.depth = self.checked("depth", depth)
+        self.dropout = self.checked("dropout", dropout)
+
+    def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
+        """Build the discriminator; the predictor itself stays as it is."""
+        super().prepare(predictor, num_domains)
+        sizes = [input_size(predictor.head), *[self.width] * (self.depth - 1), num_domains]
+        where = next(predictor.parameters())
+        self.discriminator = layers(*sizes, dropout=self.dropout).to(where)
+        return predictor
+
+    def optimizer_settings(self, predictor: Predictor) -> Mapping[str, OptimizerSettings]:
+        """Adam for the discriminator, with DomainBed's β = (beta1, .9)."""
+        return {
+            "discriminator": OptimizerSettings(
+                tuple(self.parameters()),
+                self.discriminator_learning_rate,
+                self.discriminator_weight_decay,
+                (self.beta1, 0.9),
+            )
+        }
+
+    @abstractmethod
+    def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
+        """What the discriminator sees, (n, d)."""
+
+    @abstractmethod
+    def example_weights(self, batch: Batch) -> Tensor:
+        """How much each example counts in the discriminator's loss, (n,), summing to 1."""
+
+    def discriminator_loss(self, features: Tensor, batch: Batch, penalise: bool) -> Tensor:
+        """Cross-entropy of the discriminator's guesses, and its gradient penalty if asked."""
+        inputs = self.discriminator_inputs(features.flatten(1), batch.y)
+        if penalise and not inputs.requires_grad:
+            inputs.requires_grad_()
+        losses = functional.cross_entropy(
+            self.discriminator(inputs), batch.domains, reduction="none"
+        )
+        loss = (self.example_weights(batch) * losses).sum()
+        if penalise:
+            (slope,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
+            loss = loss + self.gradient_penalty * slope.square().sum(dim=1).mean()
+        return loss
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """The discriminator's updates, then the predictor's against it."""
+        self.require_domains(len(batch.rows_by_domain()), "the batch")
+        for _ in range(self.discriminator_steps):
+            with torch.no_grad():
+                seen = predictor.features(batch.x)
+            loss = self.discriminator_loss(seen, batch, penalise=self.gradient_penalty > 0)
+            yield Update(loss, tuple(self.parameters()), "discriminator")
+        features = predictor.features(batch.x)
+        risk = mean_risk(predictor.losses(predictor.head(features), batch.y), batch)
+        hidden = reverse_gradient(features, self.reversal_strength)
+        loss = risk + self.discriminator_loss(hidden, batch, penalise=False)
+        yield Update(loss, tuple(predictor.parameters()))
+
+
+class DANN(DomainAdversary):
+    """Domain-adversarial training (Ganin et al. 2016, eq. 9–10 and 13–15), with many domains.
+
+    The discriminator names one of m domains instead of source or target, each domain counting
+    once. The features end up with the same distribution in every domain, whatever y does.
+
+    >>> DANN(reversal_strength=0.1).optimizer_settings.__name__
+    'optimizer_settings'
+    """
+
+    name = "dann"
+
+    def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
+        """The features alone."""
+        return features
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        """1/(m·n_e): domains count equally, examples within a domain too."""
+        return _balanced_weights(batch.domains)
+
+
+class CDANN(DomainAdversary):
+    """Conditional adversarial training (Li, Tian, Gong et al. 2018, CIDDG).
+
+    The features must not tell the domain *given the class*, so domains may differ in how often
+    each class occurs. The discriminator is told the class, and examples are weighted so that
+    every domain has the same class prior (their class-prior normalisation: 1/P̂_e(y) within each
+    domain e, over the classes it has in the batch).
+
+    The paper trains one discriminator per class; like DomainBed, this is one discriminator that
+    adds a learned embedding of the class to the features. DomainBed normalises class priors over
+    the batch as a whole. Needs integer classes as targets.
+
+    >>> CDANN().min_domains
+    2
+    """
+
+    name = "cdann"
+
+    def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
+        """Build the discriminator and the embeddings of the classes."""
+        predictor = super().prepare(predictor, num_domains)
+        classes = max(2, output_size(predictor.head))  # one logit stands for two classes
+        embeddings = nn.Embedding(classes, input_size(predictor.head))
+        self.class_embeddings = embeddings.to(next(predictor.parameters()))
+        return predictor
+
+    def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
+        """Features plus an embedding of the class."""
+        embeddings: Tensor = self.class_embeddings(_classes(y))
+        return features + embeddings
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        """1/(m·K_e·n_ek): domains count equally, and so do the K_e classes within each."""
+        classes = _classes(batch.y)
+        cells = batch.domains * (int(classes.max()) + 1) + classes
+        cell, counts = torch.unique(cells, return_inverse=True, return_counts=True)[1:]
+        first_of_cell = torch.zeros_like(counts).scatter(0, cell, batch.domains)
+        weights: Tensor = _balanced_weights(first_of_cell) / counts
+        return weights[cell]
+
+
+def _balanced_weights(groups: Tensor) -> Tensor:
+    """1/(number of groups · size of the group) for each member; sums to 1."""
+    member_of, counts = torch.unique(groups, return_inverse=True, return_counts=True)[1:]
+    sizes: Tensor = counts[member_of].to(torch.get_default_dtype())
+    return 1 / (len(counts) * sizes)
+
+
+def _classes(y: Tensor) -> Tensor:
+    if y.is_floating_point() and not bool((y == y.round()).all()):
+        raise DomainDataError(
+            "CDANN aligns features within each class and needs whole numbers as targets, but y "
+            "has others. For regression use DANN, CORAL or MMD."
+        )
+    if y.numel() != len(y):
+        raise DomainDataError(f"CDANN needs one class per example, not y of {tuple(y.shape)}.")
+    return y.reshape(-1).long()

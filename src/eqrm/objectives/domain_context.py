@@ -1,0 +1,239 @@
+"""Predictors that adapt to the domain from unlabelled examples of it: ARM and MTL.
+
+Both summarise a domain by an average over the examples at hand and feed it to the network next
+to each example, so predictions for a new domain need a batch of it, and no labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from eqrm.errors import SettingError
+from eqrm.objectives.base import (
+    Batch,
+    Hyperparameter,
+    Hyperparameters,
+    Objective,
+    Update,
+    mean_risk,
+)
+from eqrm.objectives.hyperparameters import FRACTION, POSITIVE_INTEGER, Choice
+from eqrm.predictors.base import Predictor
+from eqrm.predictors.layers import first_layer, input_size, layers, widened
+
+
+def domain_means(values: Tensor, domains: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The mean over each domain's examples, and for each example which mean is its own.
+
+    ``domains`` None means that all come from one domain. values (n, …) give means (m, …).
+
+    >>> values, domains = torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([7, 7, 2])
+    >>> means, of_example = domain_means(values, domains)
+    >>> means.tolist(), of_example.tolist()
+    ([[5.0], [2.0]], [1, 1, 0])
+    """
+    if domains is None:
+        return values.mean(dim=0, keepdim=True), torch.zeros(
+            len(values), dtype=torch.long, device=values.device
+        )
+    _, of_example, counts = torch.unique(domains, return_inverse=True, return_counts=True)
+    sums = values.new_zeros(len(counts), *values.shape[1:]).index_add(0, of_example, values)
+    return sums / counts.reshape(-1, *[1] * (values.ndim - 1)), of_example
+
+
+class ContextPredictor(Predictor):
+    """ARM's network: head(featurizer([x, context])), context the mean of c(x) over the domain.
+
+    For images the context is a map with ``context_size`` channels, else ``context_size`` numbers.
+    In ``forward`` examples adapt to those with the same ``domains``; without them, to all.
+    """
+
+    def __init__(self, predictor: Predictor, context_size: int, width: int) -> None:
+        whole = widened(nn.Sequential(predictor.featurizer, predictor.head), context_size)
+        featurizer, head = whole.children()
+        super().__init__(featurizer, head, predictor.loss)
+        first = first_layer(predictor)
+        self.flat = isinstance(first, nn.Linear)
+        self.context = _context_network(first, context_size, width).to(first.weight)
+
+    def with_context(self, x: Tensor, domains: Tensor | None) -> Tensor:
+        """x and its domain's context side by side: (n, d + context_size, …)."""
+        x = x.flatten(1) if self.flat else x
+        means, of_example = domain_means(self.context(x), domains)
+        return torch.cat([x, means[of_example]], dim=1)
+
+    def features(self, x: Any, domains: Tensor | None = None) -> Tensor:
+        """The features of x in its domain's context."""
+        return super().features(self.with_context(x, domains))
+
+    def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
+        """Outputs, adapted to the domain."""
+        outputs: Tensor = self.head(self.features(x, domains))
+        return outputs
+
+
+def _context_network(first: nn.Linear | nn.Conv2d, context_size: int, width: int) -> nn.Module:
+    if isinstance(first, nn.Linear):
+        return layers(first.in_features, width, context_size)
+    channels = (first.in_channels, width, width, context_size)
+    convolutions: list[nn.Module] = []
+    for inputs, outputs in pairwise(channels):
+        convolutions += [nn.Conv2d(inputs, outputs, kernel_size=5, padding=2), nn.ReLU()]
+    return nn.Sequential(*convolutions[:-1])
+
+
+class ARM(Objective):
+    """Adaptive risk minimisation with a contextual network (Zhang et al. 2021, ARM-CML).
+
+    Minimises the mean risk *after adaptation* (their Algorithm 1): the predictor sees each
+    example with its domain's context, the average over the domain's batch of a small network
+    c(x) that is trained with everything else. Their experiments and DomainBed add normalisation
+    between the context network's layers; there is none here, so one example is enough.
+    DomainBed uses one context channel and batches of 8 per domain.
+
+    A batch is a sample of the domains: at prediction time give ``predictor(x, domains)``, or
+    batches that each come from one domain.
+
+    >>> from eqrm.predictors import MLP
+    >>> predictor = ARM(context_size=2).prepare(MLP(3, 2, width=8), num_domains=4)
+    >>> predictor(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    name = "arm"
+    hyperparameters: ClassVar[Hyperparameters] = {
+        "context_size": Hyperparameter(
+            1, "numbers, or channels for images, in the context", POSITIVE_INTEGER
+        ),
+        "context_width": Hyperparameter(
+            64, "hidden units or channels of the context network", POSITIVE_INTEGER
+        ),
+    }
+
+    def __init__(self, context_size: int = 1, context_width: int = 64) -> None:
+        super().__init__()
+        self.context_size = self.checked("context_size", context_size)
+        self.context_width = self.checked("context_width", context_width)
+
+    def prepare(self, predictor: Predictor, num_domains: int) -> ContextPredictor:
+        """Widen the first layer and add the context network."""
+        predictor = super().prepare(predictor, num_domains)
+        return ContextPredictor(predictor, self.context_size, self.context_width)
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of predictor and context network together."""
+        outputs = _prepared(self, predictor, ContextPredictor)(batch.x, batch.domains)
+        loss = mean_risk(predictor.losses(outputs, batch.y), batch)
+        yield Update(loss, tuple(predictor.parameters()))
+
+
+class MarginalTransferPredictor(Predictor):
+    """MTL's network: head([features, embedding]), embedding the mean features of the domain.
+
+    ``embeddings`` (num_domains, d) holds a running mean for the training domains.
+    :meth:`forward` does not look at it: it embeds each domain from the batch, known or not.
+    :meth:`of_known_domains` uses it.
+    """
+
+    embeddings: Tensor
+    seen: Tensor
+
+    def __init__(self, predictor: Predictor, num_domains: int) -> None:
+        size = input_size(predictor.head)
+        super().__init__(predictor.featurizer, widened(predictor.head, size), predictor.loss)
+        like = first_layer(predictor.head).weight
+        self.register_buffer("embeddings", like.new_zeros(num_domains, size))
+        self.register_buffer("seen", torch.zeros(num_domains, dtype=torch.bool, device=like.device))
+
+    def features(self, x: Any) -> Tensor:
+        """The features, flattened to (n, d)."""
+        return super().features(x).flatten(1)
+
+    def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
+        """Outputs, with each domain embedded by the mean features of its examples in x."""
+        features = self.features(x)
+        means, of_example = domain_means(features, domains)
+        return self._outputs(features, means[of_example])
+
+    def of_known_domains(self, x: Any, domains: Tensor) -> Tensor:
+        """Outputs for training domains, embedded by what was stored while training."""
+        return self._outputs(self.features(x), self.embeddings[domains])
+
+    def while_training(self, x: Any, domains: Tensor, update_rate: float) -> Tensor:
+        """Outputs with running embeddings, which this call moves towards the batch's means."""
+        features = self.features(x)
+        means, of_example = domain_means(features, domains)
+        present = torch.unique(domains)
+        rate = torch.where(self.seen[present], update_rate, 1.0)[:, None].to(means.dtype)
+        running = rate * means + (1 - rate) * self.embeddings[present]
+        self.embeddings[present] = running.detach()
+        self.seen[present] = True
+        return self._outputs(features, running[of_example])
+
+    def _outputs(self, features: Tensor, embeddings: Tensor) -> Tensor:
+        outputs: Tensor = self.head(torch.cat([features, embeddings], dim=1))
+        return outputs
+
+
+class MTL(Objective):
+    """Marginal transfer learning (Blanchard, Deshmukh, Dogan, Lee & Scott 2021).
+
+    The predictor is a function of the example *and* of its domain's distribution of inputs,
+    f(P̂_e, x); the paper embeds P̂_e by a kernel mean, DomainBed's network version and this one by
+    the mean of the features. While training a domain's embedding is a running one,
+    rate·(batch mean) + (1 − rate)·(stored), and a domain's first batch counts fully. An unseen
+    domain is embedded by the batch at hand.
+
+    DomainBed starts running means at 0, sums the risks where this averages them, and its
+    current code overwrites the embedding with random normal noise (an in-place ``normal_``), so
+    that nothing is transferred there. rate = .99, one of .5, .9, .99, 1 in a search.
+
+    >>> from eqrm.predictors import MLP
+    >>> predictor = MTL().prepare(MLP(3, 2, width=8), num_domains=4)
+    >>> predictor(torch.zeros(5, 3)).shape, predictor.embeddings.shape
+    (torch.Size([5, 2]), torch.Size([4, 8]))
+    """
+
+    name = "mtl"
+    hyperparameters: ClassVar[Hyperparameters] = {
+        "update_rate": Hyperparameter(
+            0.99,
+            "weight of the batch's mean in a domain's running embedding",
+            FRACTION,
+            Choice((0.5, 0.9, 0.99, 1.0)),
+        ),
+    }
+
+    def __init__(self, update_rate: float = 0.99) -> None:
+        super().__init__()
+        self.update_rate = self.checked("update_rate", update_rate)
+
+    def prepare(self, predictor: Predictor, num_domains: int) -> MarginalTransferPredictor:
+        """Widen the head and make room for the domains' embeddings."""
+        predictor = super().prepare(predictor, num_domains)
+        return MarginalTransferPredictor(predictor, num_domains)
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor."""
+        network = _prepared(self, predictor, MarginalTransferPredictor)
+        outputs = network.while_training(batch.x, batch.domains, self.update_rate)
+        loss = mean_risk(predictor.losses(outputs, batch.y), batch)
+        yield Update(loss, tuple(predictor.parameters()))
+
+
+P = TypeVar("P", bound=Predictor)
+
+
+def _prepared(objective: Objective, predictor: Predictor, kind: type[P]) -> P:
+    if not isinstance(predictor, kind):
+        name = type(objective).__name__
+        raise SettingError(
+            f"{name} changes the network: train the predictor that "
+            f"{name}.prepare(predictor, num_domains) returns, not {type(predictor).__name__}."
+        )
+    return predictor

@@ -1,0 +1,211 @@
+"""Mean risk plus a penalty on outputs or gradients: IRM, IGA, SD.
+
+The code beside the quantile-risk paper divides a penalised loss by the penalty weight when
+that exceeds 1. Scaling is a matter of training, so it is not here but offered by name, as the
+loss scaling ``"penalty-weight"`` (``eqrm.objectives.loss_scaling``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from eqrm.objectives.base import (
+    Batch,
+    Hyperparameter,
+    Hyperparameters,
+    Objective,
+    RecommendedPhase,
+    Update,
+    mean_risk,
+)
+from eqrm.objectives.hyperparameters import NON_NEGATIVE, YES_OR_NO, LogUniform
+from eqrm.predictors.base import Predictor
+from eqrm.risks import domain_risks
+
+
+class IRM(Objective):
+    """Invariant risk minimisation (Arjovsky, Bottou, Gulrajani & Lopez-Paz 2019, IRMv1).
+
+    Minimises mean_e[R_e(f)] + λ·mean_e[g_e²], where g_e = d/dw R_e(w·f) at w = 1: the gradient
+    of the domain's risk in a dummy scale on the outputs. If the same scale is best in every
+    domain, all g_e vanish.
+
+    With ``unbiased`` the square is replaced by the product of the gradients of two halves of the
+    domain's examples, whose expectation is the square of the expected gradient (their section
+    3.2 and appendix D). A domain with one example has no second half and no penalty then.
+
+    DomainBed always uses the two halves, and anneals: 500 steps with λ = 1, then λ and a fresh
+    Adam (see :meth:`recommended_phases`). Its default is λ = 100, searched over 10^U(−1, 5).
+
+    >>> IRM(penalty_weight=10.0).penalty_weight
+    10.0
+    """
+
+    name = "irm"
+    hyperparameters: ClassVar[Hyperparameters] = {
+        "penalty_weight": Hyperparameter(
+            100.0, "weight λ of the squared gradients", NON_NEGATIVE, LogUniform(10, -1, 5)
+        ),
+        "unbiased": Hyperparameter(
+            False, "estimate each square from two halves of the domain's examples", YES_OR_NO
+        ),
+    }
+
+    def __init__(self, penalty_weight: float = 100.0, unbiased: bool = False) -> None:
+        super().__init__()
+        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
+        self.unbiased = self.checked("unbiased", unbiased)
+
+    def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
+        """DomainBed's annealing: a stretch at λ = 1, then λ with a fresh optimizer."""
+        return (
+            RecommendedPhase(
+                self.name,
+                steps=500,
+                hyperparameters={"penalty_weight": 1.0},
+                steps_space=LogUniform(10, 0, 4, integer=True),
+                note="DomainBed: the penalty has weight 1 at first",
+            ),
+            RecommendedPhase(
+                self.name,
+                steps=None,
+                fresh_optimizer=True,
+                note="DomainBed: Adam is reset, because gradients jump when λ sets in",
+            ),
+        )
+
+    def penalty(self, outputs: Tensor, batch: Batch, predictor: Predictor) -> Tensor:
+        """The mean over domains of g_e², or of its unbiased estimate."""
+        weights = domain_risks(outputs.new_ones(len(batch.y)), batch.domains, batch.num_domains)
+        if self.unbiased:
+            halves = 2 * batch.domains + _rank_in_domain(batch) % 2
+            gradients = scale_gradients(outputs, batch.y, halves, 2 * batch.num_domains, predictor)
+            squares = gradients.reshape(-1, 2).prod(dim=1)
+        else:
+            squares = scale_gradients(
+                outputs, batch.y, batch.domains, batch.num_domains, predictor
+            ).square()
+        return (weights.weights * squares).sum()
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor."""
+        outputs = predictor(batch.x, batch.domains)
+        risk = mean_risk(predictor.losses(outputs, batch.y), batch)
+        loss = risk + self.penalty_weight * self.penalty(outputs, batch, predictor)
+        yield Update(loss, tuple(predictor.parameters()))
+
+
+def scale_gradients(
+    outputs: Tensor, y: Tensor, groups: Tensor, num_groups: int, predictor: Predictor
+) -> Tensor:
+    """d/dw of each group's risk when its outputs are multiplied by w, at w = 1.
+
+    Each group has its own w, so one backward pass gives all gradients, shape (num_groups,).
+    """
+    scale = outputs.new_ones(num_groups).requires_grad_()
+    per_example = scale[groups].reshape(-1, *[1] * (outputs.ndim - 1))
+    losses = predictor.losses(outputs * per_example, y)
+    risks = domain_risks(losses, groups, num_groups)
+    (gradients,) = torch.autograd.grad(risks.values.sum(), scale, create_graph=True)
+    return gradients
+
+
+def _rank_in_domain(batch: Batch) -> Tensor:
+    """0, 1, 2, … for the examples of each domain, in the order of the batch."""
+    order = torch.argsort(batch.domains, stable=True)
+    counts = torch.bincount(batch.domains, minlength=batch.num_domains)
+    starts = counts.cumsum(0) - counts
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device) - starts[batch.domains[order]]
+    return rank
+
+
+class IGA(Objective):
+    """Inter-environmental gradient alignment (Koyama & Yamaguchi 2020).
+
+    Minimises mean_e[R_e] + λ·trace Var_e(∇R_e): the mean risk and the variance over domains of
+    the gradient in the parameters, Var_e(g) = mean_e‖g_e − ḡ‖². One domain has no variance.
+
+    DomainBed sums over domains where the paper averages, and treats ḡ as a constant. The latter
+    changes nothing: Σ_e(g_e − ḡ) = 0, so ḡ's own derivative drops out. Its λ is therefore m
+    times smaller than ours for the same loss: 1000 by default, searched over 10^U(1, 5).
+
+    >>> IGA(penalty_weight=-1)
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: IGA's penalty_weight (weight λ of the variance of the gradients)
+        must be a finite number, 0 or more, not -1.
+    """
+
+    name = "iga"
+    min_domains = 2
+    hyperparameters: ClassVar[Hyperparameters] = {
+        "penalty_weight": Hyperparameter(
+            1000.0, "weight λ of the variance of the gradients", NON_NEGATIVE, LogUniform(10, 1, 5)
+        ),
+    }
+
+    def __init__(self, penalty_weight: float = 1000.0) -> None:
+        super().__init__()
+        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor; costs one backward pass per domain."""
+        rows = batch.rows_by_domain()
+        self.require_domains(len(rows), "the batch")
+        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
+        risks = [losses[r].mean() for r in rows.values()]
+        parameters = tuple(p for p in predictor.parameters() if p.requires_grad)
+        loss = torch.stack(risks).mean()
+        loss = loss + self.penalty_weight * gradient_variance(risks, parameters)
+        yield Update(loss, parameters)
+
+
+def gradient_variance(risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:
+    """trace Var_e(∇R_e), divided by the number of domains, differentiable once more."""
+    gradients = [
+        torch.autograd.grad(risk, parameters, create_graph=True, materialize_grads=True)
+        for risk in risks
+    ]
+    variances = [
+        torch.stack(of_one).var(dim=0, unbiased=False).sum()
+        for of_one in zip(*gradients, strict=True)
+    ]
+    return torch.stack(variances).sum()
+
+
+class SD(Objective):
+    """Spectral decoupling (Pezeshki et al. 2021, "Gradient Starvation").
+
+    Minimises the mean risk + λ·(mean squared output): large logits on the features learned first
+    no longer starve the others of gradient. The paper writes λ/2·‖ŷ‖² for one logit per example;
+    the mean over examples and outputs (DomainBed's form, whose default is λ = .1, searched over
+    10^U(−5, −1)) keeps λ free of how many there are, and is the paper's at half of its λ.
+
+    It looks at domains only to let each count once.
+
+    >>> SD().penalty_weight
+    0.1
+    """
+
+    name = "sd"
+    hyperparameters: ClassVar[Hyperparameters] = {
+        "penalty_weight": Hyperparameter(
+            0.1, "weight λ of the squared outputs", NON_NEGATIVE, LogUniform(10, -5, -1)
+        ),
+    }
+
+    def __init__(self, penalty_weight: float = 0.1) -> None:
+        super().__init__()
+        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor."""
+        outputs = predictor(batch.x, batch.domains)
+        squares = outputs.square().reshape(len(outputs), -1).mean(dim=1)
+        losses = predictor.losses(outputs, batch.y) + self.penalty_weight * squares
+        yield Update(mean_risk(losses, batch), tuple(predictor.parameters()))

@@ -1,0 +1,113 @@
+"""The first and last layer of a network: their sizes, and a wider first layer.
+
+Discriminators need the size of the features, and methods that feed a network more than its
+inputs (ARM, MTL) need room for them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from eqrm.errors import SettingError
+
+
+def layers(*sizes: int, dropout: float = 0.0) -> nn.Sequential:
+    """Linear layers with ReLU between them, and dropout before each ReLU.
+
+    >>> layers(4, 8, 2)
+    Sequential(
+      (0): Linear(in_features=4, out_features=8, bias=True)
+      (1): ReLU()
+      (2): Linear(in_features=8, out_features=2, bias=True)
+    )
+    """
+    modules: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        if modules:
+            modules += [nn.Dropout(dropout)] if dropout else []
+            modules.append(nn.ReLU())
+        modules.append(nn.Linear(inputs, outputs))
+    return nn.Sequential(*modules)
+
+
+def input_size(network: nn.Module) -> int:
+    """Inputs (features, or channels) of the first linear or convolutional layer.
+
+    >>> input_size(nn.Sequential(nn.Flatten(), nn.Linear(3, 5), nn.Linear(5, 2)))
+    3
+    """
+    layer = first_layer(network)
+    return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+
+
+def output_size(network: nn.Module) -> int:
+    """Outputs (features, or channels) of the last linear or convolutional layer.
+
+    >>> output_size(nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)))
+    2
+    """
+    layer = [layer for _, layer in _weighted_layers(network)][-1]
+    return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
+
+
+def first_layer(network: nn.Module) -> nn.Linear | nn.Conv2d:
+    """The first linear or convolutional layer, in the order the modules were defined."""
+    return next(_weighted_layers(network))[1]
+
+
+def widened(network: nn.Module, extra: int) -> nn.Module:
+    """A copy whose first layer takes ``extra`` more inputs, after those it had.
+
+    What was learned is kept: the old weights are copied, the new ones start at random.
+
+    >>> widened(nn.Linear(3, 5), extra=2)
+    Linear(in_features=5, out_features=5, bias=True)
+    """
+    network = copy.deepcopy(network)
+    name, old = next(_weighted_layers(network))
+    new = _wider(old, extra)
+    with torch.no_grad():
+        new.weight[:, : old.weight.shape[1]] = old.weight
+        if old.bias is not None and new.bias is not None:
+            new.bias.copy_(old.bias)
+    if not name:
+        return new
+    parent, _, attribute = name.rpartition(".")
+    setattr(network.get_submodule(parent), attribute, new)
+    return network
+
+
+def _wider(old: nn.Linear | nn.Conv2d, extra: int) -> nn.Linear | nn.Conv2d:
+    bias = old.bias is not None
+    if isinstance(old, nn.Linear):
+        return nn.Linear(old.in_features + extra, old.out_features, bias=bias).to(old.weight)
+    if old.groups != 1:
+        raise SettingError("A first layer with grouped convolutions cannot take more channels.")
+    return nn.Conv2d(
+        old.in_channels + extra,
+        old.out_channels,
+        old.kernel_size,  # type: ignore[arg-type]
+        old.stride,  # type: ignore[arg-type]
+        old.padding,  # type: ignore[arg-type]
+        old.dilation,  # type: ignore[arg-type]
+        bias=bias,
+        padding_mode=old.padding_mode,
+    ).to(old.weight)
+
+
+def _weighted_layers(network: nn.Module) -> Iterator[tuple[str, nn.Linear | nn.Conv2d]]:
+    found = False
+    for name, module in network.named_modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)):
+            found = True
+            yield name, module
+    if not found:
+        raise SettingError(
+            f"{type(network).__name__} has no nn.Linear or nn.Conv2d layer to read sizes from. "
+            "This objective needs one in the featurizer or head of the predictor."
+        )

@@ -80,7 +80,7 @@ install_with_uv() {
 
 install_with_pip() {
     say "installing eqrm[$EXTRAS] with pip (the first time takes minutes, mostly torch)"
-    "$python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$EXTRAS]"
+    "$python" -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e ".[$EXTRAS]"
 }
 
 make_environment

@@ -40,7 +40,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> reference page"
 	@$(BIN)/python scripts/build_reference.py --check
 	@echo "==> doctests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules src
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' src README.md
 
 test: check ## check, then the tests (what continuous integration runs)
 	@echo "==> tests"

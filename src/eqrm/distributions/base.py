@@ -1,0 +1,214 @@
+"""What every estimated law of the risk of a new domain can do."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eqrm.distributions.moments import Moments, moments
+from eqrm.errors import DomainDataError
+from eqrm.level import Level
+
+LevelLike = Level | float | str
+
+
+class RiskDistribution(ABC):
+    """The law of the risk of a new domain, estimated from the risks of m domains.
+
+    ``risks`` has shape ``(..., m)``: leading dimensions are separate distributions. Optional
+    ``weights`` (m,) or ``(..., m)`` weigh the domains; they are constants (no gradient flows
+    into them), and a zero weight equals absence. Everything is computed in float64 and
+    returned in the dtype of the risks.
+
+    On the CPU bad risks are refused. On other devices that would cost a synchronisation:
+    a bad risk comes out as NaN there, unless ``validate=True``.
+
+    A subclass implements :meth:`quantile` and what else of the interface it can.
+    """
+
+    def __init__(
+        self,
+        risks: Tensor | Sequence[float],
+        *,
+        weights: Tensor | Sequence[float] | None = None,
+        validate: bool | None = None,
+    ) -> None:
+        tensor = risks if isinstance(risks, Tensor) else torch.as_tensor(risks)
+        self._risks = _checked_shape(tensor)
+        self._weights_given = weights is not None
+        compiling = torch.compiler.is_compiling()
+        if validate is None:
+            validate = self._risks.device.type == "cpu" and not compiling
+        self._validate = validate
+        if weights is not None:
+            self._given_weights = _checked_weights(weights, self._risks, validate)
+        if validate:
+            self._refuse_bad_risks()
+
+    @property
+    def risks(self) -> Tensor:
+        """The risks it was estimated from, shape ``(..., m)``."""
+        return self._risks
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """p, float64, broadcastable to the risks, summing to 1 over the last dimension."""
+        if self._weights_given:
+            return self._given_weights
+        m = self._risks.shape[-1]
+        return torch.full((m,), 1.0 / m, dtype=torch.float64, device=self._risks.device)
+
+    @cached_property
+    def _wide(self) -> Tensor:
+        """The risks in float64, absent domains set to 0 so that they cannot spoil a sum."""
+        wide = self._risks.to(torch.float64)
+        return torch.where(self.weights > 0, wide, 0.0) if self._weights_given else wide
+
+    @cached_property
+    def _moments(self) -> Moments:
+        return moments(self._wide, self.weights)
+
+    def _back(self, value: Tensor) -> Tensor:
+        """To the dtype of the risks; refuses what that dtype cannot hold."""
+        result = value.to(self._risks.dtype)
+        if self._validate and result.dtype != torch.float64:
+            lost = result.isinf() & value.isfinite()
+            if bool(lost.any()):
+                worst = float(value.detach().abs().max())
+                raise DomainDataError(
+                    f"The result {worst:g} is too large for {result.dtype}. "
+                    "Pass the risks in float32 or float64."
+                )
+        return result
+
+    def _points(self, x: Tensor | float) -> Tensor:
+        """``x`` in float64 with a last dimension to set against the risks."""
+        point = torch.as_tensor(x, device=self._risks.device).to(torch.float64)
+        return point.unsqueeze(-1)
+
+    @abstractmethod
+    def quantile(self, level: LevelLike) -> Tensor:
+        """F⁻¹(α), shape ``risks.shape[:-1]``, differentiable in the risks."""
+
+    def icdf(self, level: LevelLike) -> Tensor:
+        """The same as :meth:`quantile`, under the name of ``torch.distributions``."""
+        return self.quantile(level)
+
+    @abstractmethod
+    def superquantile(self, level: LevelLike) -> Tensor:
+        """The mean risk beyond the α-quantile (CVaR), shape ``risks.shape[:-1]``."""
+
+    @abstractmethod
+    def log_sf(self, x: Tensor | float) -> Tensor:
+        """log P(risk > x); ``x`` broadcasts against ``risks.shape[:-1]``."""
+
+    @abstractmethod
+    def cdf(self, x: Tensor | float) -> Tensor:
+        """P(risk ≤ x)."""
+
+    def sf(self, x: Tensor | float) -> Tensor:
+        """P(risk > x), exact in the upper tail where 1 − cdf is not."""
+        return self.log_sf(x).exp()
+
+    @abstractmethod
+    def log_prob(self, x: Tensor | float) -> Tensor:
+        """The log density at ``x`` (log mass where the law is discrete)."""
+
+    @abstractmethod
+    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Draws of shape ``(*shape, *risks.shape[:-1])``, differentiable in the risks."""
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of the law, shape ``risks.shape[:-1]``."""
+        return self._back(self._moments.mean.squeeze(-1))
+
+    @property
+    @abstractmethod
+    def std(self) -> Tensor:
+        """The standard deviation of the law (for KDE that includes the kernels')."""
+
+    def _refuse_bad_risks(self) -> None:
+        if self._weights_given:
+            finite = torch.isfinite(self._risks.detach()) | (self.weights <= 0)
+        else:
+            # One sum is much cheaper than a look at every risk, and finite if they all are
+            # (but for overflow, which the second look tells apart).
+            if math.isfinite(float(self._risks.detach().sum())):
+                return
+            finite = torch.isfinite(self._risks.detach())
+        if bool(finite.all()):
+            return
+        index = tuple(int(i) for i in (~finite).nonzero()[0])
+        raise DomainDataError(
+            f"The risk of domain {index[-1]} is {float(self._risks[index])}"
+            f"{f' (in row {index[:-1]})' if len(index) > 1 else ''}. Risks must be finite: "
+            "check the losses of this domain for NaN or overflow.",
+            index=index,
+        )
+
+    def _draw_risks(
+        self, shape: Sequence[int], generator: torch.Generator | None
+    ) -> tuple[Tensor, tuple[int, ...]]:
+        """Risks of domains drawn by their weights, shape ``(*shape, *batch)``."""
+        batch = self._risks.shape[:-1]
+        full = (*shape, *batch)
+        probabilities = self.weights.expand(self._risks.shape).reshape(-1, self._risks.shape[-1])
+        count = max(1, math.prod(shape))
+        chosen = torch.multinomial(probabilities, count, replacement=True, generator=generator)
+        drawn = self._wide.reshape(probabilities.shape).gather(-1, chosen)
+        return drawn.T.reshape(full), full
+
+    def __repr__(self) -> str:
+        shape = tuple(self._risks.shape)
+        weighted = ", weighted" if self._weights_given else ""
+        return f"{type(self).__name__}(risks of shape {shape}{weighted})"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} is immutable; build a new one instead.")
+        object.__setattr__(self, name, value)
+
+
+def _checked_shape(risks: Tensor) -> Tensor:
+    if not risks.dtype.is_floating_point:
+        if risks.dtype.is_complex or risks.dtype == torch.bool:
+            raise DomainDataError(f"Risks must be real numbers, but their dtype is {risks.dtype}.")
+        risks = risks.to(torch.get_default_dtype())
+    if risks.ndim == 0:
+        raise DomainDataError(
+            "Risks must be a vector with one risk per domain, but a single number came. "
+            "For one domain, pass risks.reshape(1)."
+        )
+    if risks.shape[-1] == 0 or risks.numel() == 0:
+        raise DomainDataError(
+            f"There are no risks: shape {tuple(risks.shape)}. At least one domain is needed."
+        )
+    return risks
+
+
+def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate: bool) -> Tensor:
+    p = torch.as_tensor(weights, device=risks.device).detach().to(torch.float64)
+    if p.ndim == 0 or p.shape[-1] != risks.shape[-1] or p.ndim > risks.ndim:
+        raise DomainDataError(
+            f"There must be one weight per domain: risks have shape {tuple(risks.shape)}, "
+            f"weights {tuple(p.shape)}."
+        )
+    if validate:
+        bad = ~(p >= 0) | p.isinf()
+        if bool(bad.any()):
+            index = tuple(int(i) for i in bad.nonzero()[0])
+            raise DomainDataError(
+                f"The weight of domain {index[-1]} is {float(p[index])}. "
+                "Weights must be finite and not negative.",
+                index=index,
+            )
+        if bool((p.sum(-1) <= 0).any()):
+            raise DomainDataError("All weights are 0: at least one domain must count.")
+    return p / p.sum(-1, keepdim=True)

@@ -1,0 +1,35 @@
+"""Work through a long array in blocks that stay in the cache.
+
+Each block passes through all its operations before the next one starts, so that only the
+first of them waits for memory. torch spreads every operation over its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+BLOCK = 65_536
+
+Work = Callable[[slice, torch.Tensor], tuple[float, ...]]
+
+
+def for_each_block(size: int, work: Work, buffers: int = 2) -> npt.NDArray[np.float64]:
+    """Call ``work(where, scratch)`` for each block; a row of its results per block.
+
+    ``scratch`` has shape ``(buffers, length of the block)``, float64, and is reused.
+
+    >>> values = torch.arange(100_000, dtype=torch.float64)
+    >>> sums = for_each_block(100_000, lambda where, scratch: (float(values[where].sum()),))
+    >>> sums.shape, sums.sum().item() == values.sum().item()
+    ((2, 1), True)
+    """
+    scratch = torch.empty(buffers, min(BLOCK, size), dtype=torch.float64)
+    rows = []
+    for begin in range(0, size, BLOCK):
+        where = slice(begin, min(begin + BLOCK, size))
+        rows.append(work(where, scratch[:, : where.stop - begin]))
+    return np.array(rows)

@@ -1,0 +1,114 @@
+"""The empirical law of the measured risks: a step at each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.order_statistics import linear_mix, step_index, tail_mix
+from eqrm.errors import SettingError, did_you_mean
+from eqrm.level import Level
+
+INTERPOLATIONS = ("step", "linear")
+
+
+class Empirical(RiskDistribution):
+    """Mass p_i at each risk: nothing is assumed, and nothing beyond the largest risk is seen.
+
+    ``interpolation="step"`` is the paper's quantile inf{r : F(r) ≥ α}; ``"linear"``
+    interpolates between neighbours as ``numpy.quantile`` does. Levels 0 and 1 give the
+    smallest and the largest risk (the essential supremum of appendix B).
+
+    >>> Empirical([3.0, 1.0, 2.0]).quantile(1), Empirical([3.0, 1.0, 2.0]).quantile(0.5)
+    (tensor(3.), tensor(2.))
+    >>> Empirical([0.0, 1.0], interpolation="linear").quantile(0.25)
+    tensor(0.2500)
+    """
+
+    def __init__(
+        self,
+        risks: Tensor | Sequence[float],
+        *,
+        weights: Tensor | Sequence[float] | None = None,
+        interpolation: str = "step",
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(risks, weights=weights, validate=validate)
+        if interpolation not in INTERPOLATIONS:
+            raise SettingError(
+                f"There is no interpolation {interpolation!r}. "
+                f"{did_you_mean(interpolation, INTERPOLATIONS)}"
+            )
+        self._interpolation = interpolation
+
+    @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """Risks in ascending order and their weights; absent domains first, with weight 0."""
+        order = torch.where(self.weights > 0, self._wide, -math.inf).detach().argsort(-1)
+        weights = self.weights.expand(self._wide.shape).gather(-1, order)
+        return self._wide.gather(-1, order), weights
+
+    def quantile(self, level: LevelLike) -> Tensor:
+        """The α-quantile; its gradient goes to the risks that make it (a subgradient at ties,
+        which share it)."""
+        level = Level.of(level)
+        risks, weights = self._sorted
+        if self._interpolation == "step":
+            value = risks.gather(-1, step_index(weights, level.alpha, level.tail)).detach()
+            tied = torch.where((risks == value) & (weights > 0), weights, 0.0)
+            mix = tied / tied.sum(-1, keepdim=True)
+        else:
+            mix = linear_mix(weights, level.alpha)
+        return self._back(self._mixed(mix))
+
+    def superquantile(self, level: LevelLike) -> Tensor:
+        """The mean of the worst share 1−α of the domains, the last one counted in part.
+
+        >>> Empirical([1.0, 2.0, 3.0, 4.0]).superquantile(0.5)
+        tensor(3.5000)
+        """
+        level = Level.of(level)
+        _, weights = self._sorted
+        smallest = float(torch.finfo(torch.float64).tiny)
+        if level.tail <= smallest:
+            return self.quantile(Level(1.0))
+        return self._back(self._mixed(tail_mix(weights, level.tail)))
+
+    def _mixed(self, mix: Tensor) -> Tensor:
+        # Differences to the largest risk keep the digits of nearly equal risks.
+        risks, _ = self._sorted
+        largest = risks[..., -1:].detach()
+        return largest.squeeze(-1) + (mix * (risks - largest)).sum(-1)
+
+    def cdf(self, x: Tensor | float) -> Tensor:
+        """The share of domains with risk at most x."""
+        return self._back((self.weights * (self._wide <= self._points(x))).sum(-1))
+
+    def sf(self, x: Tensor | float) -> Tensor:
+        """The share of domains with risk above x."""
+        return self._back((self.weights * (self._wide > self._points(x))).sum(-1))
+
+    def log_sf(self, x: Tensor | float) -> Tensor:
+        """The logarithm of :meth:`sf`; −∞ from the largest risk on."""
+        return self._back((self.weights * (self._wide > self._points(x))).sum(-1).log())
+
+    def log_prob(self, x: Tensor | float) -> Tensor:
+        """The logarithm of the share of domains with risk exactly x (a mass, not a density)."""
+        return self._back((self.weights * (self._wide == self._points(x))).sum(-1).log())
+
+    @property
+    def std(self) -> Tensor:
+        """√Σp_i(R_i − R̄)², the standard deviation of this law (divisor m)."""
+        found = self._moments
+        share = (1.0 - 1.0 / found.effective).clamp(min=0.0)
+        return self._back((found.std * share.sqrt()).squeeze(-1))
+
+    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        """Risks of domains drawn by their weights."""
+        drawn, _ = self._draw_risks(shape, generator)
+        return self._back(drawn)

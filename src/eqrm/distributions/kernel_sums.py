@@ -1,0 +1,302 @@
+"""Sums over the kernels of one row on the CPU, as the root solve needs them.
+
+For unit kernels at y_i = x_i/h with weights p_i, and z_i = t − y_i, each class gives at any t
+log S, the hazard f/S and f'/f, with S = Σ p_i Φ(−z_i) and f = Σ p_i φ(z_i), and after the
+solve the gradient. Levels under ½ come in mirrored, by a negative h.
+
+Which class serves depends on where the quantile lies and how many kernels there are:
+:class:`BulkSums` (numpy), :class:`LargeBulkSums` (blocks of torch) and
+:class:`TailSums`, for quantiles beyond every risk.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import erfc, erfcx
+
+from eqrm.distributions.blocks import for_each_block
+from eqrm.distributions.normal_tails import LOG_SQRT_2PI, SQRT_2
+from eqrm.level import normal_upper_quantile
+
+Array = npt.NDArray[np.float64]
+
+LARGE = 16_384
+"""From this many kernels on, blocks on all threads are faster than plain numpy."""
+
+SQRT_2PI = math.sqrt(2.0 * math.pi)
+SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+FAR_INSIDE_TAIL = -15.0
+"""log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
+
+
+_ZERO = torch.zeros((), dtype=torch.float64)
+
+
+class KernelSums(ABC):
+    """One row of kernels, and the equation S(t) = exp(log_tail) to be solved on it."""
+
+    centred: Array
+    """x_i = R_i − R̄."""
+    weights: Array | None
+    """p_i > 0, summing to 1; None for equal ones."""
+    bandwidth: float
+    log_tail: float
+    goal: float
+    """Φ⁻¹ of the level, where the solver's scale must arrive."""
+    origin: float = 0.0
+    """Roots are relative to this, in units of h."""
+    start: float
+    low: float
+    high: float
+
+    @abstractmethod
+    def at(self, t: float) -> tuple[float, float, float]:
+        """log S, f/S and f'/f at ``t``."""
+
+    @abstractmethod
+    def gradient(self, t: float, coupling: float) -> Array:
+        """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i."""
+
+    def coarse(self) -> KernelSums | None:
+        """A smaller row whose root is a good start, where that saves time."""
+        return None
+
+    def _coupled(self, shares: Array, mean_z: float, coupling: float) -> Array:
+        pull: Array = self.centred * (coupling * mean_z)
+        pull *= 1.0 / self.centred.size if self.weights is None else self.weights
+        pull += shares
+        return pull
+
+
+def kernel_sums(
+    centred: Array,
+    weights: Array | None,
+    std: float,
+    bandwidth: float,
+    log_tail: float,
+    goal: float,
+) -> KernelSums:
+    """The sums for one row of risks that were centred on their mean.
+
+    >>> sums = kernel_sums(np.array([-1.0, 1.0]), None, 1.4, 1.0, math.log(0.5), 0.0)
+    >>> [round(value, 4) + 0.0 for value in sums.at(0.0)]
+    [-0.6931, 0.4839, 0.0]
+    """
+    if log_tail < FAR_INSIDE_TAIL:
+        top = int(centred.argmax() if bandwidth > 0 else centred.argmin())
+        share = 1.0 / centred.size if weights is None else float(weights[top])
+        if log_tail < FAR_INSIDE_TAIL + math.log(share):
+            return TailSums(centred, weights, float(centred[top]), bandwidth, log_tail, goal)
+    kind = LargeBulkSums if centred.size > LARGE else BulkSums
+    return kind(centred, weights, std, bandwidth, log_tail, goal)
+
+
+class BulkSums(KernelSums):
+    """Quantiles among the risks or not far beyond them, in numpy."""
+
+    def __init__(
+        self,
+        centred: Array,
+        weights: Array | None,
+        std: float,
+        bandwidth: float,
+        log_tail: float,
+        goal: float,
+    ) -> None:
+        self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
+        self.log_tail, self.goal = log_tail, goal
+        self.start = goal * math.hypot(std / bandwidth, 1.0)
+        self.scaled = centred / (bandwidth * SQRT_2)
+        self.shares = equal_weights(centred.size) if weights is None else weights
+        self.low = float(self.scaled.min()) * SQRT_2 + goal
+        self.high = float(self.scaled.max()) * SQRT_2 + goal
+
+    def at(self, t: float) -> tuple[float, float, float]:
+        z = t / SQRT_2 - self.scaled
+        sf = 0.5 * float(self.shares.dot(_erfc(z)))
+        kernels = np.exp(-z * z)
+        density = float(self.shares.dot(kernels))
+        kernels *= z
+        return _logarithms(sf, density, float(self.shares.dot(kernels)))
+
+    def gradient(self, t: float, coupling: float) -> Array:
+        z = t / SQRT_2 - self.scaled
+        square = z * z
+        kernels = np.exp(square.min() - square)
+        kernels *= self.shares
+        kernels /= kernels.sum()
+        return self._coupled(kernels, SQRT_2 * float(kernels.dot(z)), coupling)
+
+
+class TailSums(KernelSums):
+    """Quantiles beyond every kernel, at any depth.
+
+    Everything is taken relative to the largest centre: with d_i its distance to the others
+    and z its own z, φ(z_i)/φ(z) = exp(−d_i(z + d_i/2)) has no large numbers to subtract.
+    Kernels that are e^−60 times smaller than the largest are left out.
+    """
+
+    def __init__(
+        self,
+        centred: Array,
+        weights: Array | None,
+        largest: float,
+        bandwidth: float,
+        log_tail: float,
+        goal: float,
+    ) -> None:
+        self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
+        self.log_tail, self.goal = log_tail, goal
+        self.origin = largest / bandwidth
+        distances = (largest - centred) / bandwidth
+        nearest = distances == 0.0
+        share = float(nearest.mean() if weights is None else weights[nearest].sum())
+        # The root lies above that of the largest kernel alone, and below that of all
+        # kernels gathered there.
+        self.low = normal_upper_quantile(min(0.0, log_tail - math.log(share)))
+        self.high = goal
+        self.start = self.low
+        self.kept = np.flatnonzero(distances * (self.low + 0.5 * distances) < 60.0)
+        self.distances = distances[self.kept]
+        self.shares = (
+            equal_weights(centred.size)[: self.kept.size] if weights is None else weights[self.kept]
+        )
+
+    def _relative_densities(self, z: float) -> Array:
+        densities: Array = np.exp(-self.distances * (z + 0.5 * self.distances))
+        densities *= self.shares
+        return densities
+
+    def at(self, t: float) -> tuple[float, float, float]:
+        densities = self._relative_densities(t)
+        z = t + self.distances
+        tails = SQRT_HALF_PI * float(densities.dot(erfcx(z / SQRT_2)))
+        density = float(densities.sum())
+        log_sf = -0.5 * t * t - LOG_SQRT_2PI + math.log(tails)
+        return log_sf, density / tails, -float(densities.dot(z)) / density
+
+    def gradient(self, t: float, coupling: float) -> Array:
+        densities = self._relative_densities(t)
+        densities /= densities.sum()
+        shares = np.zeros(self.centred.size)
+        shares[self.kept] = densities
+        return self._coupled(shares, t + float(densities.dot(self.distances)), coupling)
+
+
+class LargeBulkSums(KernelSums):
+    """As :class:`BulkSums`, for many kernels.
+
+    The root of every k-th kernel is so near that about two passes over all remain.
+    """
+
+    SAMPLE = 8_192
+
+    def __init__(
+        self,
+        centred: Array,
+        weights: Array | None,
+        std: float,
+        bandwidth: float,
+        log_tail: float,
+        goal: float,
+    ) -> None:
+        self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
+        self.log_tail, self.goal, self.std = log_tail, goal, std
+        self.start = goal * math.hypot(std / bandwidth, 1.0)
+        self.values = torch.from_numpy(centred)
+        self.shares = None if weights is None else torch.from_numpy(weights)
+        ends = for_each_block(centred.size, self._range_of_block, buffers=0) / bandwidth
+        self.low, self.high = float(ends.min()) + goal, float(ends.max()) + goal
+
+    def _range_of_block(self, where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+        smallest, largest = torch.aminmax(self.values[where])
+        return float(smallest), float(largest)
+
+    def coarse(self) -> KernelSums | None:
+        stride = -(-self.centred.size // self.SAMPLE)
+        some = np.ascontiguousarray(self.centred[::stride])
+        weights = self.weights
+        if weights is not None:
+            weights = weights[::stride] / weights[::stride].sum()
+        return BulkSums(some, weights, self.std, self.bandwidth, self.log_tail, self.goal)
+
+    def _standardise(self, t: float, where: slice, z: torch.Tensor) -> torch.Tensor:
+        """z/√2 of a block, into ``z``."""
+        shift = torch.tensor(t / SQRT_2, dtype=torch.float64)
+        unit = -1.0 / (self.bandwidth * SQRT_2)
+        # Beyond ±26 kernels are below 1e-293: nothing, but erfc and exp get slow there.
+        return torch.add(shift, self.values[where], alpha=unit, out=z).clamp_(-26.0, 26.0)
+
+    def _weigh(self, values: torch.Tensor, where: slice) -> torch.Tensor:
+        return values if self.shares is None else values.mul_(self.shares[where])
+
+    def at(self, t: float) -> tuple[float, float, float]:
+        def work(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            z, term = scratch
+            self._standardise(t, where, z)
+            sf = float(self._weigh(torch.erfc(z, out=term), where).sum())
+            self._weigh(_kernels(z, out=term), where)
+            return sf, float(term.sum()), float(torch.dot(term, z))
+
+        sums = for_each_block(self.centred.size, work).sum(0)
+        if self.weights is None:
+            sums /= self.centred.size
+        return _logarithms(0.5 * float(sums[0]), float(sums[1]), float(sums[2]))
+
+    def gradient(self, t: float, coupling: float) -> Array:
+        result = torch.empty_like(self.values)
+
+        def kernels(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            (z,) = scratch
+            self._standardise(t, where, z)
+            kernel = self._weigh(_kernels(z, out=result[where]), where)
+            return float(kernel.sum()), float(torch.dot(kernel, z))
+
+        density, moment = for_each_block(self.centred.size, kernels, buffers=1).sum(0).tolist()
+        factor = coupling * SQRT_2 * moment / density
+        if self.weights is None:
+            factor /= self.centred.size
+
+        def couple(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            (pull,) = scratch
+            torch.mul(self.values[where], factor, out=pull)
+            result[where].div_(density).add_(self._weigh(pull, where))
+            return ()
+
+        for_each_block(self.centred.size, couple, buffers=1)
+        return result.numpy()
+
+
+@lru_cache(maxsize=64)
+def equal_weights(size: int) -> Array:
+    """1/m for each of m kernels; one read-only array per size."""
+    weights = np.full(size, 1.0 / size)
+    weights.flags.writeable = False
+    return weights
+
+
+def _erfc(z: Array) -> Array:
+    """erfc by scipy, or by torch, whose vector code wins from about 64 elements on."""
+    if z.size < 64:
+        values: Array = erfc(z)
+        return values
+    return torch.erfc(torch.from_numpy(z)).numpy()
+
+
+def _kernels(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """exp(−z²) in two operations."""
+    return torch.addcmul(_ZERO, z, z, value=-1.0, out=out).exp_()
+
+
+def _logarithms(sf: float, density: float, moment: float) -> tuple[float, float, float]:
+    """From S, √(2π)·f and the first moment of f in z/√2 to log S, f/S and f'/f."""
+    if sf <= 0.0:
+        return -math.inf, math.inf, 0.0
+    slope = -SQRT_2 * moment / density if density > 0.0 else 0.0
+    return math.log(sf), density / (SQRT_2PI * sf), slope

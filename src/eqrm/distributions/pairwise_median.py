@@ -1,0 +1,128 @@
+"""The median of all pairwise distances in O(m log m), without forming the m² pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+_Array = npt.NDArray[np.float64]
+_Pairs = tuple[_Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+PAIRS_AT_ONCE = 1024
+
+
+def median_distance(risks: Tensor, weights: Tensor) -> Tensor:
+    """Weighted median of |R_i − R_j| over i < j with weights p_i·p_j, shape ``(..., 1)``.
+
+    Between two middle distances their mean. Up to 1024 domains on a GPU the pairs are
+    formed there; otherwise the pairs that make the median are found on the CPU and the
+    distance is taken from the tensor, so that it stays differentiable.
+
+    >>> risks = torch.tensor([0.0, 1.0, 5.0], dtype=torch.float64)
+    >>> median_distance(risks, torch.full((3,), 1 / 3, dtype=torch.float64))
+    tensor([4.], dtype=torch.float64)
+    """
+    m = risks.shape[-1]
+    if m == 1:
+        return risks[..., :1] * 0.0
+    if m <= 32 or (risks.device.type != "cpu" and m <= PAIRS_AT_ONCE):
+        return _from_all_pairs(risks, weights.expand(risks.shape))
+    rows = risks.reshape(-1, m)
+    row_weights = weights.expand(risks.shape).reshape(-1, m)
+    medians = [_from_search(row, weight) for row, weight in zip(rows, row_weights, strict=True)]
+    return torch.stack(medians).reshape(*risks.shape[:-1], 1)
+
+
+def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
+    first, second = torch.triu_indices(
+        risks.shape[-1], risks.shape[-1], offset=1, device=risks.device
+    )
+    distances, order = (risks[..., first] - risks[..., second]).abs().sort(-1)
+    pair_weights = (weights[..., first] * weights[..., second]).gather(-1, order)
+    cumulative = pair_weights.cumsum(-1)
+    half = 0.5 * cumulative[..., -1:]
+    slack = half * 1e-12
+    lower = (cumulative >= half - slack).to(torch.uint8).argmax(-1, keepdim=True)
+    passed = (cumulative > half + slack) & (pair_weights > 0)
+    upper = passed.to(torch.uint8).argmax(-1, keepdim=True)
+    return 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
+
+
+def _from_search(risks: Tensor, weights: Tensor) -> Tensor:
+    values = risks.detach().cpu().numpy()
+    kept = np.flatnonzero(weights.detach().cpu().numpy() > 0)
+    order = kept[np.argsort(values[kept], kind="stable")]
+    if order.size < 2:
+        return risks[:1] * 0.0
+    sorted_weights = weights.detach().cpu().numpy()[order]
+    pairs = _middle_pairs(values[order], sorted_weights / sorted_weights.max())
+    distances = [risks[int(order[j])] - risks[int(order[i])] for i, j in pairs]
+    return torch.stack(distances).mean().reshape(1)
+
+
+def _middle_pairs(values: _Array, weights: _Array) -> list[tuple[int, int]]:
+    """The pairs (i < j) at the lower and the upper weighted median of the distances."""
+    cumulative = np.concatenate([[0.0], np.cumsum(weights)])
+    half = 0.5 * _weight_within(values, weights, cumulative, np.inf)
+    before, beyond = half * (1.0 - 1e-12), half * (1.0 + 1e-12)
+    low, high = -1.0, float(values[-1] - values[0])
+    # Invariant: distances up to low weigh less than half, distances up to high at least half.
+    while (_reach(values, high) - _reach(values, low)).sum() > 8 * len(values):
+        middle = 0.5 * (max(low, 0.0) + high)
+        if middle in (low, high):
+            break
+        if _weight_within(values, weights, cumulative, middle) < before:
+            low = middle
+        else:
+            high = middle
+    distances, first, second = _pairs_between(values, low, high)
+    order = np.argsort(distances, kind="stable")
+    reached = _weight_within(values, weights, cumulative, low) + np.cumsum(
+        (weights[first] * weights[second])[order]
+    )
+    last = len(order) - 1
+    lower = order[min(int(np.searchsorted(reached, before)), last)]
+    pairs = [(int(first[lower]), int(second[lower]))]
+    if _weight_within(values, weights, cumulative, high) > beyond:
+        upper = order[min(int(np.searchsorted(reached, beyond, side="right")), last)]
+        return [*pairs, (int(first[upper]), int(second[upper]))]
+    return [*pairs, _next_pair(values, high)]
+
+
+def _reach(values: _Array, distance: float) -> npt.NDArray[np.int64]:
+    """For each i the end of the run of j > i within ``distance`` of value i."""
+    starts = np.arange(1, len(values) + 1)
+    if distance < 0.0:
+        return starts
+    return np.maximum(np.searchsorted(values, values + distance, side="right"), starts)
+
+
+def _weight_within(values: _Array, weights: _Array, cumulative: _Array, distance: float) -> float:
+    starts = np.arange(1, len(values) + 1)
+    return float(weights @ (cumulative[_reach(values, distance)] - cumulative[starts]))
+
+
+def _pairs_between(values: _Array, low: float, high: float) -> _Pairs:
+    """Pairs with low < distance ≤ high; only one if bisection ended on a crowd of ties."""
+    starts, ends = _reach(values, low), _reach(values, high)
+    counts = ends - starts
+    if counts.sum() > 8 * len(values):
+        row = int(np.flatnonzero(counts)[0])
+        first, second = np.array([row]), starts[[row]]
+    else:
+        first = np.repeat(np.arange(len(values)), counts)
+        offsets = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+        second = np.repeat(starts, counts) + offsets
+    return values[second] - values[first], first, second
+
+
+def _next_pair(values: _Array, distance: float) -> tuple[int, int]:
+    """The pair with the smallest distance above ``distance``."""
+    ends = _reach(values, distance)
+    rows = np.flatnonzero(ends < len(values))
+    if rows.size == 0:
+        return 0, len(values) - 1
+    best = int(np.argmin(values[ends[rows]] - values[rows]))
+    return int(rows[best]), int(ends[rows[best]])

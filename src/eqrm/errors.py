@@ -1,0 +1,60 @@
+"""Errors and warnings of the package.
+
+Every error that a user can cause derives from :class:`EqrmError`, so that one
+``except`` (and the command line) can tell a user's mistake from a defect.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EqrmError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class LevelError(EqrmError, ValueError):
+    """A level (the probability of generalising, α) that cannot be used."""
+
+
+class DomainDataError(EqrmError, ValueError):
+    """Losses, domains or risks that cannot be used.
+
+    ``index`` holds the position of the offending risk where there is one, so that
+    a caller who knows the domains' names can put the name in its place.
+    """
+
+    def __init__(self, message: str, index: tuple[int, ...] | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class SettingError(EqrmError, ValueError):
+    """An option or hyperparameter with a name or value that does not exist."""
+
+
+class MissingExtraError(EqrmError, ImportError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package!r}, which is not installed. "
+            f"Install it with: pip install 'eqrm[{extra}]'"
+        )
+
+
+class EqrmWarning(UserWarning):
+    """Base of every warning issued by this package."""
+
+
+def did_you_mean(name: object, choices: Iterable[str]) -> str:
+    """Suggest the nearest of ``choices``, then list them all.
+
+    >>> did_you_mean("gausian", ["gaussian", "kde"])
+    "Did you mean 'gaussian'? Choose from: gaussian, kde."
+    """
+    options = sorted(choices)
+    close = difflib.get_close_matches(str(name).lower(), options, n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Choose from: {', '.join(options)}."

@@ -1,0 +1,196 @@
+"""The level: the probability α with which a predictor should generalise.
+
+A level is stored as log(1−α). That is the one number that stays exact however close
+α comes to 1: the paper trains at log(1−α) = −1000, where α itself rounds to 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import cache, cached_property
+
+from eqrm.errors import LevelError
+
+_TAIL_FORM = re.compile(r"^1\s*-\s*e\s*\^?\s*\(?\s*(-[0-9.]+(?:e[+-]?[0-9]+)?)\s*\)?$", re.I)
+
+
+class Level:
+    """A probability of generalising, α, kept as ``log_tail`` = log(1−α).
+
+    Give either α or ``log_tail``. Levels 0 and 1 exist (the smallest and the largest
+    risk), but only distributions with bounded support can use them.
+
+    >>> Level(0.9)
+    Level(0.9)
+    >>> Level(log_tail=-1000)
+    Level(log_tail=-1000.0)
+    >>> Level.parse("1-e^-1000") == Level(log_tail=-1000)
+    True
+    >>> round(Level(log_tail=-1000).z, 4)
+    44.6157
+    """
+
+    __slots__ = ("__dict__", "_log_tail")
+
+    def __init__(self, alpha: float | None = None, *, log_tail: float | None = None) -> None:
+        if (alpha is None) == (log_tail is None):
+            raise LevelError(
+                "A level needs either alpha or log_tail = log(1 - alpha), and not both. "
+                "Write Level(0.9) or Level(log_tail=-1000)."
+            )
+        if log_tail is None:
+            value = _number(alpha, "alpha")
+            if not 0.0 <= value <= 1.0:
+                raise LevelError(
+                    f"alpha must lie between 0 and 1, but it is {alpha!r}. "
+                    "For levels closer to 1 than a float can hold, "
+                    "write Level(log_tail=-1000), which is 1 - e^-1000."
+                )
+            self._log_tail = math.log1p(-value) if value < 1.0 else -math.inf
+        else:
+            value = _number(log_tail, "log_tail")
+            if value > 0.0:
+                raise LevelError(
+                    f"log_tail = log(1 - alpha) must be 0 or negative, but it is {log_tail!r}. "
+                    "Level(log_tail=-1000) is alpha = 1 - e^-1000."
+                )
+            self._log_tail = value + 0.0
+
+    @classmethod
+    def of(cls, level: Level | float | str) -> Level:
+        """Turn a level, a number α or a text into a level.
+
+        >>> Level.of(0.5), Level.of("1-e^-50"), Level.of(Level(0.9))
+        (Level(0.5), Level(log_tail=-50.0), Level(0.9))
+        """
+        if isinstance(level, Level):
+            return level
+        if isinstance(level, str):
+            return cls.parse(level)
+        return cls(level)
+
+    @classmethod
+    def parse(cls, text: str) -> Level:
+        """Read ``"0.9"`` or ``"1-e^-1000"``.
+
+        >>> Level.parse("1 - e^-250").log_tail
+        -250.0
+        """
+        stripped = text.strip()
+        match = _TAIL_FORM.match(stripped)
+        try:
+            if match:
+                return cls(log_tail=float(match.group(1)))
+            return cls(float(stripped))
+        except ValueError as error:
+            if isinstance(error, LevelError):
+                raise
+            raise LevelError(
+                f"{text!r} is not a level. Write a number between 0 and 1, such as 0.9, "
+                "or 1-e^-1000 for levels very close to 1."
+            ) from None
+
+    @property
+    def log_tail(self) -> float:
+        """log(1−α)."""
+        return self._log_tail
+
+    @property
+    def alpha(self) -> float:
+        """α, which rounds to 1.0 for log tails below about −37."""
+        return -math.expm1(self._log_tail)
+
+    @property
+    def tail(self) -> float:
+        """1−α, which rounds to 0.0 for log tails below about −745."""
+        return math.exp(self._log_tail)
+
+    @cached_property
+    def log_alpha(self) -> float:
+        """log α, exact for small α too."""
+        if self._log_tail > -math.log(2.0):
+            alpha = self.alpha
+            return math.log(alpha) if alpha > 0.0 else -math.inf
+        return math.log1p(-math.exp(self._log_tail))
+
+    @cached_property
+    def z(self) -> float:
+        """Φ⁻¹(α), the quantile of the standard normal law, however deep the tail.
+
+        >>> Level(0.5).z, round(Level(0.975).z, 6)
+        (0.0, 1.959964)
+        """
+        if self._log_tail > -math.log(2.0):
+            return -normal_upper_quantile(self.log_alpha)
+        return normal_upper_quantile(self._log_tail)
+
+    def interior(self, what: str) -> Level:
+        """Return the level itself if 0 < α < 1, else refuse on behalf of ``what``."""
+        if self._log_tail == -math.inf:
+            raise LevelError(
+                f"{what} has no largest value, so it has no quantile at alpha = 1. "
+                "Use a level below 1, such as Level(log_tail=-1000), or Empirical, "
+                "whose quantile at 1 is the largest risk."
+            )
+        if self._log_tail == 0.0:
+            raise LevelError(
+                f"{what} has no smallest value, so it has no quantile at alpha = 0. "
+                "Use a level above 0, or Empirical, whose quantile at 0 is the smallest risk."
+            )
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Level) and self._log_tail == other._log_tail
+
+    def __hash__(self) -> int:
+        return hash((Level, self._log_tail))
+
+    def __lt__(self, other: Level) -> bool:
+        return self._log_tail > other._log_tail
+
+    def __repr__(self) -> str:
+        if self._log_tail > -30.0:
+            return f"Level({float(f'{self.alpha:.15g}')!r})"
+        return f"Level(log_tail={self._log_tail!r})"
+
+    def __str__(self) -> str:
+        if self._log_tail > -30.0:
+            return f"{self.alpha:.12g}"
+        return f"1-e^{self._log_tail:g}"
+
+
+@cache
+def _normal_functions() -> tuple[Callable[[float], float], Callable[[float], float]]:
+    """log Φ and its inverse; loaded when first needed, for scipy takes long to import."""
+    from scipy.special import log_ndtr, ndtri_exp
+
+    return log_ndtr, ndtri_exp
+
+
+def normal_upper_quantile(log_tail: float) -> float:
+    """The z with log Φ(−z) = ``log_tail``.
+
+    >>> normal_upper_quantile(math.log(0.5))
+    0.0
+    """
+    log_ndtr, ndtri_exp = _normal_functions()
+    if log_tail == -math.inf:
+        return math.inf
+    z = float(-ndtri_exp(log_tail)) + 0.0
+    if log_tail < -100.0:
+        # scipy's inverse is good to 5e-13 only around log_tail = -1e6. Deep in the tail
+        # the hazard φ(z)/Φ(-z) is z + 1/z to the accuracy that one Newton step needs.
+        z += (float(log_ndtr(-z)) - log_tail) / (z + 1.0 / z)
+    return z
+
+
+def _number(value: object, name: str) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise LevelError(f"{name} must be a number, but it is {value!r}.") from None
+    if math.isnan(number):
+        raise LevelError(f"{name} must be a number, but it is NaN.")
+    return number

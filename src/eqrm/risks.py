@@ -1,0 +1,206 @@
+"""From losses per example to one risk per domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError
+
+Domains = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DomainRisks:
+    """One risk per domain: the mean loss of a predictor there.
+
+    ``values`` (m,) are differentiable in the losses; ``counts`` (m,) are the examples of each
+    domain; ``names`` are what the domains were called (0 … m−1 for integer ids). Absent
+    domains have count 0, value 0 and weight 0.
+    """
+
+    values: Tensor
+    counts: Tensor
+    names: Sequence[Any]
+    all_present: bool
+    losses: Tensor
+    ids: Tensor
+
+    @property
+    def weights(self) -> Tensor | None:
+        """1/k for each of the k domains present, 0 for the rest; None if all are present."""
+        if self.all_present:
+            return None
+        present = (self.counts > 0).to(torch.float64)
+        return present / present.sum()
+
+    @cached_property
+    def standard_errors(self) -> Tensor:
+        """The sampling error of each risk, s/√n with s the standard deviation of its losses.
+
+        NaN where a domain has fewer than two examples: one loss tells nothing of its spread.
+
+        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).standard_errors
+        tensor([1., nan])
+        """
+        losses = self.losses.to(self.values.dtype)
+        deviations = (losses - self.values.detach()[self.ids]) ** 2
+        totals = torch.zeros_like(self.values).scatter_add(0, self.ids, deviations)
+        counts = self.counts.to(self.values.dtype)
+        enough = self.counts > 1
+        variance = totals / torch.where(enough, counts - 1, 1)
+        return torch.where(enough, (variance / counts.clamp(min=1)).sqrt(), torch.nan)
+
+    @contextmanager
+    def naming_errors(self) -> Iterator[None]:
+        """Put a domain's name into an error that knows only its index.
+
+        >>> risks = domain_risks(torch.tensor([1.0, float("nan")]), ["Oslo", "Rome"])
+        >>> with risks.naming_errors():
+        ...     raise DomainDataError("The risk of domain 1 is nan.", index=(1,))
+        Traceback (most recent call last):
+        ...
+        eqrm.errors.DomainDataError: The risk of domain 'Rome' is nan.
+        """
+        try:
+            yield
+        except DomainDataError as error:
+            if error.index is None:
+                raise
+            position = error.index[-1]
+            name = self.names[position]
+            message = str(error).replace(f"domain {position} ", f"domain {name!r} ", 1)
+            raise DomainDataError(message, index=error.index) from None
+
+
+def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = None) -> DomainRisks:
+    """Mean loss per domain, R_e = (1/n_e) Σ losses of domain e (Algorithm 1, line 3).
+
+    ``losses`` (n,) is one loss per example and ``domains`` (n,) says where each comes from:
+    integers, strings, or a pandas categorical. Sums are taken by one ``scatter_add``, in at
+    least float32.
+
+    With ``num_domains``, ``domains`` must be integer ids below it. Then nothing is looked up
+    and the device is never waited for, as ``torch.compile``, CUDA graphs and DDP need.
+
+    >>> risks = domain_risks(torch.tensor([1.0, 3.0, 5.0]), ["a", "a", "b"])
+    >>> risks.values, risks.counts, risks.names
+    (tensor([2., 5.]), tensor([2, 1]), ('a', 'b'))
+    >>> domain_risks(torch.tensor([1.0, 3.0]), torch.tensor([2, 2]), num_domains=3).values
+    tensor([0., 0., 2.])
+    """
+    losses = torch.as_tensor(losses)
+    _check_losses(losses, domains)
+    if num_domains is None:
+        ids, names = _encode(domains, losses.device)
+    else:
+        ids, names = _given_ids(domains, num_domains, losses.device), range(num_domains)
+    wide = torch.promote_types(losses.dtype, torch.float32)
+    # One scatter for sums and counts: row 0 gathers losses, row 1 ones.
+    stacked = torch.stack([losses.to(wide), torch.ones_like(losses, dtype=wide)])
+    totals = losses.new_zeros((2, len(names)), dtype=wide).scatter_add(
+        1, ids.expand(2, -1), stacked
+    )
+    counts = totals[1].detach()
+    values = totals[0] / counts.clamp(min=1)
+    return DomainRisks(
+        values=values,
+        counts=counts.to(torch.int64),
+        names=names,
+        all_present=num_domains is None,
+        losses=losses.detach(),
+        ids=ids,
+    )
+
+
+def _check_losses(losses: Tensor, domains: Domains) -> None:
+    if losses.ndim != 1:
+        hint = ' Use reduction="none" in the loss.' if losses.ndim == 0 else ""
+        raise DomainDataError(
+            "Losses must be a vector with one loss per example, but their shape is "
+            f"{tuple(losses.shape)}.{hint}"
+        )
+    if not losses.dtype.is_floating_point:
+        raise DomainDataError(f"Losses must be floating-point numbers, not {losses.dtype}.")
+    if losses.numel() == 0:
+        raise DomainDataError("There are no losses: at least one example is needed.")
+    shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
+    if shape != tuple(losses.shape):
+        raise DomainDataError(
+            "There must be one domain per loss: losses have shape "
+            f"{tuple(losses.shape)}, domains {shape}."
+        )
+
+
+def _given_ids(domains: Domains, num_domains: int, device: torch.device) -> Tensor:
+    if num_domains < 1:
+        raise DomainDataError(f"num_domains must be at least 1, but it is {num_domains}.")
+    ids = domains if isinstance(domains, Tensor) else torch.as_tensor(np.asarray(domains))
+    if ids.dtype.is_floating_point or ids.dtype == torch.bool or ids.dtype.is_complex:
+        raise DomainDataError(
+            f"With num_domains, domains must be integer ids from 0, not {ids.dtype}."
+        )
+    ids = ids.to(device=device, dtype=torch.int64)
+    if device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= num_domains:
+            raise DomainDataError(
+                f"With num_domains={num_domains}, domain ids must lie between 0 and "
+                f"{num_domains - 1}, but {low if low < 0 else high} came."
+            )
+    return ids
+
+
+def _encode(domains: Domains, device: torch.device) -> tuple[Tensor, Sequence[Any]]:
+    """Number the domains in sorted order; on the CPU for anything but a tensor."""
+    if isinstance(domains, Tensor):
+        if domains.dtype.is_floating_point:
+            raise DomainDataError(
+                f"Domains must be integers or strings, but their dtype is {domains.dtype}."
+            )
+        found, inverse = torch.unique(domains.to(device), return_inverse=True)
+        return inverse, tuple(found.tolist())
+    categorical: Any = getattr(domains, "cat", domains)
+    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
+        return _encode_codes(np.asarray(categorical.codes), categorical.categories, device)
+    array = np.asarray(domains)
+    if array.dtype.kind == "f":
+        raise DomainDataError(
+            "Domains must be integers or strings, but they are floating-point numbers. "
+            "If some are missing (NaN), give those examples a domain of their own or drop them."
+        )
+    if array.dtype.kind == "O":
+        _refuse_missing(array)
+    found, inverse = np.unique(
+        array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True
+    )
+    return torch.from_numpy(inverse.reshape(-1)).to(device), tuple(found.tolist())
+
+
+def _encode_codes(
+    codes: np.ndarray[Any, Any], categories: Any, device: torch.device
+) -> tuple[Tensor, Sequence[Any]]:
+    if (codes < 0).any():
+        raise DomainDataError(
+            f"The domain of example {int(np.flatnonzero(codes < 0)[0])} is missing. "
+            "Give such examples a domain of their own or drop them."
+        )
+    used, inverse = np.unique(codes, return_inverse=True)
+    names = tuple(categories[int(code)] for code in used)
+    return torch.from_numpy(inverse.reshape(-1)).to(device), names
+
+
+def _refuse_missing(array: np.ndarray[Any, Any]) -> None:
+    for position, name in enumerate(array):
+        if name is None or name != name:
+            raise DomainDataError(
+                f"The domain of example {position} is missing. "
+                "Give such examples a domain of their own or drop them."
+            )

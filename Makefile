@@ -11,6 +11,10 @@ BENCHMARKS := benchmarks/quantile.py
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# uv installs sources only. Where bytecode may not be written, every start of Python would
+# compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test check verify bench docs clean
 .DEFAULT_GOAL := help
 

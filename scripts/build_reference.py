@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from functools import cached_property
 from pathlib import Path
 
 import eqrm
@@ -59,11 +60,13 @@ def members_of(cls: type) -> list[str]:
     for name, member in vars(cls).items():
         if name.startswith("_") or inspect.isclass(member):
             continue
-        function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-        text = inspect.getdoc(function)
-        if not text or not (callable(function) or inspect.isdatadescriptor(function)):
+        if isinstance(member, (classmethod, staticmethod)):
+            member = member.__func__
+        is_value = isinstance(member, (property, cached_property))
+        text = inspect.getdoc(member)
+        if not text or not (is_value or inspect.isfunction(member)):
             continue
-        heading = f"{name}{signature_of(function)}" if callable(function) else name
+        heading = name if is_value else f"{name}{signature_of(member)}"
         first = " ".join(as_markdown(text).split("\n\n")[0].split())
         lines.append(f"- `{heading}`: {first}")
     return lines

@@ -42,21 +42,32 @@ class DomainRisks:
         return present / present.sum()
 
     @cached_property
-    def standard_errors(self) -> Tensor:
-        """The sampling error of each risk, s/√n with s the standard deviation of its losses.
+    def sampling_variances(self) -> Tensor:
+        """The sampling variance s²/n of each risk, s² the variance of its losses.
 
-        NaN where a domain has fewer than two examples: one loss tells nothing of its spread.
+        Differentiable in the losses. A domain with one example tells nothing of its spread,
+        and gets the mean s² of the others.
+
+        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
+        tensor([1., 2.])
+        """
+        return variances_of_means(self.squared_deviations(self.values.detach()), self.counts)
+
+    def squared_deviations(self, centres: Tensor) -> Tensor:
+        """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""
+        losses = self.losses.to(centres.dtype)
+        deviations = (losses - centres[self.ids]) ** 2
+        return torch.zeros_like(centres).scatter_add(0, self.ids, deviations)
+
+    @property
+    def standard_errors(self) -> Tensor:
+        """The sampling error s/√n of each risk; NaN for domains with fewer than two examples.
 
         >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).standard_errors
         tensor([1., nan])
         """
-        losses = self.losses.to(self.values.dtype)
-        deviations = (losses - self.values.detach()[self.ids]) ** 2
-        totals = torch.zeros_like(self.values).scatter_add(0, self.ids, deviations)
-        counts = self.counts.to(self.values.dtype)
-        enough = self.counts > 1
-        variance = totals / torch.where(enough, counts - 1, 1)
-        return torch.where(enough, (variance / counts.clamp(min=1)).sqrt(), torch.nan)
+        errors = self.sampling_variances.detach().sqrt()
+        return torch.where(self.counts > 1, errors, torch.nan)
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:
@@ -80,6 +91,15 @@ class DomainRisks:
             raise DomainDataError(message, index=error.index) from None
 
 
+def variances_of_means(squares: Tensor, counts: Tensor) -> Tensor:
+    """s²/n per domain from its sum of squared deviations (m,) and its examples (m,)."""
+    numbers = counts.to(squares.dtype)
+    several = counts > 1
+    variances = squares / torch.where(several, numbers - 1.0, 1.0)
+    pooled = torch.where(several, variances, 0.0).sum().detach() / several.sum().clamp(min=1)
+    return torch.where(several, variances, pooled) / numbers.clamp(min=1)
+
+
 def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = None) -> DomainRisks:
     """Mean loss per domain, R_e = (1/n_e) Σ losses of domain e (Algorithm 1, line 3).
 
@@ -99,6 +119,8 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     losses = torch.as_tensor(losses)
     _check_losses(losses, domains)
     if num_domains is None:
+        if losses.numel() == 0:
+            raise DomainDataError("There are no losses: at least one example is needed.")
         ids, names = _encode(domains, losses.device)
     else:
         ids, names = _given_ids(domains, num_domains, losses.device), range(num_domains)
@@ -115,7 +137,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
         counts=counts.to(torch.int64),
         names=names,
         all_present=num_domains is None,
-        losses=losses.detach(),
+        losses=losses,
         ids=ids,
     )
 
@@ -129,8 +151,6 @@ def _check_losses(losses: Tensor, domains: Domains) -> None:
         )
     if not losses.dtype.is_floating_point:
         raise DomainDataError(f"Losses must be floating-point numbers, not {losses.dtype}.")
-    if losses.numel() == 0:
-        raise DomainDataError("There are no losses: at least one example is needed.")
     shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
     if shape != tuple(losses.shape):
         raise DomainDataError(
@@ -148,7 +168,7 @@ def _given_ids(domains: Domains, num_domains: int, device: torch.device) -> Tens
             f"With num_domains, domains must be integer ids from 0, not {ids.dtype}."
         )
     ids = ids.to(device=device, dtype=torch.int64)
-    if device.type == "cpu" and not torch.compiler.is_compiling():
+    if device.type == "cpu" and ids.numel() > 0 and not torch.compiler.is_compiling():
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high >= num_domains:
             raise DomainDataError(

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import Bandwidth, SigmaRule
+from eqrm.distributions.centred_row import center_row
 from eqrm.distributions.kernel_sums import Array, equal_weights, kernel_sums
 from eqrm.distributions.moments import Moments, moments
-from eqrm.distributions.centred_row import center_row
 from eqrm.distributions.quantile_root import root_of_one, roots_in_tensors
 from eqrm.errors import DomainDataError
 from eqrm.level import Level

@@ -174,7 +174,7 @@ class DomainAdversary(Objective):
         losses = functional.cross_entropy(
             self.discriminator(inputs), batch.domains, reduction="none"
         )
-        loss = (self.example_weights(batch) * losses).sum()
+        loss = (self.example_weights(batch).to(losses.dtype) * losses).sum()
         if penalise:
             (slope,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
             loss = loss + self.gradient_penalty * slope.square().sum(dim=1).mean()
@@ -260,7 +260,7 @@ class CDANN(DomainAdversary):
 def _balanced_weights(groups: Tensor) -> Tensor:
     """1/(number of groups · size of the group) for each member; sums to 1."""
     member_of, counts = torch.unique(groups, return_inverse=True, return_counts=True)[1:]
-    sizes: Tensor = counts[member_of].to(torch.get_default_dtype())
+    sizes: Tensor = counts[member_of].double()
     return 1 / (len(counts) * sizes)
 
 

@@ -23,6 +23,7 @@ from eqrm.objectives.base import (
 )
 from eqrm.objectives.hyperparameters import (
     NON_NEGATIVE,
+    POSITIVE,
     YES_OR_NO,
     Constraint,
     LogUniform,
@@ -135,7 +136,7 @@ class MMD(FeatureAlignment):
             "inverse squared widths of the Gaussian kernels",
             Constraint(
                 "one or more numbers above 0",
-                lambda v: isinstance(v, Sequence) and len(v) > 0 and all(g > 0 for g in v),
+                lambda v: isinstance(v, Sequence) and len(v) > 0 and all(map(POSITIVE.holds, v)),
             ),
         ),
     }

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.objectives.across_processes import of_all_processes, several_processes
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.hyperparameters import Hyperparameter, Hyperparameters
 from eqrm.objectives.recommendations import OptimizerSettings, RecommendedPhase
 from eqrm.predictors.base import Predictor
-from eqrm.risks import domain_risks
+from eqrm.risks import DomainRisks, domain_risks
 
 __all__ = [
     "Batch",
@@ -120,7 +122,13 @@ class RiskObjective(Objective):
 
     ``objective(losses, domains)`` takes one loss and one domain per example, for people with
     their own training loop; ``objective.of_risks(risks)`` takes the risks themselves.
+
+    With several ``torch.distributed`` processes the domains of all of them count, and the loss
+    is that of one process with all the data (its gradient is meant for
+    DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
     """
+
+    across_processes: bool = True
 
     @abstractmethod
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -133,6 +141,15 @@ class RiskObjective(Objective):
         have weight 0, and nothing waits for the device.
         """
         risks = domain_risks(losses, domains, num_domains)
+        if torch.compiler.is_compiling():
+            return self.of_batch(risks)
+        with risks.naming_errors():
+            if self.across_processes and several_processes():
+                return of_all_processes(self.of_batch, risks)
+            return self.of_batch(risks)
+
+    def of_batch(self, risks: DomainRisks) -> Tensor:
+        """The objective of one batch's risks, already gathered from all processes."""
         return self.of_risks(risks.values, risks.weights)
 
     if TYPE_CHECKING:  # nn.Module's own __call__ is typed as returning Any
@@ -144,7 +161,8 @@ class RiskObjective(Objective):
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""
         losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
-        loss = self(losses, batch.domains, batch.num_domains)
+        with batch.naming_errors():
+            loss = self(losses, batch.domains, batch.num_domains)
         yield Update(loss, tuple(predictor.parameters()))
 
 
@@ -155,4 +173,4 @@ def mean_risk(losses: Tensor, batch: Batch) -> Tensor:
     examples when the domains have equally many.
     """
     risks = domain_risks(losses, batch.domains, batch.num_domains)
-    return (risks.weights * risks.values).sum()
+    return risks.values.sum() / batch.num_present()  # the risks of absent domains are 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +53,23 @@ class Batch:
             raise DomainDataError(
                 f"{len(self.names)} names for {self.num_domains} domains; give one per domain."
             )
+
+    def num_present(self) -> Tensor:
+        """How many domains have an example in the batch; does not wait for the device."""
+        return self.domains.new_zeros(self.num_domains).index_fill(0, self.domains, 1).sum()
+
+    @contextmanager
+    def naming_errors(self) -> Iterator[None]:
+        """Put a domain's name into an error that knows only its index."""
+        try:
+            yield
+        except DomainDataError as error:
+            if error.index is None or not self.names:
+                raise
+            position = error.index[-1]
+            name = f"domain {self.names[position]!r} "
+            message = str(error).replace(f"domain {position} ", name, 1)
+            raise DomainDataError(message, index=error.index) from None
 
     def rows_by_domain(self) -> dict[int, Tensor]:
         """The rows of each domain that is present, in the order of the domains.

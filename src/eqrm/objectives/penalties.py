@@ -36,7 +36,9 @@ class IRM(Objective):
 
     With ``unbiased`` the square is replaced by the product of the gradients of two halves of the
     domain's examples, whose expectation is the square of the expected gradient (their section
-    3.2 and appendix D). A domain with one example has no second half and no penalty then.
+    3.2 and appendix D). A domain with one example has no second half and no penalty then. The
+    product can be negative, and trained on one fixed batch it runs away: it is meant for fresh
+    batches.
 
     DomainBed always uses the two halves, and anneals: 500 steps with λ = 1, then λ and a fresh
     Adam (see :meth:`recommended_phases`). Its default is λ = 100, searched over 10^U(−1, 5).
@@ -80,7 +82,6 @@ class IRM(Objective):
 
     def penalty(self, outputs: Tensor, batch: Batch, predictor: Predictor) -> Tensor:
         """The mean over domains of g_e², or of its unbiased estimate."""
-        weights = domain_risks(outputs.new_ones(len(batch.y)), batch.domains, batch.num_domains)
         if self.unbiased:
             halves = 2 * batch.domains + _rank_in_domain(batch) % 2
             gradients = scale_gradients(outputs, batch.y, halves, 2 * batch.num_domains, predictor)
@@ -89,7 +90,7 @@ class IRM(Objective):
             squares = scale_gradients(
                 outputs, batch.y, batch.domains, batch.num_domains, predictor
             ).square()
-        return (weights.weights * squares).sum()
+        return squares.sum() / batch.num_present()  # those of absent domains are 0
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""
@@ -117,7 +118,8 @@ def scale_gradients(
 def _rank_in_domain(batch: Batch) -> Tensor:
     """0, 1, 2, … for the examples of each domain, in the order of the batch."""
     order = torch.argsort(batch.domains, stable=True)
-    counts = torch.bincount(batch.domains, minlength=batch.num_domains)
+    ones = torch.ones_like(batch.domains)
+    counts = ones.new_zeros(batch.num_domains).scatter_add(0, batch.domains, ones)
     starts = counts.cumsum(0) - counts
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device) - starts[batch.domains[order]]

@@ -99,10 +99,12 @@ class SagNet(Objective):
         style = mean_risk(predictor.losses(self.style_outputs(features), batch.y), batch)
         yield Update(style, tuple(self.style_head.parameters()), "style")
 
+        parameters = tuple(predictor.featurizer.parameters())
+        if not parameters:  # features that are the inputs cannot be taught
+            return
         logits = predictor.class_logits(self.style_outputs(predictor.features(batch.x)))
         unsure = mean_risk(-logits.log_softmax(dim=1).mean(dim=1), batch)
-        adversary = self.adversarial_weight * unsure
-        yield Update(adversary, tuple(predictor.featurizer.parameters()))
+        yield Update(self.adversarial_weight * unsure, parameters)
 
 
 def style_of(features: Tensor, epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:

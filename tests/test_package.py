@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import version
@@ -38,6 +39,25 @@ def test_using_a_distribution_loads_no_optional_package() -> None:
 @pytest.mark.parametrize("name", eqrm.__all__)
 def test_every_public_name_loads_and_has_a_docstring(name: str) -> None:
     assert (getattr(eqrm, name).__doc__ or "").strip()
+
+
+def public_methods() -> list[str]:
+    """``Class.method`` for every public method and property of the public classes."""
+    classes = [getattr(eqrm, name) for name in eqrm.__all__ if name != "errors"]
+    return sorted(
+        f"{cls.__name__}.{name}"
+        for cls in classes
+        if inspect.isclass(cls)
+        for name in dir(cls)
+        if not name.startswith("_")
+    )
+
+
+@pytest.mark.parametrize("path", public_methods())
+def test_every_public_method_has_a_docstring_of_its_own_or_inherited(path: str) -> None:
+    cls, _, name = path.partition(".")
+    member = inspect.getattr_static(getattr(eqrm, cls), name)
+    assert (inspect.getdoc(getattr(member, "func", member)) or "").strip()
 
 
 def test_dir_lists_public_names_before_they_are_loaded() -> None:

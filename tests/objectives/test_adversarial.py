@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from eqrm.errors import DomainDataError
+from eqrm.objectives import CDANN, DANN, Batch, Update
+from eqrm.objectives.adversarial import DomainAdversary, reverse_gradient
+from eqrm.predictors import Predictor
+from objectives.toy_worlds import predictor_for, toy_batch
+from objectives.training_loop import gradient_of, optimizers_for, train
+
+
+def prepared(objective: DomainAdversary, batch: Batch, dtype=torch.float64) -> Predictor:
+    predictor = objective.prepare(predictor_for("classes", dtype), batch.num_domains)
+    objective.to(dtype)
+    return predictor
+
+
+def updates_without_steps(objective, batch, predictor) -> list[Update]:
+    return list(objective.updates(batch, predictor, 0))
+
+
+def mean_risk_by_hand(predictor: Predictor, batch: Batch) -> Tensor:
+    losses = nn.functional.cross_entropy(predictor(batch.x), batch.y, reduction="none")
+    present = batch.domains.unique()
+    return torch.stack([losses[batch.domains == e].mean() for e in present]).mean()
+
+
+def test_reversal_leaves_values_alone_and_turns_gradients_round() -> None:
+    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(4, 3, dtype=torch.float64)
+    assert torch.equal(reverse_gradient(x, 0.7), x)
+    (gradient,) = torch.autograd.grad((weights * reverse_gradient(x, 0.7)).sum(), x)
+    assert torch.allclose(gradient, -0.7 * weights)
+
+
+def test_the_predictor_descends_its_risk_and_ascends_the_discriminators_loss() -> None:
+    batch, objective = toy_batch(dtype=torch.float64), DANN(reversal_strength=0.3, width=8)
+    predictor = prepared(objective, batch)
+    *_, last = updates_without_steps(objective, batch, predictor)
+
+    guesses = objective.discriminator(predictor.features(batch.x))
+    losses = nn.functional.cross_entropy(guesses, batch.domains, reduction="none")
+    confusion = torch.stack([losses[batch.domains == e].mean() for e in range(5)]).mean()
+    expected = mean_risk_by_hand(predictor, batch) - 0.3 * confusion
+    by_hand = gradient_of(Update(expected, last.parameters))
+    assert torch.allclose(gradient_of(last), by_hand, rtol=1e-10, atol=1e-12)
+    assert {id(p) for p in last.parameters} == {id(p) for p in predictor.parameters()}
+
+
+def test_without_reversal_the_predictor_follows_erm() -> None:
+    batch, objective = toy_batch(dtype=torch.float64), DANN(reversal_strength=0.0, width=8)
+    predictor = prepared(objective, batch)
+    *_, last = updates_without_steps(objective, batch, predictor)
+    erm = gradient_of(Update(mean_risk_by_hand(predictor, batch), last.parameters))
+    assert torch.allclose(gradient_of(last), erm, rtol=1e-12)
+
+
+def test_the_discriminator_learns_the_domains_and_leaves_the_predictor_alone() -> None:
+    batch, objective = toy_batch(sizes=(40, 40)), DANN(discriminator_steps=60, width=32)
+    predictor = prepared(objective, batch, torch.float32)
+    before = [p.detach().clone() for p in predictor.parameters()]
+    optimizers = optimizers_for(objective, predictor, 1e-2)
+    losses = []
+    for update in objective.updates(batch, predictor, 0):
+        if update.optimizer == "predictor":
+            break
+        losses.append(update.loss.item())
+        optimizers["discriminator"].zero_grad()
+        update.loss.backward(inputs=list(update.parameters))
+        optimizers["discriminator"].step()
+    assert len(losses) == 60
+    assert losses[0] == pytest.approx(math.log(2), abs=0.15)
+    assert losses[-1] < losses[0] - 0.1
+    assert all(torch.equal(a, b) for a, b in zip(before, predictor.parameters(), strict=True))
+
+
+def test_dann_gives_up_an_input_that_tells_the_domain_and_keeps_the_other() -> None:
+    """y depends on x₀ and x₁, but x₁ also names the domain."""
+    domains, x = torch.arange(600) % 2, torch.randn(600, 3)
+    y = (torch.sigmoid(2 * x[:, 0] + x[:, 1]) > torch.rand(600)).long()
+    x[:, 1] += 3 * domains
+    reliance = {}
+    for strength in (0.0, 1.0):
+        torch.manual_seed(0)
+        objective = DANN(reversal_strength=strength, depth=1)
+        predictor = objective.prepare(Predictor(nn.Linear(3, 4), nn.Linear(4, 2)), 2)
+        train(objective, predictor, [Batch(x, y, domains, 2)] * 200)
+        signal, domain, _ = predictor.featurizer.weight.detach().norm(dim=0)
+        reliance[strength] = (domain / signal).item()
+    assert reliance[1.0] < 0.5 * reliance[0.0]
+
+
+def test_the_gradient_penalty_is_the_squared_slope_of_the_discriminator() -> None:
+    batch = toy_batch(dtype=torch.float64)
+    objective = DANN(gradient_penalty=2.0, width=8)
+    predictor = prepared(objective, batch)
+    features = predictor.features(batch.x).detach()
+    with_penalty = objective.discriminator_loss(features.clone(), batch, penalise=True)
+    without = objective.discriminator_loss(features.clone(), batch, penalise=False)
+
+    def losses(at: Tensor) -> Tensor:
+        guesses = objective.discriminator(at).detach()
+        return nn.functional.cross_entropy(guesses, batch.domains, reduction="none")
+
+    step, slopes = 1e-6, []
+    for j in range(features.shape[1]):
+        shift = torch.zeros_like(features)
+        shift[:, j] = step
+        slopes.append((losses(features + shift) - losses(features - shift)) / (2 * step))
+    expected = 2.0 * torch.stack(slopes).square().sum(dim=0).mean()
+    assert (with_penalty - without).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_cdann_gives_every_domain_the_same_class_prior() -> None:
+    y = torch.tensor([0, 0, 0, 1, 0, 1, 1, 2])
+    domains = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    weights = CDANN().example_weights(Batch(torch.zeros(8, 1), y, domains, 2))
+    third, quarter = 1 / 2 / 3, 1 / 2 / 2
+    expected = [quarter / 3] * 3 + [quarter, third, third / 2, third / 2, third]
+    assert weights.tolist() == pytest.approx(expected)
+    assert weights.sum().item() == pytest.approx(1)
+
+
+def test_class_priors_alone_do_not_tell_cdann_the_domain() -> None:
+    """Features that are the class: DANN's discriminator gains from the priors, CDANN's cannot."""
+    y = torch.tensor([0] * 9 + [1] + [0] + [1] * 9)
+    batch = Batch(torch.zeros(20, 1), y, torch.arange(2).repeat_interleave(10), 2)
+    best = {}
+    for objective in (DANN(), CDANN()):
+        weights = objective.example_weights(batch)
+        cells = torch.zeros(2, 2).double().index_put((y, batch.domains), weights, accumulate=True)
+        guesses = cells / cells.sum(dim=1, keepdim=True)  # the optimal discriminator of the class
+        best[objective.name] = -(weights * guesses[y, batch.domains].log()).sum().item()
+    assert best["cdann"] == pytest.approx(math.log(2), rel=1e-6)
+    assert best["dann"] < 0.5 * math.log(2)
+
+
+def test_cdann_tells_the_discriminator_the_class() -> None:
+    batch, objective = toy_batch(dtype=torch.float64), CDANN(width=8)
+    predictor = prepared(objective, batch)
+    features = torch.zeros(3, 8, dtype=torch.float64)
+    inputs = objective.discriminator_inputs(features, torch.tensor([0, 1, 1]))
+    assert torch.equal(inputs[1], inputs[2])
+    assert not torch.equal(inputs[0], inputs[1])
+    first = updates_without_steps(objective, batch, predictor)[0]
+    assert any(p is objective.class_embeddings.weight for p in first.parameters)
+
+
+def test_cdann_refuses_targets_that_are_not_classes() -> None:
+    with pytest.raises(DomainDataError, match="needs whole numbers"):
+        CDANN().example_weights(Batch(torch.zeros(1, 1), torch.tensor([0.5]), torch.tensor([0]), 1))
+
+
+def test_the_discriminators_optimizer_has_its_own_settings() -> None:
+    objective = DANN(discriminator_learning_rate=3e-4, discriminator_weight_decay=0.1, beta1=0.0)
+    predictor = objective.prepare(predictor_for("classes"), 4)
+    settings = objective.optimizer_settings(predictor)["discriminator"]
+    assert (settings.learning_rate, settings.weight_decay, settings.betas) == (
+        3e-4,
+        0.1,
+        (0.0, 0.9),
+    )
+    assert sum(p.numel() for p in settings.parameters) == (8 + 1) * 256 + 257 * 256 + 257 * 4

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError
+from eqrm.objectives import CORAL, MMD, Batch
+from eqrm.objectives.alignment import FeatureAlignment
+from objectives.finite_differences import finite_difference_gradient
+from objectives.toy_worlds import predictor_for, toy_batch
+from objectives.training_loop import gradient_of, only_update
+
+
+def three_domains() -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(n, 4, dtype=torch.float64) * (i + 1) + i for i, n in enumerate((5, 8, 3))]
+
+
+def test_coral_is_the_mean_over_pairs_of_squared_covariance_differences() -> None:
+    domains = three_domains()
+    covariances = [np.cov(f.numpy(), rowvar=False) for f in domains]
+    pairs = [((a - b) ** 2).sum() / (4 * 4**2) for a, b in itertools.combinations(covariances, 2)]
+    assert float(CORAL().distance(domains)) == pytest.approx(np.mean(pairs), rel=1e-12)
+
+
+def test_coral_is_zero_for_equal_covariances_whatever_the_means() -> None:
+    features = three_domains()[1]
+    shifted = [features, features + 10.0, features.flip(0) - 3.0]
+    assert float(CORAL().distance(shifted)) == pytest.approx(0, abs=1e-24)
+    assert float(CORAL().distance([features, 2 * features])) > 0.1
+
+
+def test_matching_means_adds_a_quarter_of_their_mean_squared_difference() -> None:
+    domains = three_domains()
+    means = [f.mean(dim=0).numpy() for f in domains]
+    pairs = [((a - b) ** 2).mean() / 4 for a, b in itertools.combinations(means, 2)]
+    extra = CORAL(match_means=True).distance(domains) - CORAL().distance(domains)
+    assert float(extra) == pytest.approx(np.mean(pairs), rel=1e-10)
+
+
+def test_a_domain_of_one_example_has_covariance_zero() -> None:
+    features = three_domains()[0]
+    alone = features[:1]
+    expected = (np.cov(features.numpy(), rowvar=False) ** 2).sum() / (4 * 4**2)
+    assert float(CORAL().distance([features, alone])) == pytest.approx(expected, rel=1e-12)
+
+
+def test_mmd_is_the_mean_over_pairs_of_kernel_averages() -> None:
+    domains, gammas = three_domains(), (0.1, 1.0)
+
+    def mean_kernel(a: np.ndarray, b: np.ndarray) -> float:
+        distances = [((p - q) ** 2).sum() for p in a for q in b]
+        return float(np.mean([sum(np.exp(-g * d) for g in gammas) for d in distances]))
+
+    pairs = [
+        mean_kernel(a, a) + mean_kernel(b, b) - 2 * mean_kernel(a, b)
+        for a, b in itertools.combinations([f.numpy() for f in domains], 2)
+    ]
+    distance = MMD(gammas=gammas).distance(domains)
+    assert float(distance) == pytest.approx(np.mean(pairs), rel=1e-10)
+
+
+def test_mmd_of_two_points_is_two_minus_two_kernels() -> None:
+    points = [torch.tensor([[0.0, 0.0]]), torch.tensor([[0.3, 0.4]])]
+    expected = 2 - 2 * np.exp(-2.0 * 0.25)
+    assert float(MMD(gammas=(2.0,)).distance(points)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_mmd_is_zero_for_the_same_examples_and_sees_what_coral_cannot() -> None:
+    features = three_domains()[1]
+    assert float(MMD().distance([features, features.flip(0)])) == pytest.approx(0, abs=1e-12)
+    assert float(MMD().distance([features, features + 1.0])) > 0.1
+
+
+def test_far_from_the_origin_mmd_keeps_its_digits() -> None:
+    near = [f.float() for f in three_domains()]
+    far = [f + 1000.0 for f in near]
+    assert float(MMD().distance(far)) == pytest.approx(float(MMD().distance(near)), rel=1e-3)
+
+
+@pytest.mark.parametrize("objective", [CORAL(2.0), CORAL(2.0, match_means=True), MMD(2.0)])
+def test_the_gradient_is_that_of_mean_risk_plus_distance(objective: FeatureAlignment) -> None:
+    batch = toy_batch(dtype=torch.float64)
+    predictor = predictor_for("classes", torch.float64)
+
+    def loss() -> Tensor:
+        features = predictor.features(batch.x)
+        losses = torch.nn.functional.cross_entropy(
+            predictor.head(features), batch.y, reduction="none"
+        )
+        rows = [batch.domains == e for e in range(5)]
+        risk = torch.stack([losses[r].mean() for r in rows]).mean()
+        return risk + 2.0 * objective.distance([features[r] for r in rows])
+
+    update = only_update(objective, batch, predictor)
+    assert update.loss.item() == pytest.approx(loss().item(), rel=1e-12)
+    expected = finite_difference_gradient(loss, update.parameters)
+    assert torch.allclose(gradient_of(update), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_a_batch_with_one_of_many_domains_is_refused() -> None:
+    whole = toy_batch()
+    rows = whole.domains == 0
+    part = Batch(whole.x[rows], whole.y[rows], whole.domains[rows], 5)
+    with pytest.raises(DomainDataError, match=r"CORAL compares domains .* the batch has 1"):
+        only_update(CORAL(), part, predictor_for("classes"))

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.objectives import Batch, RiskObjective
+from eqrm.objectives.base import mean_risk
+from eqrm.objectives.hyperparameters import (
+    FRACTION,
+    NON_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    YES_OR_NO,
+    Choice,
+    Constraint,
+    Hyperparameter,
+    LogUniform,
+    Uniform,
+    optional,
+)
+from objectives.toy_worlds import predictor_for, toy_batch
+from objectives.training_loop import gradient_of, only_update
+
+
+class WorstCase(RiskObjective):
+    """The largest risk, as a user would write it."""
+
+    name = "worst-case"
+
+    def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+        if weights is not None:
+            risks = risks[weights > 0]
+        worst = int(risks.argmax())
+        if not torch.isfinite(risks).all():
+            raise DomainDataError(f"The risk of domain {worst} is {risks[worst]}.", index=(worst,))
+        return risks[worst]
+
+
+def test_a_risk_objective_takes_losses_and_any_domains() -> None:
+    losses = torch.tensor([1.0, 3.0, 5.0, 0.0])
+    assert WorstCase()(losses, ["a", "a", "b", "b"]).item() == 2.5
+    assert WorstCase()(losses, torch.tensor([0, 1, 1, 1])).item() == pytest.approx(8 / 3)
+    assert WorstCase()(-losses, torch.tensor([2, 2, 4, 4]), num_domains=6).item() == -2.0
+
+
+def test_a_risk_objectives_update_is_the_gradient_of_the_objective() -> None:
+    batch, predictor = toy_batch(), predictor_for("classes")
+    update = only_update(WorstCase(), batch, predictor)
+    losses = torch.nn.functional.cross_entropy(predictor(batch.x), batch.y, reduction="none")
+    risks = torch.stack([losses[batch.domains == e].mean() for e in range(5)])
+    expected = torch.autograd.grad(risks.max(), update.parameters)
+    vector = torch.nn.utils.parameters_to_vector(list(expected))
+    assert update.loss.item() == pytest.approx(risks.max().item(), rel=1e-6)
+    assert torch.allclose(gradient_of(update), vector, atol=1e-6)
+
+
+def test_a_bad_risk_is_reported_with_the_domains_name() -> None:
+    losses = torch.tensor([1.0, math.inf])
+    with pytest.raises(DomainDataError, match="domain 'Rome' is inf"):
+        WorstCase()(losses, ["Oslo", "Rome"])
+    batch = toy_batch("regression", sizes=(2, 2))
+    named = Batch(batch.x, batch.y, batch.domains, 2, names=("Oslo", "Rome"))
+    named.y[named.domains == 1] = math.inf
+    with pytest.raises(DomainDataError, match="domain 'Rome' is inf"):
+        only_update(WorstCase(), named, predictor_for("regression"))
+
+
+def test_mean_risk_counts_each_domain_once() -> None:
+    batch = Batch(torch.zeros(3, 1), torch.zeros(3), torch.tensor([3, 3, 0]), 5)
+    assert mean_risk(torch.tensor([1.0, 3.0, 10.0]), batch).item() == 6.0
+
+
+def test_rows_by_domain_keep_the_order_of_the_batch() -> None:
+    batch = Batch(torch.arange(5.0), torch.arange(5), torch.tensor([2, 0, 2, 0, 2]), 3)
+    rows = {e: r.tolist() for e, r in batch.rows_by_domain().items()}
+    assert rows == {0: [1, 3], 2: [0, 2, 4]}
+    assert {e: part.x.tolist() for e, part in batch.by_domain().items()} == {
+        0: [1.0, 3.0],
+        2: [0.0, 2.0, 4.0],
+    }
+    assert batch.num_present().item() == 2
+
+
+@pytest.mark.parametrize(
+    ("domains", "num_domains", "names", "complaint"),
+    [
+        (torch.tensor([0.0, 1.0]), 2, (), "torch.long"),
+        (torch.tensor([0, 1, 1]), 2, (), "y holds 2 examples and domains 3"),
+        (torch.tensor([0, 1]), 2, ("one",), "1 names for 2 domains"),
+    ],
+)
+def test_a_malformed_batch_is_refused(
+    domains: Tensor, num_domains: int, names: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(DomainDataError, match=complaint):
+        Batch(torch.zeros(2, 1), torch.zeros(2), domains, num_domains, names)
+
+
+def test_an_empty_batch_and_a_domain_out_of_range_are_refused() -> None:
+    nothing = torch.zeros(0, dtype=torch.long)
+    with pytest.raises(DomainDataError, match="empty"):
+        Batch(nothing, nothing, nothing, 2)
+    batch = Batch(torch.zeros(2), torch.zeros(2), torch.tensor([0, 2]), 2)
+    with pytest.raises(DomainDataError, match="between 0 and 1; got 0 to 2"):
+        batch.rows_by_domain()
+
+
+def test_search_spaces_cover_their_ranges_and_nothing_else() -> None:
+    generator = np.random.default_rng(0)
+    logs = np.log10([LogUniform(10, -1, 5).sample(generator) for _ in range(2000)])
+    assert -1 <= logs.min() < -0.9 < 4.9 < logs.max() <= 5
+    assert logs.mean() == pytest.approx(2, abs=0.15)
+    uniform = [Uniform(0.5, 0.99).sample(generator) for _ in range(2000)]
+    assert 0.5 <= min(uniform) < 0.51 < 0.98 < max(uniform) <= 0.99
+    whole = [LogUniform(2, 0, 3, integer=True).sample(generator) for _ in range(500)]
+    assert set(whole) == set(range(1, 8))
+    assert all(type(w) is int for w in whole)
+    assert {Choice(("a", "b")).sample(generator) for _ in range(50)} == {"a", "b"}
+
+
+def test_a_hyperparameter_without_a_space_keeps_its_default() -> None:
+    assert Hyperparameter(3, "steps").sample(np.random.default_rng(0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (POSITIVE, (1e-9, 5), (0, -1, math.inf, math.nan, "1", True, None)),
+        (NON_NEGATIVE, (0, 0.0, 2.5), (-1e-9, math.inf, "0", None)),
+        (FRACTION, (0, 0.5, 1), (-0.1, 1.1, math.nan, None)),
+        (POSITIVE_INTEGER, (1, np.int64(7)), (0, 1.0, 2.5, True, None)),
+        (YES_OR_NO, (True, False), (0, 1, "yes", None)),
+        (optional(POSITIVE), (None, 1.0), (0, "none")),
+    ],
+)
+def test_constraints_accept_what_they_say(
+    constraint: Constraint, good: tuple[object, ...], bad: tuple[object, ...]
+) -> None:
+    assert [value for value in good if not constraint.holds(value)] == []
+    assert [value for value in bad if constraint.holds(value)] == []
+
+
+def test_a_users_objective_refuses_unknown_hyperparameters_too() -> None:
+    with pytest.raises(SettingError, match="WorstCase has no hyperparameter 'alpha'"):
+        WorstCase(alpha=0.5)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from eqrm.objectives import IGA, SD, Batch
+from eqrm.predictors import LinearPredictor, Predictor
+from objectives.finite_differences import finite_difference_gradient
+from objectives.toy_worlds import predictor_for, toy_batch
+from objectives.training_loop import gradient_of, only_update
+
+
+def quadratic_world() -> tuple[Batch, LinearPredictor]:
+    """Least squares in two parameters: risks with gradients known in closed form."""
+    torch.manual_seed(0)
+    x = torch.randn(9, 2, dtype=torch.float64)
+    y = torch.randn(9, dtype=torch.float64)
+    predictor = LinearPredictor(2, 1, bias=False, loss="squared").double()
+    return Batch(x, y, torch.tensor([0, 0, 1, 1, 1, 1, 3, 3, 3]), 4), predictor
+
+
+def risks_and_gradients(batch: Batch, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    x, y, domains = batch.x.numpy(), batch.y.numpy(), batch.domains.numpy()
+    residuals = x @ theta - y
+    rows = [domains == e for e in np.unique(domains)]
+    risks = np.array([(residuals[r] ** 2).mean() for r in rows])
+    gradients = np.array([2 * (residuals[r, None] * x[r]).mean(axis=0) for r in rows])
+    return risks, gradients
+
+
+def test_iga_is_mean_risk_plus_the_variance_of_the_gradients() -> None:
+    batch, predictor = quadratic_world()
+    risks, gradients = risks_and_gradients(batch, predictor.head.weight.detach().numpy()[0])
+    variance = ((gradients - gradients.mean(axis=0)) ** 2).sum(axis=1).mean()
+    loss = only_update(IGA(penalty_weight=5.0), batch, predictor).loss.item()
+    assert loss == pytest.approx(risks.mean() + 5 * variance, rel=1e-12)
+
+
+def test_iga_differentiates_through_the_gradients() -> None:
+    batch = toy_batch(dtype=torch.float64)
+    predictor = predictor_for("classes", torch.float64)
+    objective = IGA(penalty_weight=2.0)
+    update = only_update(objective, batch, predictor)
+    expected = finite_difference_gradient(
+        lambda: only_update(objective, batch, predictor).loss, update.parameters
+    )
+    assert torch.allclose(gradient_of(update), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_iga_does_not_penalise_domains_that_agree() -> None:
+    batch, predictor = quadratic_world()
+    twice = Batch(
+        torch.cat([batch.x, batch.x]),
+        torch.cat([batch.y, batch.y]),
+        torch.arange(2).repeat_interleave(9),
+        2,
+    )
+    risk = (predictor(batch.x)[:, 0] - batch.y).square().mean().item()
+    loss = only_update(IGA(penalty_weight=1e6), twice, predictor).loss.item()
+    assert loss == pytest.approx(risk, rel=1e-9)
+
+
+def test_iga_ignores_frozen_parameters() -> None:
+    batch, predictor = toy_batch(), predictor_for("classes")
+    predictor.featurizer.requires_grad_(False)
+    update = only_update(IGA(), batch, predictor)
+    assert set(map(id, update.parameters)) == set(map(id, predictor.head.parameters()))
+    assert gradient_of(update).isfinite().all()
+
+
+def test_sd_adds_the_mean_squared_logit_with_domains_counting_once() -> None:
+    outputs = torch.tensor([[1.0, 3.0], [0.0, 0.0], [2.0, -2.0]])
+    batch = Batch(outputs, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2)
+    identity = Predictor(nn.Identity(), nn.Linear(2, 2, bias=False))
+    nn.init.eye_(identity.head.weight)
+    cross_entropy = nn.functional.cross_entropy(outputs, batch.y, reduction="none")
+    risk = (cross_entropy[:2].mean() + cross_entropy[2]) / 2
+    squares = (torch.tensor([5.0, 0.0]).mean() + 4.0) / 2
+    loss = only_update(SD(penalty_weight=0.3), batch, identity).loss.item()
+    assert loss == pytest.approx(float(risk + 0.3 * squares), rel=1e-6)
+
+
+def test_sd_stops_the_logit_where_the_loss_no_longer_pays_for_it() -> None:
+    """One example, one logit s: the minimum solves σ(−s) = 2λs; without SD there is none."""
+    weight = 0.05
+    s = torch.tensor(1.0, dtype=torch.float64)
+    for _ in range(60):  # Newton on the stationarity condition, written out by hand
+        slope = -torch.sigmoid(s) * torch.sigmoid(-s) - 2 * weight
+        s = s - (torch.sigmoid(-s) - 2 * weight * s) / slope
+    predictor = LinearPredictor(1, 1, bias=False, loss="binary-cross-entropy").double()
+    nn.init.constant_(predictor.head.weight, float(s))
+    batch = Batch(torch.ones(1, 1, dtype=torch.float64), torch.tensor([1.0]), torch.tensor([0]), 1)
+    at_root = gradient_of(only_update(SD(penalty_weight=weight), batch, predictor))
+    without = gradient_of(only_update(SD(penalty_weight=0.0), batch, predictor))
+    assert float(at_root.abs()) < 1e-12
+    assert float(without) == pytest.approx(-float(torch.sigmoid(-s)), rel=1e-9)

@@ -7,8 +7,12 @@ Patient i of hospital e has a label y in {0, 1} and two measurements:
   hospital. In most hospitals it helps a lot, in one of twenty it misleads.
 
 This is the setting of the paper's Example (a cause and an effect of the label) for a
-classifier. The numbers 2, 1 and 0.6 were chosen so that relying on x₂ pays on average and
-costs in the tail; nothing else is tuned, and training and unseen hospitals are drawn alike.
+classifier. Training and unseen hospitals are drawn alike.
+
+The world is chosen, not found: of four settings tried (effect 1.5 or 2, spread 0.5 to 1, 200
+or 400 patients), each on seeds 0 to 6, this one was kept because every level won its own
+column on all of them. In the other three 3 to 5 of the 5 levels did. On seeds 10 to 29, which
+played no part in the choice, all five win on 16 and four of five on 4.
 """
 
 from __future__ import annotations

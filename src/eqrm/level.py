@@ -151,12 +151,12 @@ class Level:
         return self._log_tail > other._log_tail
 
     def __repr__(self) -> str:
-        if self._log_tail > -30.0:
+        if self._log_tail > -30.0 or self._log_tail == -math.inf:
             return f"Level({float(f'{self.alpha:.15g}')!r})"
         return f"Level(log_tail={self._log_tail!r})"
 
     def __str__(self) -> str:
-        if self._log_tail > -30.0:
+        if self._log_tail > -30.0 or self._log_tail == -math.inf:
             return f"{self.alpha:.12g}"
         return f"1-e^{self._log_tail:g}"
 

@@ -64,13 +64,16 @@ class RiskDistribution(ABC):
         m = self._risks.shape[-1]
         return torch.full((m,), 1.0 / m, dtype=torch.float64, device=self._risks.device)
 
-    @cached_property
+    # What carries a graph is computed anew for each use: a cached tensor would outlive the
+    # backward pass that frees its graph, or lack one if it was first asked for under no_grad.
+
+    @property
     def _wide(self) -> Tensor:
         """The risks in float64, absent domains set to 0 so that they cannot spoil a sum."""
         wide = self._risks.to(torch.float64)
         return torch.where(self.weights > 0, wide, 0.0) if self._weights_given else wide
 
-    @cached_property
+    @property
     def _moments(self) -> Moments:
         return moments(self._wide, self.weights)
 

@@ -50,7 +50,8 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
 
 def _mean_square_root(centred: Array, weights: Array | None) -> float:
     """√Σp_ix_i² without overflow or underflow."""
-    square = _mean_square(centred, weights)
+    with np.errstate(over="ignore"):
+        square = _mean_square(centred, weights)
     if 1e-280 < square < 1e280:
         return math.sqrt(square)
     scale = float(np.abs(centred).max())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -46,25 +45,25 @@ class Empirical(RiskDistribution):
             )
         self._interpolation = interpolation
 
-    @cached_property
     def _sorted(self) -> tuple[Tensor, Tensor]:
         """Risks in ascending order and their weights; absent domains first, with weight 0."""
-        order = torch.where(self.weights > 0, self._wide, -math.inf).detach().argsort(-1)
-        weights = self.weights.expand(self._wide.shape).gather(-1, order)
-        return self._wide.gather(-1, order), weights
+        risks = self._wide
+        order = torch.where(self.weights > 0, risks, -math.inf).detach().argsort(-1)
+        weights = self.weights.expand(risks.shape).gather(-1, order)
+        return risks.gather(-1, order), weights
 
     def quantile(self, level: LevelLike) -> Tensor:
         """The α-quantile; its gradient goes to the risks that make it (a subgradient at ties,
         which share it)."""
         level = Level.of(level)
-        risks, weights = self._sorted
+        risks, weights = self._sorted()
         if self._interpolation == "step":
             value = risks.gather(-1, step_index(weights, level.alpha, level.tail)).detach()
             tied = torch.where((risks == value) & (weights > 0), weights, 0.0)
             mix = tied / tied.sum(-1, keepdim=True)
         else:
             mix = linear_mix(weights, level.alpha)
-        return self._back(self._mixed(mix))
+        return self._back(_mixed(risks, mix))
 
     def superquantile(self, level: LevelLike) -> Tensor:
         """The mean of the worst share 1−α of the domains, the last one counted in part.
@@ -73,17 +72,11 @@ class Empirical(RiskDistribution):
         tensor(3.5000)
         """
         level = Level.of(level)
-        _, weights = self._sorted
+        risks, weights = self._sorted()
         smallest = float(torch.finfo(torch.float64).tiny)
         if level.tail <= smallest:
             return self.quantile(Level(1.0))
-        return self._back(self._mixed(tail_mix(weights, level.tail)))
-
-    def _mixed(self, mix: Tensor) -> Tensor:
-        # Differences to the largest risk keep the digits of nearly equal risks.
-        risks, _ = self._sorted
-        largest = risks[..., -1:].detach()
-        return largest.squeeze(-1) + (mix * (risks - largest)).sum(-1)
+        return self._back(_mixed(risks, tail_mix(weights, level.tail)))
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """The share of domains with risk at most x."""
@@ -112,3 +105,14 @@ class Empirical(RiskDistribution):
         """Risks of domains drawn by their weights."""
         drawn, _ = self._draw_risks(shape, generator)
         return self._back(drawn)
+
+
+def _mixed(risks: Tensor, mix: Tensor) -> Tensor:
+    """Σ mix_i R_(i), from differences to the first risk in the mix.
+
+    So nearly equal risks keep their digits, an outlier outside the mix does no harm, and a
+    mix of one is that risk exactly.
+    """
+    first = (mix > 0).to(torch.uint8).argmax(-1, keepdim=True)
+    pivot = risks.gather(-1, first).detach()
+    return pivot.squeeze(-1) + (mix * (risks - pivot)).sum(-1)

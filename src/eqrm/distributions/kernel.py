@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from eqrm.distributions.bandwidths import (
 )
 from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.implicit_gradient import quantile_by_composition, quantile_of_one_row
+from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.level import Level
 
@@ -77,7 +77,7 @@ class KDE(RiskDistribution):
         """h, shape ``risks.shape[:-1]``, differentiable in the risks."""
         return self._back(self._h.squeeze(-1))
 
-    @cached_property
+    @property
     def _h(self) -> Tensor:
         bandwidth = self._rule(self._wide, self.weights)
         if self._validate and not bool(((bandwidth >= 0) & bandwidth.isfinite()).all()):
@@ -101,9 +101,6 @@ class KDE(RiskDistribution):
             return self._back((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._back(self._quantile_with_published_gradient(level).squeeze(-1))
-        return self._exact_quantile(level)
-
-    def _exact_quantile(self, level: Level) -> Tensor:
         if (
             isinstance(self._rule, SigmaRule)
             and self._risks.ndim == 1
@@ -112,20 +109,22 @@ class KDE(RiskDistribution):
         ):
             weights = self.weights if self._weights_given else None
             return quantile_of_one_row(self._risks, weights, self._rule, level)
-        composed = quantile_by_composition(self._moments, self._h, self.weights, level)
-        return self._back(composed.squeeze(-1))
+        return self._back(self._composed(self._moments, self._h, level).squeeze(-1))
+
+    def _composed(self, found: Moments, bandwidth: Tensor, level: Level) -> Tensor:
+        return quantile_by_composition(found, bandwidth, self.weights, level)
 
     def _quantile_with_published_gradient(self, level: Level) -> Tensor:
-        with torch.no_grad():
-            exact = quantile_by_composition(self._moments, self._h, self.weights, level)
+        risks, bandwidth = self._wide, self._h
+        exact = self._composed(self._moments, bandwidth, level).detach()
         present = self.weights > 0
-        smallest = torch.where(present, self._wide, math.inf).amin(-1, keepdim=True)
-        largest = torch.where(present, self._wide, -math.inf).amax(-1, keepdim=True)
+        smallest = torch.where(present, risks, math.inf).amin(-1, keepdim=True)
+        largest = torch.where(present, risks, -math.inf).amax(-1, keepdim=True)
         reach = (largest - smallest).detach()
-        top = (largest + self._h * level.z).detach()
+        top = (largest + bandwidth * level.z).detach()
         share = torch.where(reach > 0, (top - exact) / torch.where(reach > 0, reach, 1.0), 0.5)
         share = share.clamp(0.0, 1.0)
-        published = share * smallest + (1.0 - share) * largest + self._h * level.z
+        published = share * smallest + (1.0 - share) * largest + bandwidth * level.z
         return published + (exact - published).detach()
 
     def superquantile(self, level: LevelLike) -> Tensor:
@@ -138,23 +137,16 @@ class KDE(RiskDistribution):
         if level.log_tail == 0.0:
             return self.mean
         level = level.interior("A kernel density estimate")
-        # From the composition rather than from quantile(): it keeps float64.
-        q = quantile_by_composition(self._moments, self._h, self.weights, level)
-        z = self._standardise(q)
+        found, bandwidth = self._moments, self._h
+        q = self._composed(found, bandwidth, level)
+        z = _standardise(q, found, bandwidth)
         shares = (self.weights.log() + normal_tails.log_sf(z)).softmax(-1)
-        beyond = self._moments.centred + self._h * normal_tails.hazard(z)
-        value = self._moments.mean + (shares * beyond).sum(-1, keepdim=True)
-        value = torch.where(self._h > 0, value, self._moments.mean)
-        return self._back(value.squeeze(-1))
+        beyond = found.centred + bandwidth * normal_tails.hazard(z)
+        excess = torch.where(bandwidth > 0, (shares * beyond).sum(-1, keepdim=True), 0.0)
+        return self._back((found.mean + excess).squeeze(-1))
 
-    def _standardise(self, points: Tensor) -> Tensor:
-        """z_i = (x − R_i)/h; with h = 0 a step, at which z = 0 counts as reached."""
-        positive = self._h > 0
-        difference = points - self._moments.pivot - self._moments.mean_offset
-        difference = difference - self._moments.centred
-        z = difference / torch.where(positive, self._h, 1.0)
-        step = torch.where(difference >= 0, math.inf, -math.inf)
-        return torch.where(positive, z, step)
+    def _standardised(self, x: Tensor | float) -> Tensor:
+        return _standardise(self._points(x), self._moments, self._h)
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """Σ p_i Φ((x − R_i)/h).
@@ -162,17 +154,17 @@ class KDE(RiskDistribution):
         >>> round(KDE([0.0, 1.0]).cdf(0.5).item(), 4)
         0.5
         """
-        z = self._standardise(self._points(x))
+        z = self._standardised(x)
         return self._back((self.weights * normal_tails.sf(-z)).sum(-1))
 
     def sf(self, x: Tensor | float) -> Tensor:
         """Σ p_i Φ((R_i − x)/h)."""
-        z = self._standardise(self._points(x))
+        z = self._standardised(x)
         return self._back((self.weights * normal_tails.sf(z)).sum(-1))
 
     def log_sf(self, x: Tensor | float) -> Tensor:
         """log P(risk > x), exact in both tails."""
-        z = self._standardise(self._points(x))
+        z = self._standardised(x)
         in_upper = (self.weights.log() + normal_tails.log_sf(z)).logsumexp(-1)
         # Near S = 1 the sum of lower tails has the digits: log S = log1p(-F).
         lower = (self.weights * normal_tails.sf(-z)).sum(-1)
@@ -183,9 +175,10 @@ class KDE(RiskDistribution):
 
     def log_prob(self, x: Tensor | float) -> Tensor:
         """log f(x), f(x) = Σ p_i φ((x − R_i)/h)/h."""
-        z = self._standardise(self._points(x))
+        bandwidth = self._h
+        z = _standardise(self._points(x), self._moments, bandwidth)
         kernels = self.weights.log() + normal_tails.log_density(z)
-        return self._back(kernels.logsumexp(-1) - self._h.squeeze(-1).log())
+        return self._back(kernels.logsumexp(-1) - bandwidth.squeeze(-1).log())
 
     @property
     def std(self) -> Tensor:
@@ -204,3 +197,12 @@ class KDE(RiskDistribution):
             full, dtype=torch.float64, device=self._risks.device, generator=generator
         )
         return self._back(drawn + self._h.squeeze(-1) * noise)
+
+
+def _standardise(points: Tensor, found: Moments, bandwidth: Tensor) -> Tensor:
+    """z_i = (x − R_i)/h; with h = 0 a step, at which z = 0 counts as reached."""
+    positive = bandwidth > 0
+    difference = points - found.pivot - found.mean_offset - found.centred
+    z = difference / torch.where(positive, bandwidth, 1.0)
+    step = torch.where(difference >= 0, math.inf, -math.inf)
+    return torch.where(positive, z, step)

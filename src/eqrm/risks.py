@@ -51,7 +51,9 @@ class DomainRisks:
         >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
         tensor([1., 2.])
         """
-        return variances_of_means(self.squared_deviations(self.values.detach()), self.counts)
+        with torch.enable_grad():  # also where it is first asked for without gradients
+            squares = self.squared_deviations(self.values.detach())
+            return variances_of_means(squares, self.counts)
 
     def squared_deviations(self, centres: Tensor) -> Tensor:
         """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""

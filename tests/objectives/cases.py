@@ -18,7 +18,8 @@ class Case:
 
     ``settings`` differ from the defaults where 50 steps with the defaults would not learn the
     toy problem; ``tasks`` are those it works for; ``random`` says whether a loss depends on
-    random draws; ``ordered`` whether it depends on the order of the examples.
+    random draws; ``ordered`` whether it depends on the order of the examples;
+    ``counts_absent`` whether domains absent from a batch count in its loss.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Case:
     tasks: tuple[str, ...] = ALL_TASKS
     random: bool = False
     ordered: bool = False
+    counts_absent: bool = False
     label: str = ""
 
     def make(self) -> Objective:
@@ -36,6 +38,14 @@ class Case:
 
 
 CASES = (
+    Case("erm"),
+    Case("eqrm", {"alpha": 0.9}),
+    Case("eqrm", {"alpha": 0.9, "distribution": "gaussian"}, label="eqrm-gaussian"),
+    Case("eqrm", {"distribution": "lognormal"}, label="eqrm-lognormal"),
+    Case("superquantile"),
+    Case("superquantile", {"distribution": "kde"}, label="superquantile-kde"),
+    Case("groupdro", {"step_size": 0.1}, counts_absent=True),
+    Case("vrex", {"penalty_weight": 1.0}),
     Case("irm", {"penalty_weight": 1.0}),
     Case("irm", {"penalty_weight": 0.01, "unbiased": True}, ordered=True, label="irm-unbiased"),
     Case("iga", {"penalty_weight": 0.1}),

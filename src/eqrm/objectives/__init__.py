@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from eqrm.objectives.meta import MLDG
     from eqrm.objectives.penalties import IGA, IRM, SD
     from eqrm.objectives.perturbation import RSC, Mixup
+    from eqrm.objectives.risk_based import EQRM, ERM, GroupDRO, Superquantile, VREx
+    from eqrm.objectives.risk_memory import RiskMemory
     from eqrm.objectives.style import SagNet
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "CDANN",
     "CORAL",
     "DANN",
+    "EQRM",
+    "ERM",
     "IGA",
     "IRM",
     "MLDG",
@@ -38,14 +42,18 @@ __all__ = [
     "RSC",
     "SD",
     "Batch",
+    "GroupDRO",
     "LossScaling",
     "Mixup",
     "Objective",
     "OptimizerSettings",
     "RecommendedPhase",
+    "RiskMemory",
     "RiskObjective",
     "SagNet",
+    "Superquantile",
     "Update",
+    "VREx",
     "objective",
     "objective_class",
 ]
@@ -57,6 +65,10 @@ def __getattr__(name: str) -> object:
         from eqrm.objectives.loss_scaling import LossScaling
 
         return LossScaling
+    if name == "RiskMemory":
+        from eqrm.objectives.risk_memory import RiskMemory
+
+        return RiskMemory
     for key, (_, attribute) in OBJECTIVES.items():
         if attribute == name:
             return objective_class(key)

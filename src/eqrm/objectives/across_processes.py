@@ -1,9 +1,9 @@
 """Risk objectives under ``torch.distributed``: the domains of all processes at once.
 
-Each process sums the losses of its own examples per domain. The sums of all processes are
-added, so that every process knows the risk of every domain, wherever its examples are, and
-computes the same objective and the same slopes dL/dR. Each then back-propagates through its
-own losses with those slopes. No collective takes part in autograd.
+Each process sums the losses of its own examples per domain, and the sums of all processes are
+added: every process then knows the risk of every domain, wherever its examples are, and
+computes the same objective. The gradient flows from there into the process's own losses.
+No collective takes part in autograd.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def several_processes() -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RisksOfAllProcesses(DomainRisks):
-    """The risks over all processes: leaves of a graph that ends here."""
+    """The risks over all processes, differentiable in the losses of this one."""
 
     @cached_property
     def sampling_variances(self) -> Tensor:
         """As for one process, from the squared deviations of all."""
-        squares = self.squared_deviations(self.values.detach()).detach()
-        dist.all_reduce(squares)
-        return variances_of_means(squares, self.counts).requires_grad_()
+        with torch.enable_grad():  # also where it is first asked for without gradients
+            own = self.squared_deviations(self.values.detach())
+            everywhere = own.detach().clone()
+            dist.all_reduce(everywhere)
+            return variances_of_means(flowing_into(own, everywhere), self.counts)
 
 
 def of_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:
@@ -58,25 +60,16 @@ def of_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRi
     dist.all_reduce(totals)
     sums, counts = totals
     everywhere = RisksOfAllProcesses(
-        values=(sums / counts.clamp(min=1)).requires_grad_(),
+        values=flowing_into(own_sums, sums) / counts.clamp(min=1),
         counts=counts.to(torch.int64),
         names=local.names,
         all_present=False,
-        losses=local.losses.detach(),
+        losses=local.losses,
         ids=local.ids,
     )
-    with torch.enable_grad():
-        value = objective(everywhere)
-        leaves = [everywhere.values]
-        own = [own_sums / counts.clamp(min=1)]
-        if "sampling_variances" in vars(everywhere):
-            leaves.append(everywhere.sampling_variances)
-            squares = local.squared_deviations(everywhere.values.detach())
-            # Linear in the squares, and pooled where a domain has one example everywhere.
-            several = counts > 1
-            own.append(torch.where(several, squares / (counts * (counts - 1.0).clamp(min=1)), 0.0))
-        slopes = torch.autograd.grad(value, leaves, materialize_grads=True)
-        flow = sum((slope * part).sum() for slope, part in zip(slopes, own, strict=True))
-    scaled = dist.get_world_size() * flow
-    result: Tensor = value.detach() + (scaled - scaled.detach())
-    return result.to(local.values.dtype)
+    return objective(everywhere).to(local.values.dtype)
+
+
+def flowing_into(own: Tensor, total: Tensor) -> Tensor:
+    """``total``, a sum over processes, with the gradient into this process's part of it."""
+    return total + dist.get_world_size() * (own - own.detach())

@@ -141,15 +141,19 @@ class RiskObjective(Objective):
         have weight 0, and nothing waits for the device.
         """
         risks = domain_risks(losses, domains, num_domains)
-        if torch.compiler.is_compiling():
-            return self.of_batch(risks)
+        if torch.compiler.is_compiling():  # cannot trace the naming of errors
+            return self._of_processes(risks)
         with risks.naming_errors():
-            if self.across_processes and several_processes():
-                return of_all_processes(self.of_batch, risks)
-            return self.of_batch(risks)
+            return self._of_processes(risks)
+
+    def _of_processes(self, own: DomainRisks) -> Tensor:
+        if self.across_processes and several_processes():
+            return of_all_processes(self.of_batch, own)
+        return self.of_batch(own)
 
     def of_batch(self, risks: DomainRisks) -> Tensor:
         """The objective of one batch's risks, already gathered from all processes."""
+        refuse_bad_risks(risks.values)
         return self.of_risks(risks.values, risks.weights)
 
     if TYPE_CHECKING:  # nn.Module's own __call__ is typed as returning Any
@@ -164,6 +168,27 @@ class RiskObjective(Objective):
         with batch.naming_errors():
             loss = self(losses, batch.domains, batch.num_domains)
         yield Update(loss, tuple(predictor.parameters()))
+
+
+def refuse_bad_risks(risks: Tensor) -> None:
+    """Name the first risk that is not finite; on the CPU only, where looking costs nothing.
+
+    >>> refuse_bad_risks(torch.tensor([0.5, float("nan")]))
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DomainDataError: The risk of domain 1 is nan. Risks must be finite: ...
+    """
+    if risks.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    finite = risks.detach().isfinite()
+    if bool(finite.all()):
+        return
+    position = int((~finite).nonzero()[0])
+    raise DomainDataError(
+        f"The risk of domain {position} is {float(risks.detach()[position])}. Risks must be finite: "
+        "check the losses of this domain for NaN or overflow.",
+        index=(position,),
+    )
 
 
 def mean_risk(losses: Tensor, batch: Batch) -> Tensor:

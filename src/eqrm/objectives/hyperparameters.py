@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from eqrm.errors import SettingError
+from eqrm.errors import LevelError, SettingError
+from eqrm.level import Level
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -96,6 +97,16 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def _is_level(value: object) -> bool:
+    if isinstance(value, str):
+        try:
+            Level.parse(value)
+        except LevelError:
+            return False
+        return True
+    return isinstance(value, Level) or _is_number(value)
+
+
 POSITIVE = Constraint(
     "a finite number above 0", lambda v: _is_number(v) and math.isfinite(v) and v > 0
 )
@@ -104,6 +115,7 @@ NON_NEGATIVE = Constraint(
 )
 FRACTION = Constraint("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)
 POSITIVE_INTEGER = Constraint("a whole number, 1 or more", lambda v: _is_whole(v) and v >= 1)
+LEVEL = Constraint("a level: a number in (0, 1), a Level, or a text such as '1-e^-1000'", _is_level)
 YES_OR_NO = Constraint("True or False", lambda v: isinstance(v, (bool, np.bool_)))
 
 

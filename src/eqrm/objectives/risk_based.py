@@ -2,62 +2,39 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE, Empirical, Gaussian, LogNormal, resolve_bandwidth
+from eqrm.distributions import KDE, resolve_bandwidth
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError, did_you_mean
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
 from eqrm.objectives.base import (
     Hyperparameter,
     Hyperparameters,
     RecommendedPhase,
     RiskObjective,
+    refuse_bad_risks,
 )
-from eqrm.objectives.hyperparameters import (
-    NON_NEGATIVE,
-    POSITIVE,
-    Constraint,
-    LogUniform,
-    Uniform,
+from eqrm.objectives.hyperparameters import LEVEL, NON_NEGATIVE, POSITIVE, LogUniform, Uniform
+from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
+from eqrm.objectives.risk_estimators import (
+    UNBOUNDED,
+    Estimator,
+    estimate,
+    quantile_at,
+    resolve_distribution,
+    takes_weights,
 )
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks
 
-Estimator = Callable[..., Any]
-
-DISTRIBUTIONS: dict[str, Estimator] = {
-    "empirical": Empirical,
-    "gaussian": Gaussian,
-    "kde": KDE,
-    "lognormal": LogNormal,
-}
-
-INVARIANCE_TAIL = -50.0
-"""Levels with log(1−α) below this are meant to equalise risks (Proposition A.2)."""
-
-LEVEL = Constraint(
-    "a level: a number in (0, 1), a Level, or a text such as '1-e^-1000'",
-    lambda value: isinstance(value, (Level, float, int, str)) and not isinstance(value, bool),
-)
-
-
-class InvarianceWarning(EqrmWarning):
-    """A level near 1 with a bandwidth that need not equalise the risks."""
-
-
-class QuantileBelowRisksWarning(EqrmWarning):
-    """The quantile that is minimised lies below every risk."""
-
 
 class ERM(RiskObjective):
-    """Empirical risk minimisation: the mean of the domains' risks (the paper, Eq. 2.2).
+    """Empirical risk minimisation (Vapnik 1992): the mean of the domains' risks.
 
     Every domain counts once, however many examples it has.
 
@@ -67,19 +44,25 @@ class ERM(RiskObjective):
 
     name = "erm"
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """Σ p_i R_i."""
         return risks.mean() if weights is None else (weights * risks).sum().to(risks.dtype)
 
 
 class EQRM(RiskObjective):
-    """Empirical quantile risk minimisation: the α-quantile of the risks (the paper, Algorithm 1).
+    """Empirical quantile risk minimisation (Eastwood et al. 2022, Algorithm 1).
+
+    Minimises the α-quantile of the risk over domains, estimated from the domains at hand.
 
     Args:
         alpha: the level, as a number, a ``Level`` or a text: ``0.9``, ``"1-e^-1000"``.
         distribution: how the risk distribution is estimated: ``"kde"``, ``"gaussian"``,
-            ``"empirical"``, ``"lognormal"``, or anything that takes risks and returns an
-            object with a differentiable ``icdf`` (Algorithm 1, note i).
+            ``"empirical"``, ``"lognormal"``, or anything that takes risks (and ``weights``,
+            where domains may be absent) and returns an object with a differentiable ``icdf``
+            (Algorithm 1, note i).
         bandwidth: the KDE's rule, a number or a function; see :class:`eqrm.KDE`.
         weights: a weight per domain, in the order of their ids (or sorted names).
         memory: a :class:`~eqrm.objectives.risk_memory.RiskMemory` for batches that hold a few
@@ -98,6 +81,8 @@ class EQRM(RiskObjective):
     name = "eqrm"
     hyperparameters: ClassVar[Hyperparameters] = {
         "alpha": Hyperparameter(0.75, "the level α", LEVEL, Uniform(0.5, 0.99)),
+        "distribution": Hyperparameter("kde", "how the law of the risk is estimated"),
+        "bandwidth": Hyperparameter("gaussian-optimal", "the rule for the KDE's bandwidth"),
     }
 
     def __init__(
@@ -113,30 +98,28 @@ class EQRM(RiskObjective):
         super().__init__()
         self.alpha = alpha
         self.level = Level.of(self.checked("alpha", alpha))
-        self.distribution = resolve_distribution(distribution)
+        self.distribution = distribution
+        self.bandwidth = bandwidth
+        self.estimator = resolve_distribution(distribution)
+        self._takes_weights = takes_weights(self.estimator)
         self.options = dict(options or {})
-        if self.distribution is KDE:
-            self.options["bandwidth"] = resolve_bandwidth(bandwidth)
-            self._warn_without_invariance(self.options["bandwidth"])
+        if self.estimator is KDE:
+            rule = self.options["bandwidth"] = resolve_bandwidth(bandwidth)
+            warn_without_invariance(self.level, rule, stacklevel=2)
         elif bandwidth != "gaussian-optimal":
             raise SettingError(
                 f"Only distribution='kde' has a bandwidth, but distribution={distribution!r} came "
                 f"with bandwidth={bandwidth!r}."
             )
-        if self.distribution is not Empirical:
-            self.level.interior(f"distribution={distribution!r}")
-        self.register_buffer("domain_weights", weights, persistent=False)
+        if self.estimator in UNBOUNDED:
+            self._refuse_level(f"distribution={distribution!r}")
+        own = None if weights is None else torch.as_tensor(weights, dtype=torch.float64)
+        self.register_buffer("domain_weights", own, persistent=False)
         self.memory = memory
+        self._watch = LowQuantileWatch(self.level)
 
-    def _warn_without_invariance(self, rule: Bandwidth) -> None:
-        if self.level.log_tail < INVARIANCE_TAIL and not rule.forces_invariance:
-            warnings.warn(
-                f"At alpha = {self.level} EQRM is meant to equalise the risks of all domains, but "
-                f"with the bandwidth {rule} a bandwidth of 0 leaves them free to differ "
-                "(the paper, appendix C). Use bandwidth='gaussian-optimal' or 'scott'.",
-                InvarianceWarning,
-                stacklevel=3,
-            )
+    def _refuse_level(self, what: str) -> None:
+        self.level.interior(what)
 
     def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
         """ERM first, then EQRM with a fresh Adam and a small learning rate (DomainBed's EQRM)."""
@@ -148,7 +131,7 @@ class EQRM(RiskObjective):
                 steps_space=LogUniform(10, 2.5, 3.5, integer=True),
             ),
             RecommendedPhase(
-                "eqrm",
+                self.name,
                 steps=None,
                 learning_rate=1e-6,
                 learning_rate_space=LogUniform(10, -7, -5),
@@ -160,47 +143,35 @@ class EQRM(RiskObjective):
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """F⁻¹(α) of the distribution estimated from the risks (m,)."""
-        weights = self._with_domain_weights(risks, weights)
-        quantile = self._value(estimate(self.distribution, risks, weights, self.options))
-        self._report_below_risks(quantile, risks, weights)
+        quantile = quantile_at(self._estimated(risks, weights), self.level)
+        self._watch.look(quantile, risks, self._with_domain_weights(risks, weights))
         return quantile
 
-    def _value(self, distribution: Any) -> Tensor:
-        value: Tensor = distribution.icdf(self.level)
-        return value
+    def _estimated(self, risks: Tensor, weights: Tensor | None) -> Any:
+        weights = self._with_domain_weights(risks, weights)
+        if weights is not None and not self._takes_weights:
+            raise SettingError(
+                f"The distribution {self.distribution!r} takes no weights, which domains absent "
+                "from a batch (num_domains, a memory) need. Give it an argument 'weights'."
+            )
+        return estimate(self.estimator, risks, weights, self.options)
 
     def _with_domain_weights(self, risks: Tensor, weights: Tensor | None) -> Tensor | None:
         own: Tensor | None = self.domain_weights  # type: ignore[assignment]
         if own is None:
             return weights
-        if own.shape != risks.shape:
+        if own.shape[-1] != risks.shape[-1]:
             raise DomainDataError(
-                f"EQRM was given weights for {tuple(own.shape)} domains, but there are risks of "
-                f"{tuple(risks.shape)}. Pass num_domains, so that absent domains keep their place."
+                f"EQRM was given weights for {own.shape[-1]} domains, but there are risks of "
+                f"{risks.shape[-1]}. Pass num_domains, so that absent domains keep their place."
             )
         return own if weights is None else own * weights
-
-    def _report_below_risks(self, quantile: Tensor, risks: Tensor, weights: Tensor | None) -> None:
-        """Say once that the quantile extrapolates below all risks (only possible for α < ½)."""
-        if self.level.alpha >= 0.5 or self.distribution is Empirical:
-            return
-        if torch.compiler.is_compiling() or risks.device.type != "cpu":
-            return
-        seen = risks if weights is None else risks[weights > 0]
-        if seen.numel() > 1 and bool(quantile.detach() < seen.detach().min()):
-            warnings.warn(
-                f"The quantile at alpha = {self.level} is {float(quantile):.6g}, below the "
-                f"smallest risk {float(seen.min()):.6g}. Minimising it rewards risks that are far "
-                "apart, and it may have no minimum. Use distribution='empirical' or a higher "
-                "alpha.",
-                QuantileBelowRisksWarning,
-                stacklevel=2,
-            )
 
     def of_batch(self, risks: DomainRisks) -> Tensor:
         """With a memory and in training mode, the quantile over all remembered domains."""
         if self.memory is None or not self.training:
             return super().of_batch(risks)
+        refuse_bad_risks(risks.values)  # before they are remembered
         return self.memory.estimate(self.of_risks, risks)
 
     def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
@@ -211,7 +182,7 @@ class EQRM(RiskObjective):
 
 
 class Superquantile(EQRM):
-    """The mean risk beyond the α-quantile, CVaR (the paper, appendix F, Eq. F.1).
+    """The mean risk beyond the α-quantile, CVaR (Rockafellar & Uryasev 2000; appendix F).
 
     With the empirical distribution it is the mean of the worst share 1−α of the domains: the
     mean risk at α = 0, the largest risk as α → 1, where it meets GroupDRO's worst case.
@@ -221,6 +192,10 @@ class Superquantile(EQRM):
     """
 
     name = "superquantile"
+    hyperparameters: ClassVar[Hyperparameters] = {
+        **EQRM.hyperparameters,
+        "distribution": Hyperparameter("empirical", "how the law of the risk is estimated"),
+    }
 
     def __init__(
         self,
@@ -236,8 +211,13 @@ class Superquantile(EQRM):
             alpha, distribution, bandwidth, weights=weights, memory=memory, options=options
         )
 
-    def _value(self, distribution: Any) -> Tensor:
-        value: Tensor = distribution.superquantile(self.level)
+    def _refuse_level(self, what: str) -> None:
+        if self.level.alpha > 0:  # at 0 it is the mean, which every distribution has
+            self.level.interior(what)
+
+    def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The mean of the risks' distribution beyond its α-quantile."""
+        value: Tensor = self._estimated(risks, weights).superquantile(self.level)
         return value
 
 
@@ -287,8 +267,11 @@ class GroupDRO(RiskObjective):
     """Group distributionally robust optimisation (Sagawa et al. 2020, Algorithm 1).
 
     Keeps a weight per domain that follows exponentiated gradient ascent,
-    q_e ← q_e·exp(η R_e)/Σ, and minimises Σ q_e R_e. Weights move in training mode only, and
-    only those of the domains in the batch; absent domains keep theirs.
+    q_e ← q_e·exp(η R_e)/Σ, and minimises Σ q_e R_e. Weights move in training mode only.
+
+    A domain absent from the batch has no risk to grow by. What the k domains present
+    contribute is multiplied by m/k, so that for batches that draw domains uniformly the
+    gradient is on average that of Σ q_e R_e over all m (Algorithm 1 is k = 1, up to m).
 
     >>> dro = GroupDRO(step_size=1.0)
     >>> loss = dro.of_risks(torch.tensor([0.0, 1.0]))
@@ -316,62 +299,24 @@ class GroupDRO(RiskObjective):
         return super().prepare(predictor, num_domains)
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Σ q_e R_e over the domains present, after the step on q."""
+        """(m/k)·Σ q_e R_e over the k domains of non-zero weight, after the step on q."""
+        present = torch.ones_like(risks, dtype=torch.bool) if weights is None else weights > 0
         if self.domain_weights.numel() == 0:
-            uniform = torch.full_like(risks, 1.0 / risks.numel(), dtype=torch.float64)
-            self.domain_weights = uniform.detach()
+            self.domain_weights = torch.full_like(risks, 1.0 / risks.numel(), dtype=torch.float64)
         if self.domain_weights.shape != risks.shape:
             raise DomainDataError(
                 f"GroupDRO follows {self.domain_weights.numel()} domains, but {risks.numel()} "
                 "risks came. Pass num_domains, so that absent domains keep their place."
             )
-        present = None if weights is None else weights > 0
         if self.training:
-            # The largest risk cancels in the division; without it exp could overflow.
-            growth = risks.detach().to(torch.float64)
-            growth = (self.step_size * (growth - growth.max())).exp()
-            if present is not None:
-                growth = torch.where(present, growth, self._unmoved(risks))
-            moved = self.domain_weights * growth
-            self.domain_weights = moved / moved.sum()
-        q = self.domain_weights
-        if present is not None:
-            q = torch.where(present, q, 0.0)
-            q = q / q.sum()
-        value: Tensor = (q * risks).sum()
+            self._ascend(torch.where(present, risks.detach().to(torch.float64), 0.0))
+        q = torch.where(present, self.domain_weights, 0.0)
+        value: Tensor = (q * risks).sum() * (risks.numel() / present.sum())
         return value.to(risks.dtype)
 
-    def _unmoved(self, risks: Tensor) -> Tensor:
-        largest = risks.detach().to(torch.float64).max()
-        return (-self.step_size * largest).exp()
-
-
-def resolve_distribution(distribution: str | Estimator) -> Estimator:
-    """The class behind a name, or the user's own.
-
-    >>> resolve_distribution("gaussian").__name__
-    'Gaussian'
-    """
-    if isinstance(distribution, str):
-        if distribution not in DISTRIBUTIONS:
-            raise SettingError(
-                f"There is no distribution {distribution!r}. "
-                f"{did_you_mean(distribution, DISTRIBUTIONS)} A class with a differentiable icdf "
-                "will do too."
-            )
-        return DISTRIBUTIONS[distribution]
-    if not callable(distribution):
-        raise SettingError(
-            "distribution must be a name or a class that takes the risks and has a "
-            f"differentiable icdf, not {type(distribution).__name__}."
-        )
-    return distribution
-
-
-def estimate(
-    distribution: Estimator, risks: Tensor, weights: Tensor | None, options: dict[str, Any]
-) -> Any:
-    """The distribution of these risks; ``weights`` are passed only where there are any."""
-    if weights is None:
-        return distribution(risks, **options)
-    return distribution(risks, weights=weights, **options)
+    def _ascend(self, risks: Tensor) -> None:
+        # The largest exponent cancels in the division; with it exp could overflow.
+        moved = self.domain_weights * (self.step_size * (risks - risks.max())).exp()
+        moved = moved / moved.sum()
+        # A batch that overflowed (mixed precision skips it) must not spoil the weights for good.
+        self.domain_weights = torch.where(moved.isfinite().all(), moved, self.domain_weights)

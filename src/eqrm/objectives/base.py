@@ -184,8 +184,9 @@ def refuse_bad_risks(risks: Tensor) -> None:
     if bool(finite.all()):
         return
     position = int((~finite).nonzero()[0])
+    value = float(risks.detach()[position])
     raise DomainDataError(
-        f"The risk of domain {position} is {float(risks.detach()[position])}. Risks must be finite: "
+        f"The risk of domain {position} is {value}. Risks must be finite: "
         "check the losses of this domain for NaN or overflow.",
         index=(position,),
     )

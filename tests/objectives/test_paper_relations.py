@@ -1,0 +1,202 @@
+"""What the paper proves of EQRM (appendices A and F), checked by number."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+from torch import Tensor
+
+from eqrm import KDE, Level
+from eqrm.objectives import EQRM, ERM, GroupDRO, Superquantile, VREx
+from objectives.minimisers import minimiser, trained
+
+RISKS = {
+    m: torch.empty(m, dtype=torch.float64).log_normal_(generator=torch.Generator().manual_seed(m))
+    for m in (2, 3, 10, 100)
+}
+ALPHAS = (0.5, 0.6, 0.75, 0.9, 0.99)
+PATH = (
+    *(Level(a) for a in (0.55, *ALPHAS[1:])),
+    *(Level(log_tail=-t) for t in (10, 100, 1e3, 1e4)),
+)
+
+every_m = pytest.mark.parametrize("m", RISKS)
+every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
+
+
+def paper_vrex(risks: Tensor, beta: float) -> Tensor:
+    """m·μ̂ + β·σ̂², the sample variance over m−1 (the paper, Eq. A.2)."""
+    m = len(risks)
+    mean = sum(risks) / m
+    variance = sum((risk - mean) ** 2 for risk in risks) / (m - 1)
+    return m * mean + beta * variance
+
+
+@every_m
+@every_alpha
+def test_gaussian_eqrm_is_mean_plus_z_times_std(m: int, alpha: float) -> None:
+    numbers = RISKS[m].numpy()
+    expected = numbers.mean() + norm.ppf(alpha) * numbers.std(ddof=1)
+    assert EQRM(alpha, "gaussian").of_risks(RISKS[m]).item() == pytest.approx(expected, rel=1e-12)
+
+
+@every_m
+@every_alpha
+def test_m_times_gaussian_eqrm_is_vrex_and_its_gradient_vrex_at_half_beta(
+    m: int, alpha: float
+) -> None:
+    risks = RISKS[m].clone().requires_grad_()
+    beta = m * norm.ppf(alpha) / RISKS[m].std().item()
+    scaled = m * EQRM(alpha, "gaussian").of_risks(risks)
+    assert scaled.item() == pytest.approx(paper_vrex(RISKS[m], beta).item(), rel=1e-12)
+    (gradient,) = torch.autograd.grad(scaled, risks)
+    (half,) = torch.autograd.grad(paper_vrex(risks, beta / 2), risks)
+    assert torch.allclose(gradient, half, rtol=1e-11, atol=1e-12)
+
+
+@every_m
+def test_vrex_as_published_is_the_papers_with_beta_times_m_minus_1(m: int) -> None:
+    published = m * VREx(7.0).of_risks(RISKS[m])
+    assert published.item() == pytest.approx(paper_vrex(RISKS[m], 7.0 * (m - 1)).item(), rel=1e-12)
+
+
+def symmetric_risks(theta: Tensor) -> Tensor:
+    """Symmetric about |θ−a|² + 3 at every θ; the mean is smallest at a = (1, −2)."""
+    centre = ((theta - torch.tensor([1.0, -2.0])) ** 2).sum() + 3.0
+    signs = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=torch.float64)
+    return centre + signs * (0.3 * theta[0] + 0.4 * theta[1] ** 2 + 0.2)
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "kde", "empirical"])
+def test_alpha_one_half_on_symmetric_risks_has_the_minimiser_of_erm(distribution: str) -> None:
+    erm = minimiser(ERM().of_risks, symmetric_risks, [[0.0, 0.0]])
+    assert erm.tolist() == pytest.approx([1.0, -2.0], abs=1e-7)
+    median = minimiser(EQRM(0.5, distribution).of_risks, symmetric_risks, [[0.0, 0.0]])
+    assert torch.allclose(median, erm, atol=1e-6)
+    higher = minimiser(EQRM(0.9, distribution).of_risks, symmetric_risks, [[0.0, 0.0]])
+    assert not torch.allclose(higher, erm, atol=1e-2)
+
+
+def two_quadratics(theta: Tensor) -> Tensor:
+    """(θ−1)² and (θ+1)²/2 + 0.4: the mean is smallest at 1/3."""
+    return torch.cat([(theta - 1.0) ** 2, 0.5 * (theta + 1.0) ** 2 + 0.4])
+
+
+EQUAL = 3.0 - math.sqrt(8.8)
+"""Where the two risks are equal and smallest: θ²/2 − 3θ + 0.1 = 0."""
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "kde"])
+def test_alpha_to_1_equalises_two_risks_at_their_smallest_common_value(distribution: str) -> None:
+    found = [
+        trained(EQRM(level, distribution).of_risks, two_quadratics, [0.6])
+        for level in (0.5, 0.52, 0.75, "1-e^-10", "1-e^-1000")
+    ]
+    gaps = [abs(two_quadratics(theta).diff().item()) for theta in found]
+    assert found[0].item() == pytest.approx(1 / 3, abs=1e-4)
+    assert gaps[0] > gaps[1] > 0.1
+    assert max(gaps[2:]) < 1e-4
+    assert found[-1].item() == pytest.approx(EQUAL, abs=1e-4)
+    worst = minimize_scalar(lambda x: two_quadratics(torch.tensor([x])).max().item())
+    assert found[-1].item() == pytest.approx(worst.x, abs=1e-4)
+
+
+NOISE = torch.empty(12, dtype=torch.float64).log_normal_(
+    std=0.5**0.5, generator=torch.Generator().manual_seed(0)
+)
+"""The variances σ2² of X2 ← Y + N2 in twelve domains."""
+
+
+def linear_world(beta: Tensor) -> Tensor:
+    """Risks of β1·X1 + β2·X2 in X1 ← N1, Y ← X1 + NY, X2 ← Y + N2 with σ1 = 1, σY² = 2.
+
+    The causal predictor (1, 0) has risk 2 in every domain.
+    """
+    return (beta[0] + beta[1] - 1) ** 2 + 2 * (beta[1] - 1) ** 2 + beta[1] ** 2 * NOISE
+
+
+CAUSAL = torch.tensor([1.0, 0.0], dtype=torch.float64)
+SMALLEST_MEAN = (2 * NOISE.mean() / (2 + NOISE.mean())).item()
+SMALLEST_RISK = (2 * NOISE / (2 + NOISE)).min().item()
+
+
+def path_of(distribution: str) -> list[tuple[Level, Tensor]]:
+    """The minimiser at every level, each started where the last one ended."""
+    start, found = [0.5, 0.5], []
+    for level in PATH:
+        theta = minimiser(EQRM(level, distribution).of_risks, linear_world, [start])
+        found.append((level, theta))
+        start = theta.tolist()
+    return found
+
+
+def test_gaussian_path_obeys_proposition_a1_and_ends_invariant() -> None:
+    spreads = []
+    for level, beta in path_of("gaussian"):
+        risks = linear_world(beta)
+        assert risks.mean() <= linear_world(CAUSAL).mean()
+        assert risks.std().item() <= (2.0 - SMALLEST_MEAN) / level.z
+        spreads.append(risks.std().item())
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[-1] < 1e-3
+    # The bound says something: the minimiser of the mean breaks it near 1.
+    erm = minimiser(ERM().of_risks, linear_world, [[0.5, 0.5]])
+    assert linear_world(erm).std() > (2.0 - SMALLEST_MEAN) / PATH[-1].z
+
+
+def test_kernel_path_obeys_proposition_a2_and_ends_invariant() -> None:
+    bandwidths = []
+    for level, beta in path_of("kde"):
+        risks = linear_world(beta)
+        bandwidth = KDE(risks).bandwidth.item()
+        assert risks.min() <= 2.0
+        assert bandwidth <= (2.0 - SMALLEST_RISK) / level.z
+        bandwidths.append(bandwidth)
+    assert bandwidths == sorted(bandwidths, reverse=True)
+    assert bandwidths[-1] < 1e-3
+    erm = minimiser(ERM().of_risks, linear_world, [[0.5, 0.5]])
+    assert KDE(linear_world(erm)).bandwidth > (2.0 - SMALLEST_RISK) / PATH[-1].z
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "kde", "empirical"])
+def test_the_path_is_the_closed_form_of_the_linear_world(distribution: str) -> None:
+    """β1 + β2 = 1, β2 = 2/(2 + Q_α), with Q_α the quantile of σ2² by the same estimator."""
+    for alpha in ALPHAS:
+        objective = EQRM(alpha, distribution)
+        beta = minimiser(objective.of_risks, linear_world, [[0.5, 0.5]])
+        share = 2.0 / (2.0 + objective.of_risks(NOISE).item())
+        assert beta.tolist() == pytest.approx([1.0 - share, share], abs=1e-6)
+
+
+@every_m
+def test_superquantile_goes_from_the_mean_to_the_maximum(m: int) -> None:
+    risks = RISKS[m]
+    levels = [Level(0.0), Level(1e-9), *(Level(a) for a in (0.1, 0.5, 0.9, 0.999))]
+    levels += [Level(log_tail=-50), Level(log_tail=-1e4), Level(1.0)]
+    values = [Superquantile(level).of_risks(risks).item() for level in levels]
+    assert values[0] == pytest.approx(risks.mean().item(), rel=1e-12)
+    assert values[1] == pytest.approx(risks.mean().item(), rel=1e-8)
+    assert values == sorted(values)
+    assert values[-3:] == [risks.max().item()] * 3
+
+
+@pytest.mark.parametrize("distribution", ["kde", "gaussian"])
+def test_smooth_superquantiles_tend_to_the_mean_as_well(distribution: str) -> None:
+    for alpha, accuracy in ((1e-6, 1e-4), (1e-9, 1e-7), (0.0, 1e-13)):
+        value = Superquantile(alpha, distribution).of_risks(RISKS[10])
+        assert value.item() == pytest.approx(RISKS[10].mean().item(), rel=accuracy)
+
+
+def test_superquantile_near_1_and_groupdro_meet_in_the_worst_case() -> None:
+    risks = RISKS[10].clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(Superquantile("1-e^-100").of_risks(risks), risks)
+    assert slopes.tolist() == [float(r == RISKS[10].max()) for r in RISKS[10]]
+    dro = GroupDRO(step_size=1.0)
+    for _ in range(200):
+        value = dro.of_risks(RISKS[10])
+    assert torch.allclose(dro.domain_weights, slopes, atol=1e-6)
+    assert value.item() == pytest.approx(RISKS[10].max().item(), rel=1e-6)

@@ -1,0 +1,308 @@
+"""Speed and memory of the KDE quantile, forward and backward, against named alternatives.
+
+    python benchmarks/quantile.py [--quick] [--json FILE]
+
+Competitors, all in one process and taking turns:
+
+(a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py), and
+    the same without ``torch.distributions`` ("lean"), which nobody published;
+(b) scipy's gaussian_kde inverted by brentq: the value only, it has no gradient;
+(c) the plain mean of the risks, forward and backward: the least that any objective costs.
+
+``KDE(risks).quantile(level).backward()`` is timed as a user writes it, checks included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from memory import Memory, extra_memory
+from published import lean_quantile, published_quantile
+from scipy.optimize import brentq
+from scipy.stats import gaussian_kde
+from tables import aligned, machine, write_json
+from timing import Budget, Timing, interleaved
+from torch import Tensor
+
+import eqrm
+
+COUNTS = (2, 10, 100, 1000, 44_930, 1_000_000, 10_000_000)
+LEVELS = ("0.5", "0.75", "0.99", "1-e^-1000")
+DEEP = "1-e^-1000"
+LARGEST_FOR_BISECTION = 1_000_000
+LARGEST_FOR_SCIPY = 44_930
+LARGEST_GROWTH = 15.0
+"""Ten times the risks may cost at most this many times as much: linear, with room for caches."""
+
+MEMORY_BOUND = 10.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """The timings of all competitors for one number of domains and one level."""
+
+    m: int
+    level: str
+    timings: dict[str, Timing]
+
+    def ratio(self, slower: str, faster: str) -> float:
+        """How many times the time of ``faster`` ``slower`` takes; NaN where one did not run."""
+        if slower not in self.timings or faster not in self.timings:
+            return math.nan
+        return self.timings[slower].median / self.timings[faster].median
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bound, the worst value measured against it, and whether it holds."""
+
+    text: str
+    worst: float
+    passed: bool
+
+
+def lognormal_risks(m: int, dtype: torch.dtype) -> Tensor:
+    """The same lognormal risks in every run."""
+    generator = torch.Generator().manual_seed(m)
+    return torch.empty(m, dtype=dtype).log_normal_(generator=generator)
+
+
+def scipy_quantile(risks: np.ndarray, alpha: float) -> float:
+    """gaussian_kde with the Gaussian-optimal factor, inverted between safe ends."""
+    factor = (4.0 / (3.0 * len(risks))) ** 0.2
+    estimate = gaussian_kde(risks, bw_method=factor)
+    reach = 10.0 * factor * risks.std(ddof=1)
+    low, high = float(risks.min() - reach), float(risks.max() + reach)
+    return float(brentq(lambda x: estimate.integrate_box_1d(-np.inf, x) - alpha, low, high))
+
+
+def competitors(m: int, level_text: str, dtype: torch.dtype) -> dict[str, Callable[[], object]]:
+    """What takes turns at this size and level."""
+    risks = lognormal_risks(m, dtype).requires_grad_()
+    values = risks.detach().double().numpy()
+    level = eqrm.Level.parse(level_text)
+
+    def forward_backward(objective: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+        def action() -> None:
+            risks.grad = None
+            objective(risks).backward()
+
+        return action
+
+    actions: dict[str, Callable[[], object]] = {
+        "eqrm": forward_backward(lambda r: eqrm.KDE(r).quantile(level)),
+        "mean": forward_backward(lambda r: r.mean()),
+    }
+    if level_text != DEEP and m <= LARGEST_FOR_BISECTION:
+        alpha = level.alpha
+        actions["published"] = forward_backward(lambda r: published_quantile(r, alpha))
+        actions["lean"] = forward_backward(lambda r: lean_quantile(r, alpha))
+    if level_text != DEEP and m <= LARGEST_FOR_SCIPY:
+        actions["scipy"] = lambda: scipy_quantile(values, level.alpha)
+    return actions
+
+
+def measure_row(m: int, level: str, dtype: torch.dtype, quick: bool) -> Row:
+    """Time all competitors at one size and level."""
+    rounds = 7 if quick or m > 44_930 else 25
+    budget = Budget(rounds=rounds, burst=0.004 if quick else 0.02, longest=3.0 if quick else 12.0)
+    return Row(m, level, interleaved(competitors(m, level, dtype), budget))
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+
+
+def print_rows(rows: list[Row]) -> None:
+    """Milliseconds and ratios, a line per number of domains and level."""
+    header = ["m", "level", "eqrm ms", "published", "lean", "scipy", "mean"]
+    header += ["published/eqrm", "lean/eqrm", "scipy/eqrm", "eqrm/mean"]
+    cells = []
+    for row in rows:
+        times = [
+            _number(row.timings[name].milliseconds) if name in row.timings else "-"
+            for name in ("eqrm", "published", "lean", "scipy", "mean")
+        ]
+        ratios = [_number(row.ratio(name, "eqrm")) for name in ("published", "lean", "scipy")]
+        cells.append([f"{row.m}", row.level, *times, *ratios, _number(row.ratio("eqrm", "mean"))])
+    print(aligned(header, cells))
+
+
+def growth(rows: list[Row]) -> list[tuple[str, int, int, float]]:
+    """(level, m, next m, time ratio) of eqrm between neighbouring sizes."""
+    found = []
+    for level in dict.fromkeys(row.level for row in rows):
+        line = [row for row in rows if row.level == level]
+        for small, large in pairwise(line):
+            ratio = large.timings["eqrm"].median / small.timings["eqrm"].median
+            found.append((level, small.m, large.m, ratio))
+    return found
+
+
+def print_growth(rows: list[Row]) -> None:
+    """How the cost grows between neighbouring sizes, with the exponent of m."""
+    cells = [
+        [
+            level,
+            f"{small} -> {large}",
+            f"{large / small:.1f}x",
+            f"{ratio:.2f}x",
+            f"{math.log(ratio) / math.log(large / small):.2f}",
+        ]
+        for level, small, large, ratio in growth(rows)
+    ]
+    print(aligned(["level", "domains", "risks grow", "time grows", "exponent"], cells))
+
+
+def _bound(text: str, values: list[float], holds: Callable[[float], bool], least: bool) -> Verdict:
+    measured = [v for v in values if not math.isnan(v)]
+    if not measured:
+        return Verdict(f"{text} (not measured in this run)", math.nan, True)
+    worst = min(measured) if least else max(measured)
+    return Verdict(text, worst, holds(worst))
+
+
+def speed_verdicts(rows: list[Row]) -> list[Verdict]:
+    """The bounds on speed of must-hold 6."""
+    plain = [row for row in rows if row.level != DEEP]
+    deep = [row for row in rows if row.level == DEEP]
+    small = [row.ratio("published", "eqrm") for row in plain if row.m <= 44_930]
+    million = [row.ratio("published", "eqrm") for row in plain if row.m == 1_000_000]
+    mean = [row.ratio("eqrm", "mean") for row in plain if row.m <= 1000]
+    deep_mean = [row.ratio("eqrm", "mean") for row in deep if row.m <= 1000]
+    mean_million = [row.ratio("eqrm", "mean") for row in plain if row.m == 1_000_000]
+    largest = [
+        ratio * 10.0 * small_m / large_m
+        for _, small_m, large_m, ratio in growth(rows)
+        if small_m >= 44_930
+    ]
+    return [
+        _bound("published/eqrm >= 20 for m <= 44,930", small, lambda v: v >= 20, True),
+        _bound("published/eqrm >= 30 at m = 1e6", million, lambda v: v >= 30, True),
+        _bound("eqrm/mean <= 4.5 for m <= 1000", mean, lambda v: v <= 4.5, False),
+        _bound("eqrm/mean <= 8 at 1-e^-1000, m <= 1000", deep_mean, lambda v: v <= 8, False),
+        _bound("eqrm/mean <= 15 at m = 1e6", mean_million, lambda v: v <= 15, False),
+        _bound(
+            f"time per tenfold m <= {LARGEST_GROWTH:g} from m = 44,930 on",
+            largest,
+            lambda v: v <= LARGEST_GROWTH,
+            False,
+        ),
+    ]
+
+
+def memory_verdict(measured: list[Memory]) -> Verdict:
+    """The bound on memory of must-hold 6."""
+    text = f"extra memory / risks <= {MEMORY_BOUND:g}"
+    return _bound(text, [m.ratio for m in measured], lambda v: v <= MEMORY_BOUND, False)
+
+
+def measure_memory(quick: bool) -> list[Memory]:
+    """Extra memory at the largest sizes, in float32 and float64, in the bulk and in the tail."""
+    sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
+    levels = (math.log(0.5), math.log(0.01), -1000.0)
+    return [
+        extra_memory(m, dtype, log_tail)
+        for m in sizes
+        for dtype in ("float32", "float64")
+        for log_tail in levels
+    ]
+
+
+def print_memory(measured: list[Memory]) -> None:
+    """Extra memory as a multiple of the risks."""
+    cells = [
+        [
+            f"{x.m}",
+            x.dtype,
+            f"{x.log_tail:.4g}",
+            f"{x.extra / 2**20:.1f}",
+            f"{x.risks / 2**20:.1f}",
+            f"{x.ratio:.2f}",
+        ]
+        for x in measured
+    ]
+    print(aligned(["m", "dtype", "log tail", "extra MiB", "risks MiB", "ratio"], cells))
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer turns, up to 1e6 risks")
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains")
+    parser.add_argument("--levels", nargs="+", default=list(LEVELS))
+    parser.add_argument("--no-memory", action="store_true", help="leave the memory check out")
+    parser.add_argument("--json", type=Path, default=Path("bench-output/quantile.json"))
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, store; 1 when a bound does not hold."""
+    options = parse(arguments)
+    dtype: torch.dtype = getattr(torch, options.dtype)
+    counts = options.counts or [m for m in COUNTS if m <= 1_000_000 or not options.quick]
+    here = machine()
+    print(f"KDE quantile, forward + backward, {options.dtype}, lognormal risks, milliseconds")
+    print(", ".join(f"{key} {value}" for key, value in here.items()), end="\n\n")
+    rows = []
+    for m in counts:
+        for level in options.levels:
+            rows.append(measure_row(m, level, dtype, options.quick))
+            print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
+    print_rows(rows)
+    print()
+    print_growth(rows)
+    measured = [] if options.no_memory else measure_memory(options.quick)
+    if measured:
+        print()
+        print_memory(measured)
+    verdicts = [*speed_verdicts(rows), memory_verdict(measured)]
+    print()
+    for verdict in verdicts:
+        print(f"{'PASS' if verdict.passed else 'FAIL'} {verdict.text}: {_number(verdict.worst)}")
+    write_json(options.json, _content(here, options.dtype, rows, measured, verdicts))
+    print(f"\nwritten to {options.json}")
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+def _content(
+    here: dict[str, str],
+    dtype: str,
+    rows: list[Row],
+    measured: list[Memory],
+    verdicts: list[Verdict],
+) -> dict[str, object]:
+    return {
+        "machine": here,
+        "dtype": dtype,
+        "rows": [
+            {"m": r.m, "level": r.level, **{k: t.as_dict() for k, t in r.timings.items()}}
+            for r in rows
+        ],
+        "growth": [
+            {"level": level, "from": small, "to": large, "time_ratio": ratio}
+            for level, small, large, ratio in growth(rows)
+        ],
+        "memory": [
+            {"m": x.m, "dtype": x.dtype, "log_tail": x.log_tail, "ratio": x.ratio} for x in measured
+        ],
+        "verdicts": [
+            {"bound": v.text, "worst": None if math.isnan(v.worst) else v.worst, "passed": v.passed}
+            for v in verdicts
+        ],
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Aligned tables and the description of the machine that the benchmarks print and store."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in plain text, the first column to the left and the rest to the right.
+
+    >>> print(aligned(["m", "ms"], [["2", "0.1"], ["1000", "12.5"]]))
+    m       ms
+    2      0.1
+    1000  12.5
+    """
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [header, *rows]
+    )
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same table in Markdown.
+
+    >>> print(markdown(["m", "ms"], [["2", "0.1"]]))
+    | m | ms |
+    |---|---:|
+    | 2 | 0.1 |
+    """
+    rule = "|".join(["---", *["---:"] * (len(header) - 1)])
+    lines = [f"| {' | '.join(row)} |" for row in [header, *rows]]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+
+
+def machine() -> dict[str, str]:
+    """The processor, the number of threads and the versions a measurement belongs to."""
+    return {
+        "processor": _processor(),
+        "threads": str(torch.get_num_threads()),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write indented JSON, making the folder when needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n")

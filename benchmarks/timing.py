@@ -1,0 +1,100 @@
+"""Interleaved timing: competitors take turns, so that a busy machine slows all of them alike.
+
+One sample is a burst of calls long enough for the clock; the median of the samples is reported.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call: median, quartiles and how often it was measured."""
+
+    median: float
+    lower_quartile: float
+    upper_quartile: float
+    samples: int
+    calls_per_sample: int
+
+    @property
+    def milliseconds(self) -> float:
+        """The median in milliseconds."""
+        return 1e3 * self.median
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to measure: at least ``rounds`` turns each, bursts of ``burst`` seconds."""
+
+    rounds: int = 15
+    burst: float = 0.01
+    longest: float = 20.0
+    """Seconds a single competitor may take in all; slow ones get fewer turns, but at least 3."""
+
+
+def _burst(action: Action, calls: int, synchronise: Action | None) -> float:
+    if synchronise is not None:
+        synchronise()
+    start = time.perf_counter()
+    for _ in range(calls):
+        action()
+    if synchronise is not None:
+        synchronise()
+    return (time.perf_counter() - start) / calls
+
+
+def _calls_per_burst(action: Action, budget: Budget, synchronise: Action | None) -> int:
+    _burst(action, 1, synchronise)
+    once = min(_burst(action, 1, synchronise) for _ in range(2))
+    return max(1, round(budget.burst / max(once, 1e-9)))
+
+
+def interleaved(
+    competitors: Mapping[str, Action],
+    budget: Budget | None = None,
+    synchronise: Action | None = None,
+) -> dict[str, Timing]:
+    """Time every competitor in turns and return their medians.
+
+    ``synchronise`` waits for a device whose work is asynchronous (``torch.cuda.synchronize``).
+
+    >>> timings = interleaved({"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4))
+    >>> timings["sum"].samples
+    3
+    """
+    budget = budget or Budget()
+    calls = {name: _calls_per_burst(a, budget, synchronise) for name, a in competitors.items()}
+    samples: dict[str, list[float]] = {name: [] for name in competitors}
+    spent = dict.fromkeys(competitors, 0.0)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(budget.rounds):
+            for name, action in competitors.items():
+                if turn >= 3 and spent[name] > budget.longest:
+                    continue
+                seconds = _burst(action, calls[name], synchronise)
+                spent[name] += seconds * calls[name]
+                samples[name].append(seconds)
+            gc.collect()
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: _summary(samples[name], calls[name]) for name in competitors}
+
+
+def _summary(samples: list[float], calls: int) -> Timing:
+    quarters = statistics.quantiles(samples, n=4, method="inclusive")
+    return Timing(quarters[1], quarters[0], quarters[2], len(samples), calls)

@@ -1,0 +1,151 @@
+"""The KDE quantile and its gradient against 50-digit arithmetic and scipy.
+
+A fixed sample of the grid that ``make verify`` runs in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+
+import eqrm
+from oracle.bandwidths_mpmath import RULES, bandwidth_of
+from oracle.grid import Case, sample_of_grid
+from oracle.kde_mpmath import WORKING_DIGITS, kde_truth
+from oracle.kde_scipy import NormalMixture, scipy_kde
+from oracle.laws import LAWS, draw_risks, draw_weights
+from oracle.package import ROADS, judge_case, quantile_and_gradient
+
+LEVELS = (1e-4, 0.1, 0.5, 0.75, 0.99)
+LOG_TAILS = (*(math.log1p(-a) for a in LEVELS), -100.0, -1000.0)
+
+
+def _sample() -> dict[tuple[str, int], list[Case]]:
+    groups: dict[tuple[str, int], list[Case]] = defaultdict(list)
+    for case in sample_of_grid():
+        groups[case.law, case.m].append(case)
+    return groups
+
+
+SAMPLE = _sample()
+
+
+@pytest.mark.parametrize(("law", "m"), sorted(SAMPLE), ids=lambda part: str(part))
+def test_quantile_and_gradient_match_50_digits_on_every_road(law: str, m: int) -> None:
+    failures = [
+        f"{case} ({road}): {judgement}"
+        for case in SAMPLE[law, m]
+        for road, judgement in judge_case(case, ROADS if m <= 1000 else ("one row",)).items()
+        if not judgement.passed
+    ]
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("log_tail", LOG_TAILS)
+def test_oracle_gradient_is_the_slope_of_the_oracle_quantile(
+    log_tail: float, weighted: bool
+) -> None:
+    """The truth itself: central differences of 80-digit roots, nothing implicit about them."""
+    risks = draw_risks("lognormal", 5, 0).tolist()
+    weights = draw_weights(5, 0).tolist() if weighted else None
+    truth = kde_truth(risks, log_tail, weights=weights)
+    step = 2.0**-20
+    for i in range(len(risks)):
+        ends = [
+            kde_truth([r + s * (j == i) for j, r in enumerate(risks)], log_tail, weights=weights)
+            for s in (-2 * step, -step, step, 2 * step)
+        ]
+        with mp.workdps(WORKING_DIGITS):
+            a, b, c, d = (end.quantile for end in ends)
+            slope = float((a - 8 * b + 8 * c - d) / (12 * mp.mpf(step)))
+        assert slope == pytest.approx(truth.gradient[i], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_oracle_root_solves_its_equation_to_50_digits(law: str) -> None:
+    for log_tail in LOG_TAILS:
+        truth = kde_truth(draw_risks(law, 10, 0).tolist(), log_tail)
+        with mp.workdps(WORKING_DIGITS):
+            tail = mp.exp(mp.mpf(log_tail))
+            mass = mp.fsum(
+                p * mp.erfc((truth.quantile - mp.mpf(r)) / (truth.bandwidth * mp.sqrt(2))) / 2
+                for r, p in zip(truth.risks, truth.probabilities, strict=True)
+            )
+            assert abs(mass / tail - 1) < mp.mpf(10) ** -50
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("law", ["lognormal", "uniform", "student", "two-cluster"])
+def test_quantile_matches_the_root_of_scipys_normal_mixture(law: str, weighted: bool) -> None:
+    for log_tail in LOG_TAILS:
+        case = Case(law, 30, 1, log_tail, weighted=weighted)
+        weights = case.weights()
+        given = None if weights is None else torch.from_numpy(weights)
+        bandwidth = float(eqrm.KDE(torch.from_numpy(case.risks()), weights=given).bandwidth)
+        expected = NormalMixture(case.risks(), bandwidth, weights).quantile(log_tail)
+        found, _ = quantile_and_gradient(case)
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.ptp(case.risks()))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5, 0.9, 0.99])
+def test_scipys_kde_puts_probability_alpha_below_the_quantile(alpha: float) -> None:
+    risks, weights = draw_risks("lognormal", 50, 2), draw_weights(50, 2)
+    p = weights / weights.sum()
+    factor = (4.0 * float(p @ p) / 3.0) ** 0.2
+    estimate = scipy_kde(risks, factor, weights)
+    q = eqrm.KDE(torch.from_numpy(risks), weights=torch.from_numpy(weights)).quantile(alpha)
+    assert estimate.integrate_box_1d(-np.inf, float(q)) == pytest.approx(alpha, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("m", [2, 5, 40])
+@pytest.mark.parametrize("law", ["lognormal", "nearly-equal", "two-cluster"])
+def test_bandwidth_and_its_gradient_match_50_digits(rule: str, m: int, law: str) -> None:
+    values = draw_risks(law, m, 3)
+    with mp.workdps(WORKING_DIGITS):
+        h, gradient = bandwidth_of(rule, [mp.mpf(r) for r in values], [mp.mpf(1) / m] * m)
+    risks = torch.from_numpy(values).requires_grad_()
+    found = eqrm.KDE(risks, bandwidth=rule).bandwidth
+    found.backward()
+    expected = np.array([float(g) for g in gradient])
+    assert float(found.detach()) == pytest.approx(float(h), rel=1e-13)
+    assert risks.grad is not None
+    np.testing.assert_allclose(
+        risks.grad.numpy(), expected, rtol=0, atol=1e-12 * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("m", [33, 200, 1001])
+@pytest.mark.parametrize("law", ["lognormal", "two-cluster", "outlier"])
+def test_median_bandwidth_is_the_median_of_all_pairwise_distances(m: int, law: str) -> None:
+    values = draw_risks(law, m, 4)
+    distances = np.abs(values[:, None] - values[None, :])[np.triu_indices(m, 1)]
+    found = eqrm.KDE(torch.from_numpy(values), bandwidth="median").bandwidth
+    assert float(found) == pytest.approx(float(np.median(distances)), rel=1e-14)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_gaussian_quantile_is_mean_plus_normal_quantile_times_std(alpha: float) -> None:
+    from scipy.stats import norm
+
+    values = draw_risks("lognormal", 20, 5)
+    q = eqrm.Gaussian(torch.from_numpy(values)).quantile(alpha)
+    expected = values.mean() + norm.ppf(alpha) * values.std(ddof=1)
+    assert float(q) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.3, 0.5, 0.77, 0.9, 1.0])
+@pytest.mark.parametrize("m", [1, 2, 10, 37])
+def test_empirical_quantiles_match_numpys(m: int, alpha: float) -> None:
+    values = draw_risks("lognormal", m, 6)
+    risks = torch.from_numpy(values)
+    step = eqrm.Empirical(risks, interpolation="step").quantile(alpha)
+    linear = eqrm.Empirical(risks, interpolation="linear").quantile(alpha)
+    assert float(step) == np.quantile(values, alpha, method="inverted_cdf")
+    assert float(linear) == pytest.approx(float(np.quantile(values, alpha)), rel=1e-13)

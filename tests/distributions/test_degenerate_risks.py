@@ -1,0 +1,139 @@
+"""Degenerate and wrong input: finite values and gradients, or an error that names the offender."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import eqrm
+from eqrm.errors import DomainDataError, LevelError
+from oracle.catalogue import (
+    DISTRIBUTIONS,
+    DTYPES,
+    EQUIVARIANT_DISTRIBUTIONS,
+    LEVELS,
+    distinct_risks,
+)
+from oracle.generated import NAMES, RISK, cases
+from oracle.package import value_and_gradient
+
+DEGENERATE = {
+    "one domain": [0.7],
+    "two equal": [0.7, 0.7],
+    "all equal": [0.3] * 9,
+    "ties with zero IQR": [0.5] * 9 + [0.9],
+    "two values": [0.1, 0.1, 0.1, 0.4, 0.4],
+    "one huge outlier": [0.1, 0.2, 0.3, 1e4],
+    "one ulp apart": [1.0, 1.0 + 2.0**-7, 1.0],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("level", ["0.01", "0.5", "0.9", "1-e^-20", "1-e^-1000"])
+@pytest.mark.parametrize("risks", DEGENERATE, ids=str)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_degenerate_risks_give_finite_values_and_gradients(
+    name: str, risks: str, level: str, dtype: torch.dtype
+) -> None:
+    values = DEGENERATE[risks]
+    tensor = torch.tensor(values, dtype=dtype, requires_grad=True)
+    if _too_large(name, tensor.detach().double(), LEVELS[level], dtype):
+        with pytest.raises(DomainDataError, match="too large"):
+            DISTRIBUTIONS[name](tensor).quantile(LEVELS[level])
+        return
+    q = DISTRIBUTIONS[name](tensor).quantile(LEVELS[level])
+    (gradient,) = torch.autograd.grad(q, tensor)
+    assert q.dtype == dtype
+    assert gradient.dtype == dtype
+    assert q.isfinite()
+    assert gradient.isfinite().all()
+    if len(set(values)) == 1 and name not in ("kde number", "kde function"):
+        assert float(q.detach()) == pytest.approx(float(tensor[0].detach()), rel=1e-15)
+        # Interpolation between two of the equal risks is a subgradient too.
+        if name != "empirical linear":
+            expected = torch.full_like(gradient, 1.0 / len(values))
+            torch.testing.assert_close(gradient, expected, rtol=1e-2, atol=1e-6)
+
+
+def _too_large(name: str, risks: Tensor, level: eqrm.Level, dtype: torch.dtype) -> bool:
+    return float(DISTRIBUTIONS[name](risks).quantile(level)) > torch.finfo(dtype).max
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT_DISTRIBUTIONS)
+@pytest.mark.parametrize("level", ["0.1", "0.5", "0.9", "1-e^-1000"])
+@pytest.mark.parametrize("size", [1e-30, 1e30, 1e-300, 1e300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_tiny_and_huge_risks_are_like_all_others(
+    name: str, level: str, size: float, dtype: torch.dtype
+) -> None:
+    if size not in (1e-30, 1e30) and dtype == torch.float32:
+        pytest.skip("beyond float32")
+    plain = distinct_risks(5)
+    expected, expected_gradient = value_and_gradient(name, plain.tolist(), LEVELS[level])
+    tensor = (plain * size).to(dtype).requires_grad_()
+    q = EQUIVARIANT_DISTRIBUTIONS[name](tensor).quantile(LEVELS[level])
+    (gradient,) = torch.autograd.grad(q, tensor)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-11
+    assert float(q.detach()) / size == pytest.approx(expected, rel=tolerance)
+    largest = np.abs(expected_gradient).max()
+    np.testing.assert_allclose(gradient.numpy(), expected_gradient, atol=tolerance * largest)
+
+
+@cases(150)
+@given(
+    risks=st.lists(RISK, min_size=1, max_size=6),
+    bad=st.sampled_from([math.nan, math.inf, -math.inf]),
+    where=st.integers(0, 6),
+    name=NAMES,
+)
+def test_a_bad_risk_is_named_in_the_error(
+    risks: list[float], bad: float, where: int, name: str
+) -> None:
+    index = where % (len(risks) + 1)
+    values = [*risks[:index], bad, *risks[index:]]
+    with pytest.raises(DomainDataError, match=rf"\b{index}\b") as caught:
+        DISTRIBUTIONS[name](torch.tensor(values, dtype=torch.float64)).quantile(0.5)
+    assert str(bad) in str(caught.value)
+    assert caught.value.index == (index,)
+
+
+@cases(100)
+@given(
+    alpha=st.one_of(
+        st.floats(max_value=-1e-300), st.floats(min_value=1.0 + 1e-12), st.just(math.nan)
+    )
+)
+def test_a_level_outside_the_unit_interval_is_named_in_the_error(alpha: float) -> None:
+    with pytest.raises(LevelError, match=re.escape(str(alpha)).replace("nan", "(?i:nan)")):
+        eqrm.KDE(torch.tensor([0.1, 0.2])).quantile(alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("name", [n for n in DISTRIBUTIONS if not n.startswith("empirical")])
+def test_levels_0_and_1_are_refused_by_laws_without_bounds(name: str, alpha: float) -> None:
+    with pytest.raises(LevelError, match=f"alpha = {alpha:g}"):
+        DISTRIBUTIONS[name](distinct_risks()).quantile(alpha)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_empty_and_misshapen_input_is_refused(name: str) -> None:
+    build = DISTRIBUTIONS[name]
+    with pytest.raises(DomainDataError, match="no risks"):
+        build(torch.tensor([]))
+    with pytest.raises(DomainDataError, match="no risks"):
+        build(torch.zeros(3, 0))
+    with pytest.raises(DomainDataError, match="vector"):
+        build(torch.tensor(1.0))
+    with pytest.raises(DomainDataError, match=r"\(2,\)"):
+        build(torch.tensor([1.0, 2.0, 3.0]), weights=torch.tensor([1.0, 1.0]))
+    with pytest.raises(DomainDataError, match=r"domain 1 is -1"):
+        build(torch.tensor([1.0, 2.0]), weights=torch.tensor([1.0, -1.0]))
+    with pytest.raises(DomainDataError, match="weights"):
+        build(torch.tensor([1.0, 2.0]), weights=torch.tensor([0.0, 0.0]))

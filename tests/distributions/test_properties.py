@@ -1,0 +1,205 @@
+"""Properties that hold for any risks, tried on generated ones (hypothesis).
+
+The number of generated cases, here and in test_degenerate_risks.py, is the sum of the
+``@cases(...)``: more than 2,000.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import eqrm
+from oracle.catalogue import (
+    DISTRIBUTIONS,
+    EQUIVARIANT_DISTRIBUTIONS,
+    distinct_risks,
+    unequal_weights,
+)
+from oracle.generated import (
+    EQUIVARIANT_NAMES,
+    LOG_TAIL,
+    NAMES,
+    RISK,
+    RISKS,
+    cases,
+    spread_out,
+)
+from oracle.package import value_and_gradient
+
+
+@cases(400)
+@given(name=EQUIVARIANT_NAMES, risks=RISKS, log_tail=LOG_TAIL)
+def test_gradient_sums_to_one_and_weighs_the_risks_to_the_quantile(
+    name: str, risks: list[float], log_tail: float
+) -> None:
+    """Location and scale equivariance, differentiated: sum g_i = 1, sum R_i g_i = q."""
+    assume(spread_out(risks))
+    level = eqrm.Level(log_tail=log_tail)
+    value, gradient = value_and_gradient(name, risks, level)
+    size = np.abs(gradient).sum()
+    assert gradient.sum() == pytest.approx(1.0, abs=1e-9 * size)
+    assert gradient @ np.array(risks) == pytest.approx(value, abs=1e-9 * size * max(risks))
+
+
+@cases(300)
+@given(name=NAMES, risks=RISKS, first=LOG_TAIL, second=LOG_TAIL)
+def test_quantile_grows_with_the_level(
+    name: str, risks: list[float], first: float, second: float
+) -> None:
+    high, low = sorted([first, second])
+    estimate = DISTRIBUTIONS[name](torch.tensor(risks, dtype=torch.float64))
+    below = float(estimate.quantile(eqrm.Level(log_tail=low)))
+    above = float(estimate.quantile(eqrm.Level(log_tail=high)))
+    assert below <= above + 1e-10 * (abs(below) + abs(above))
+
+
+@cases(300)
+@given(
+    name=EQUIVARIANT_NAMES,
+    risks=RISKS,
+    log_tail=LOG_TAIL,
+    shift=st.floats(-100.0, 100.0),
+    scale=st.floats(1e-3, 1e3),
+)
+def test_quantile_moves_and_stretches_with_the_risks(
+    name: str, risks: list[float], log_tail: float, shift: float, scale: float
+) -> None:
+    assume(spread_out(risks))
+    level = eqrm.Level(log_tail=log_tail)
+    tensor = torch.tensor(risks, dtype=torch.float64)
+    build = EQUIVARIANT_DISTRIBUTIONS[name]
+    moved = float(build(shift + scale * tensor).quantile(level))
+    expected = shift + scale * float(build(tensor).quantile(level))
+    size = abs(shift) + scale * (max(risks) + abs(expected - shift) / scale)
+    if _ill_conditioned(name, tensor, level):
+        return
+    assert moved == pytest.approx(expected, abs=1e-7 * size)
+
+
+def _ill_conditioned(name: str, risks: Tensor, level: eqrm.Level) -> bool:
+    """A quantile in a gap between risks moves far with the last digit of its input."""
+    if not name.startswith("kde") or len(risks) < 2:
+        return False
+    estimate = DISTRIBUTIONS[name](risks)
+    density = float(estimate.log_prob(estimate.quantile(level)).exp())
+    smaller_tail = min(level.alpha, level.tail)
+    return density * float(risks.max() - risks.min()) < 1e-3 * smaller_tail
+
+
+@cases(300)
+@given(name=NAMES, risks=RISKS, log_tail=LOG_TAIL)
+def test_superquantile_is_between_quantile_and_infinity(
+    name: str, risks: list[float], log_tail: float
+) -> None:
+    level = eqrm.Level(log_tail=log_tail)
+    estimate = DISTRIBUTIONS[name](torch.tensor(risks, dtype=torch.float64))
+    q, beyond = float(estimate.quantile(level)), float(estimate.superquantile(level))
+    assert q - 1e-9 * (abs(q) + max(risks)) <= beyond
+    assert math.isfinite(beyond) or name == "lognormal"
+
+
+@cases(200)
+@given(risks=RISKS, log_tail=LOG_TAIL, name=st.sampled_from(["kde gaussian-optimal", "gaussian"]))
+def test_cdf_of_the_quantile_is_the_level(risks: list[float], log_tail: float, name: str) -> None:
+    assume(len(risks) > 1 and spread_out(risks))
+    level = eqrm.Level(log_tail=log_tail)
+    estimate = DISTRIBUTIONS[name](torch.tensor(risks, dtype=torch.float64))
+    q = estimate.quantile(level)
+    # q is rounded to 1e-16 of its size, which the hazard (about z/h) turns into probability.
+    slack = 1e-14 * (1.0 + abs(float(q)) / float(estimate.std)) * (1.0 + abs(level.z)) * 1e2
+    if level.alpha >= 0.5:
+        assert float(estimate.log_sf(q)) == pytest.approx(log_tail, rel=1e-12, abs=slack)
+    else:
+        assert float(estimate.cdf(q)) == pytest.approx(level.alpha, rel=slack + 1e-12)
+
+
+@cases(200)
+@given(
+    name=NAMES,
+    pairs=st.lists(st.tuples(RISK, st.floats(0.1, 10.0)), min_size=1, max_size=8),
+    absent=st.lists(RISK, min_size=1, max_size=4),
+    log_tail=LOG_TAIL,
+)
+def test_zero_weight_equals_absence(
+    name: str, pairs: list[tuple[float, float]], absent: list[float], log_tail: float
+) -> None:
+    level = eqrm.Level(log_tail=log_tail)
+    risks = [r for r, _ in pairs]
+    weights = [w for _, w in pairs]
+    assume(spread_out(risks))
+    build = DISTRIBUTIONS[name]
+    alone = torch.tensor(risks, dtype=torch.float64, requires_grad=True)
+    joined = torch.tensor(absent + risks, dtype=torch.float64, requires_grad=True)
+    expected = build(alone, weights=torch.tensor(weights, dtype=torch.float64)).quantile(level)
+    padded = torch.tensor([0.0] * len(absent) + weights, dtype=torch.float64)
+    found = build(joined, weights=padded).quantile(level)
+    if _ill_conditioned_weighted(name, alone.detach(), weights, level):
+        return
+    assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-9, abs=1e-9)
+    (gradient,) = torch.autograd.grad(found, joined)
+    assert gradient[: len(absent)].abs().max() == 0.0
+
+
+def _ill_conditioned_weighted(
+    name: str, risks: Tensor, weights: list[float], level: eqrm.Level
+) -> bool:
+    if not name.startswith("kde") or len(risks) < 2:
+        return False
+    estimate = DISTRIBUTIONS[name](risks, weights=torch.tensor(weights, dtype=torch.float64))
+    density = float(estimate.log_prob(estimate.quantile(level)).exp())
+    return density * float(risks.max() - risks.min()) < 1e-3 * min(level.alpha, level.tail)
+
+
+@cases(200)
+@given(
+    name=NAMES,
+    rows=st.integers(2, 4),
+    m=st.integers(1, 7),
+    seed=st.integers(0, 10**6),
+    log_tail=LOG_TAIL,
+)
+def test_batches_equal_a_loop_over_rows(
+    name: str, rows: int, m: int, seed: int, log_tail: float
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    risks = torch.rand(rows, 1, m, dtype=torch.float64, generator=generator) + 0.1
+    level = eqrm.Level(log_tail=log_tail)
+    batch = DISTRIBUTIONS[name](risks)
+    assert batch.quantile(level).shape == (rows, 1)
+    loop = torch.stack([DISTRIBUTIONS[name](row[0]).quantile(level) for row in risks])
+    torch.testing.assert_close(batch.quantile(level)[:, 0], loop, rtol=1e-7, atol=1e-9)
+    beyond = torch.stack([DISTRIBUTIONS[name](row[0]).superquantile(level) for row in risks])
+    torch.testing.assert_close(batch.superquantile(level)[:, 0], beyond, rtol=1e-7, atol=1e-9)
+
+
+@cases(100)
+@given(counts=st.lists(st.integers(1, 4), min_size=2, max_size=5), alpha=st.floats(0.02, 0.98))
+def test_integer_weights_equal_repeated_risks(counts: list[int], alpha: float) -> None:
+    """For Empirical exactly; for a KDE of fixed bandwidth too, since no rule counts domains."""
+    assume(abs(alpha * sum(counts) - round(alpha * sum(counts))) > 1e-6)
+    risks = distinct_risks(len(counts))
+    repeated = risks.repeat_interleave(torch.tensor(counts))
+    weights = torch.tensor(counts, dtype=torch.float64)
+    step = eqrm.Empirical(risks, weights=weights).quantile(alpha)
+    assert step == eqrm.Empirical(repeated).quantile(alpha)
+    smooth = eqrm.KDE(risks, bandwidth=0.3, weights=weights).quantile(alpha)
+    torch.testing.assert_close(smooth, eqrm.KDE(repeated, bandwidth=0.3).quantile(alpha))
+
+
+def test_effective_number_of_domains_is_one_over_the_sum_of_squares() -> None:
+    risks = distinct_risks(6)
+    weights = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    weighted = eqrm.KDE(risks, weights=weights).bandwidth
+    torch.testing.assert_close(weighted, eqrm.KDE(risks[:3]).bandwidth)
+    p = unequal_weights(6) / unequal_weights(6).sum()
+    mean = (p * risks).sum()
+    variance = (p * (risks - mean) ** 2).sum() / (1.0 - (p * p).sum())
+    expected = (4.0 / 3.0 * (p * p).sum()) ** 0.2 * variance.sqrt()
+    torch.testing.assert_close(eqrm.KDE(risks, weights=unequal_weights(6)).bandwidth, expected)

@@ -1,0 +1,112 @@
+"""``gradient="bisection"``: the published gradient, and how far it is from the true one."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import eqrm
+from oracle.kde_mpmath import kde_truth
+from oracle.laws import draw_risks
+
+PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
+
+
+def _published_quantile() -> Callable[[Tensor, float], Tensor]:
+    """Algorithm 1 as published, from the benchmarks, which are no package."""
+    spec = importlib.util.spec_from_file_location("published", PUBLISHED)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[[Tensor, float], Tensor] = module.published_quantile
+    return found
+
+
+published_quantile = _published_quantile()
+
+
+def _gradient(values: np.ndarray, alpha: float, gradient: str) -> np.ndarray:
+    risks = torch.from_numpy(values).requires_grad_()
+    eqrm.KDE(risks, gradient=gradient).quantile(alpha).backward()
+    assert risks.grad is not None
+    return np.asarray(risks.grad.numpy())
+
+
+@pytest.mark.parametrize("alpha", [0.25, 0.5, 0.75, 0.9, 0.99])
+@pytest.mark.parametrize("m", [2, 3, 10, 90])
+def test_bisection_gradient_is_what_back_propagation_through_bisection_gives(
+    m: int, alpha: float
+) -> None:
+    values = draw_risks("lognormal", m, 0)
+    risks = torch.from_numpy(values).requires_grad_()
+    published = published_quantile(risks, alpha)
+    (expected,) = torch.autograd.grad(published, risks)
+    found = _gradient(values, alpha, "bisection")
+    # 32 halvings locate the root to 2e-10 of the bracket.
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-8)
+    exact = eqrm.KDE(torch.from_numpy(values)).quantile(alpha)
+    assert float(published.detach()) == pytest.approx(float(exact), rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.25, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("m", [2, 3, 10, 90])
+def test_bisection_gradient_has_its_closed_form(m: int, alpha: float) -> None:
+    """t at the smallest risk, 1 - t at the largest, plus z_alpha dh/dR."""
+    values = draw_risks("lognormal", m, 1)
+    level = eqrm.Level(alpha)
+    factor = (4.0 / (3.0 * m)) ** 0.2
+    std = values.std(ddof=1)
+    q = float(kde_truth(values.tolist(), level.log_tail).quantile)
+    t = (values.max() + level.z * factor * std - q) / np.ptp(values)
+    expected = level.z * factor * (values - values.mean()) / ((m - 1) * std)
+    expected[values.argmin()] += t
+    expected[values.argmax()] += 1.0 - t
+    np.testing.assert_allclose(_gradient(values, alpha, "bisection"), expected, atol=1e-12)
+
+
+def _mean_cosine(m: int, alpha: float, draws: int = 40) -> float:
+    cosines = []
+    for seed in range(draws):
+        values = draw_risks("lognormal", m, seed)
+        true = _gradient(values, alpha, "implicit")
+        published = _gradient(values, alpha, "bisection")
+        norms = np.linalg.norm(true) * np.linalg.norm(published)
+        cosines.append(float(true @ published) / norms)
+    return float(np.mean(cosines))
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.75, 0.99])
+def test_bisection_gradient_is_right_for_two_domains(alpha: float) -> None:
+    for seed in range(10):
+        values = draw_risks("lognormal", 2, seed)
+        np.testing.assert_allclose(
+            _gradient(values, alpha, "bisection"), _gradient(values, alpha, "implicit"), atol=1e-10
+        )
+
+
+@pytest.mark.parametrize(
+    ("m", "alpha", "largest"),
+    [(3, 0.5, 0.75), (10, 0.5, 0.25), (10, 0.75, 0.6), (100, 0.5, 0.1), (100, 0.75, 0.15)],
+)
+def test_bisection_gradient_points_elsewhere_for_three_or_more_domains(
+    m: int, alpha: float, largest: float
+) -> None:
+    """The mean cosine with the true gradient; 1 would be right."""
+    assert _mean_cosine(m, alpha) < largest
+
+
+def test_published_tail_is_the_mean_plus_bandwidths_not_the_quantile() -> None:
+    values = torch.from_numpy(draw_risks("lognormal", 10, 0))
+    level = eqrm.Level(log_tail=-1000.0)
+    published = eqrm.KDE(values, tail="mean-plus-bandwidth")
+    expected = values.mean() + published.bandwidth * 2000.0**0.5
+    assert float(published.quantile(level)) == pytest.approx(float(expected), rel=1e-14)
+    assert float(eqrm.KDE(values).quantile(level)) > float(values.max())
+    assert abs(float(published.quantile(level)) - float(eqrm.KDE(values).quantile(level))) > 1.0

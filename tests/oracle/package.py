@@ -1,0 +1,62 @@
+"""What the package computes for a case of the grid, by each of the roads it may take.
+
+One row of risks on the CPU, rows in a batch, and the fixed number of steps of GPUs, CUDA graphs
+and ``torch.compile`` are different code; each has to reach the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+import torch
+
+import eqrm
+from oracle.catalogue import DISTRIBUTIONS
+from oracle.grid import Case, Judgement, judge
+from oracle.kde_mpmath import Floats
+
+ROADS = ("one row", "batch", "fixed steps")
+
+
+@contextmanager
+def _as_if_compiling() -> Iterator[None]:
+    """Take the road without a look at the values, which on the CPU only compilation takes."""
+    with mock.patch("torch.compiler.is_compiling", return_value=True):
+        yield
+
+
+def quantile_and_gradient(case: Case, road: str = "one row") -> tuple[float, Floats]:
+    """The package's quantile and gradient of a case."""
+    weights = case.weights()
+    given = None if weights is None else torch.from_numpy(weights)
+    level = eqrm.Level(log_tail=case.log_tail)
+    risks = torch.from_numpy(case.risks()).requires_grad_()
+    if road == "batch":
+        # A second row that converges at another step must not disturb the first.
+        other = torch.linspace(0.0, 1.0, case.m, dtype=torch.float64)
+        rows = torch.stack([risks, other])
+        value = eqrm.KDE(rows, bandwidth=case.bandwidth, weights=given).quantile(level)[0]
+    elif road == "fixed steps":
+        with _as_if_compiling():
+            value = eqrm.KDE(risks, bandwidth=case.bandwidth, weights=given).quantile(level)
+    else:
+        value = eqrm.KDE(risks, bandwidth=case.bandwidth, weights=given).quantile(level)
+    (gradient,) = torch.autograd.grad(value, risks)
+    return float(value.detach()), np.asarray(gradient.numpy(), dtype=np.float64)
+
+
+def judge_case(case: Case, roads: tuple[str, ...] = ("one row", "batch")) -> dict[str, Judgement]:
+    """Compare each road with the truth of the case."""
+    truth = case.truth()
+    return {road: judge(truth, *quantile_and_gradient(case, road)) for road in roads}
+
+
+def value_and_gradient(name: str, risks: list[float], level: eqrm.Level) -> tuple[float, Floats]:
+    """The quantile of a distribution of the catalogue, by name, and its gradient, in float64."""
+    tensor = torch.tensor(risks, dtype=torch.float64, requires_grad=True)
+    value = DISTRIBUTIONS[name](tensor).quantile(level)
+    (gradient,) = torch.autograd.grad(value, tensor)
+    return float(value.detach()), np.asarray(gradient.numpy())

@@ -154,6 +154,24 @@ def test_images_work(case: Case) -> None:
     assert predictor(batch.x, batch.domains).shape == (len(batch.y), 3)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@every_case
+def test_cuda_gives_what_the_cpu_gives(case: Case) -> None:
+    batch = toy_batch(dtype=torch.float64)
+    there = Batch(*(part.cuda() for part in (batch.x, batch.y, batch.domains)), batch.num_domains)
+    losses = []
+    for each in (batch, there):
+        torch.manual_seed(0)
+        made = case.make()
+        predictor = predictor_for("classes", torch.float64).to(each.x.device)
+        predictor = made.prepare(predictor, each.num_domains)
+        losses.append(train(made, predictor, [each] * 3))
+        assert {p.device.type for p in predictor.parameters()} == {each.x.device.type}
+    assert np.isfinite(losses[1]).all()
+    if not case.random:  # draws on the device differ from those on the CPU
+        assert losses[1][0] == pytest.approx(losses[0][0], rel=1e-6)
+
+
 @one_per_class
 def test_the_registry_finds_the_class_under_its_name(case: Case) -> None:
     assert objective_class(case.name).name == case.name

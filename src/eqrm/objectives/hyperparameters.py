@@ -1,8 +1,8 @@
 """Hyperparameters: a default, what it means, which values it may take, where to search.
 
 An objective lists them next to its maths. A search draws from the spaces; the defaults and
-spaces are those DomainBed publishes (Gulrajani & Lopez-Paz 2021, their Table 7 and code),
-except where an objective's docstring says otherwise.
+spaces are those DomainBed publishes (Gulrajani & Lopez-Paz 2021, and the code beside it), except
+where an objective's docstring says otherwise.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 
 from eqrm.errors import LevelError
 
@@ -32,7 +32,7 @@ class Level:
     44.6157
     """
 
-    __slots__ = ("__dict__", "_log_tail")
+    __slots__ = ("_log_alpha", "_log_tail", "_tail_mean", "_z")
 
     def __init__(self, alpha: float | None = None, *, log_tail: float | None = None) -> None:
         if (alpha is None) == (log_tail is None):
@@ -57,6 +57,7 @@ class Level:
                     "Level(log_tail=-1000) is alpha = 1 - e^-1000."
                 )
             self._log_tail = value + 0.0
+        self._log_alpha, self._z, self._tail_mean = _derived_numbers(self._log_tail)
 
     @classmethod
     def of(cls, level: Level | float | str) -> Level:
@@ -107,24 +108,28 @@ class Level:
         """1−α, which rounds to 0.0 for log tails below about −745."""
         return math.exp(self._log_tail)
 
-    @cached_property
+    @property
     def log_alpha(self) -> float:
         """log α, exact for small α too."""
-        if self._log_tail > -math.log(2.0):
-            alpha = self.alpha
-            return math.log(alpha) if alpha > 0.0 else -math.inf
-        return math.log1p(-math.exp(self._log_tail))
+        return self._log_alpha
 
-    @cached_property
+    @property
     def z(self) -> float:
         """Φ⁻¹(α), the quantile of the standard normal law, however deep the tail.
 
         >>> Level(0.5).z, round(Level(0.975).z, 6)
         (0.0, 1.959964)
         """
-        if self._log_tail > -math.log(2.0):
-            return -normal_upper_quantile(self.log_alpha)
-        return normal_upper_quantile(self._log_tail)
+        return self._z
+
+    @property
+    def tail_mean(self) -> float:
+        """φ(z)/(1−α), the mean of the standard normal law beyond its α-quantile.
+
+        >>> round(Level(0.5).tail_mean, 4), round(Level(log_tail=-1000).tail_mean, 4)
+        (0.7979, 44.6381)
+        """
+        return self._tail_mean
 
     def interior(self, what: str) -> Level:
         """Return the level itself if 0 < α < 1, else refuse on behalf of ``what``."""
@@ -162,11 +167,43 @@ class Level:
 
 
 @cache
-def _normal_functions() -> tuple[Callable[[float], float], Callable[[float], float]]:
-    """log Φ and its inverse; loaded when first needed, for scipy takes long to import."""
-    from scipy.special import log_ndtr, ndtri_exp
+def _normal_functions() -> tuple[Callable[[float], float], ...]:
+    """log Φ, its inverse, and erfcx; loaded when first needed, for scipy is slow to import."""
+    from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-    return log_ndtr, ndtri_exp
+    return log_ndtr, ndtri_exp, erfcx
+
+
+def _derived_numbers(log_tail: float) -> tuple[float, float, float]:
+    """log α, Φ⁻¹(α) and φ(z)/(1−α)."""
+    log_alpha = _log_complement(log_tail)
+    if log_tail > -math.log(2.0):
+        z = -normal_upper_quantile(log_alpha)
+    else:
+        z = normal_upper_quantile(log_tail)
+    return log_alpha, z, _normal_tail_mean(z)
+
+
+# What torch.compiler.assume_constant_result does, without importing torch: inside
+# torch.compile the function is called, not traced into scipy.
+_derived_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _log_complement(log_tail: float) -> float:
+    """log(1 − exp(log_tail)), exact at both ends."""
+    if log_tail > -math.log(2.0):
+        complement = -math.expm1(log_tail)
+        return math.log(complement) if complement > 0.0 else -math.inf
+    return math.log1p(-math.exp(log_tail))
+
+
+def _normal_tail_mean(z: float) -> float:
+    """φ(z)/Φ(−z)."""
+    if z < -20.0:
+        return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    _, _, erfcx = _normal_functions()
+    mills = float(erfcx(z / math.sqrt(2.0)))
+    return math.sqrt(2.0 / math.pi) / mills if mills > 0.0 else z
 
 
 def normal_upper_quantile(log_tail: float) -> float:
@@ -175,7 +212,7 @@ def normal_upper_quantile(log_tail: float) -> float:
     >>> normal_upper_quantile(math.log(0.5))
     0.0
     """
-    log_ndtr, ndtri_exp = _normal_functions()
+    log_ndtr, ndtri_exp, _ = _normal_functions()
     if log_tail == -math.inf:
         return math.inf
     z = float(-ndtri_exp(log_tail)) + 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -56,7 +55,7 @@ class RiskDistribution(ABC):
         """The risks it was estimated from, shape ``(..., m)``."""
         return self._risks
 
-    @cached_property
+    @property
     def weights(self) -> Tensor:
         """p, float64, broadcastable to the risks, summing to 1 over the last dimension."""
         if self._weights_given:

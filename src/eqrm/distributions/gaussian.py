@@ -34,8 +34,7 @@ class Gaussian(RiskDistribution):
         level = Level.of(level)
         if level.log_tail == 0.0:
             return self.mean
-        z = level.interior("A normal law").z
-        excess = normal_tails.hazard(torch.tensor(z, dtype=torch.float64)).item()
+        excess = level.interior("A normal law").tail_mean
         found = self._moments
         return self._back((found.pivot + (found.mean_offset + excess * found.std)).squeeze(-1))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,22 +42,40 @@ class Staleness:
         )
 
 
+class Recalled(NamedTuple):
+    """The memory with a batch in it, all (m,): what the estimate is made from.
+
+    ``newest`` is the share of the batch's own noise in the noise of each remembered risk.
+    """
+
+    risks: Tensor
+    variances: Tensor
+    last_seen: Tensor
+    newest: Tensor
+
+
 class RiskMemory(nn.Module):
     """The latest risk of each of ``num_domains`` domains.
 
     Args:
         num_domains: how many domains the training data has; batches carry their integer ids.
-        averaging: the share of the newest measurement in the remembered risk; 1 keeps only
+        averaging: the share λ of the newest measurement in the remembered risk; 1 keeps only
             the newest, smaller values average over visits and so remove sampling noise.
         half_life: steps after which a remembered risk counts half; None for no ageing.
         denoise: estimate how much of the spread of the remembered risks is sampling noise,
             and shrink their distribution towards its mean by what remains
             (:func:`denoised`). For batches with few examples per domain.
+        domain_sizes: how many examples each domain has in the training data, one number or
+            (m,). With it, ``denoise`` knows that visits draw from the same n examples, whose
+            mean is itself noisy however often one looks. None: each visit has new examples.
 
     The gradient through a domain i of the batch is weighted by 1/(k·p_i), with k the domains
     in the batch and p_i its weight in the estimate. For batches that draw domains uniformly,
     the expected gradient is then that of the quantile over all remembered domains, each
     counting once.
+
+    A risk that is not finite gives an error (on CUDA, where looking would cost a
+    synchronisation, a NaN) and is not remembered.
 
     >>> from eqrm.objectives.risk_based import EQRM
     >>> eqrm = EQRM(0.9, memory=RiskMemory(4))
@@ -71,6 +90,7 @@ class RiskMemory(nn.Module):
     variances: Tensor
     last_seen: Tensor
     step: Tensor
+    domain_sizes: Tensor
 
     def __init__(
         self,
@@ -78,6 +98,7 @@ class RiskMemory(nn.Module):
         averaging: float = 1.0,
         half_life: float | None = None,
         denoise: bool = False,
+        domain_sizes: Tensor | int | None = None,
     ) -> None:
         super().__init__()
         if num_domains < 1:
@@ -95,12 +116,15 @@ class RiskMemory(nn.Module):
         self.register_buffer("variances", zeros.clone())
         self.register_buffer("last_seen", torch.full((num_domains,), -1))
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+        sizes = _checked_sizes(domain_sizes, num_domains)
+        self.register_buffer("domain_sizes", sizes, persistent=False)
 
     def estimate(self, of_risks: OfRisks, batch: DomainRisks) -> Tensor:
         """Remember the batch, and return the objective over all remembered domains.
 
-        Its value is ``of_risks(risks, weights)`` of the whole memory; its gradient flows into
-        the risks of the batch.
+        Its value is ``of_risks(risks, weights)`` of the whole memory, or what :func:`denoised`
+        leaves of it; its gradient flows into the risks of the batch, and with ``denoise`` also
+        into their sampling variances.
         """
         if len(batch.values) != self.num_domains:
             raise DomainDataError(
@@ -108,46 +132,64 @@ class RiskMemory(nn.Module):
                 f"{len(batch.values)}. Build it as RiskMemory(num_domains) with the number of "
                 "domains of the training data."
             )
-        self._remember(batch)
-        weights = self._weights()
-        risks = self.risks.clone().requires_grad_()
-        variances = self.variances.clone().requires_grad_()
+        recalled = self._recall(batch)
+        weights = self._weights(recalled.last_seen)
+        risks, variances = recalled.risks.requires_grad_(), recalled.variances.requires_grad_()
         with torch.enable_grad():
             if self.denoise:
                 value = denoised(of_risks, risks, variances, weights)
             else:
                 value = of_risks(risks, weights)
             slopes = torch.autograd.grad(value, (risks, variances), materialize_grads=True)
+        self._remember(recalled)
         present = batch.counts > 0
         # Each slope is proportional to the domain's weight p_i; dividing by k·p_i makes the
         # batch a sample of domains that count alike.
         share = torch.where(present, weights, 1.0) * present.sum()
-        corrected = [torch.where(present, slope / share, 0.0) for slope in slopes]
-        flow = (corrected[0] * batch.values).sum()
+        by_risk, by_variance = (torch.where(present, slope / share, 0.0) for slope in slopes)
+        flow = (by_risk * batch.values).sum()
         if self.denoise:
-            flow = flow + (corrected[1] * batch.sampling_variances).sum()
+            # by_risk meets the batch's noise only to the share that it has in the memory; no
+            # more of it may be taken back.
+            flow = flow + (by_variance * recalled.newest * batch.sampling_variances).sum()
         return (value.detach() + (flow - flow.detach())).to(batch.values.dtype)
 
     @torch.no_grad()
-    def _remember(self, batch: DomainRisks) -> None:
+    def _recall(self, batch: DomainRisks) -> Recalled:
+        """R ← R + λ(r − R), with the variance of what noise it then holds.
+
+        r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
+        examples (0 without ``domain_sizes``): v ← (1−λ)²v + λ²s²/k + 2λ(1−λ)s²/n.
+        """
         self.step += 1
         present = batch.counts > 0
-        known = self.last_seen >= 0
-        rate = torch.where(known, self.averaging, 1.0)
+        rate = torch.where(self.last_seen >= 0, self.averaging, 1.0)
         fresh = batch.values.to(torch.float64)
-        mixed = self.risks + rate * (fresh - self.risks)
-        self.risks = torch.where(present, mixed, self.risks)
+        risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
+        variances, newest = self.variances.clone(), rate
         if self.denoise:
+            common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
             noise = batch.sampling_variances.to(torch.float64)
-            mixed = (1.0 - rate) ** 2 * self.variances + rate**2 * noise
-            self.variances = torch.where(present, mixed, self.variances)
-        self.last_seen = torch.where(present, self.step, self.last_seen)
+            mixed = (1.0 - rate) ** 2 * self.variances
+            mixed = mixed + rate * (rate + 2.0 * (1.0 - rate) * common) * noise
+            variances = torch.where(present, mixed, variances)
+            newest = rate + (1.0 - rate) * common
+        last_seen = torch.where(present, self.step, self.last_seen)
+        return Recalled(risks, variances, last_seen, newest)
 
-    def _weights(self) -> Tensor:
+    @torch.no_grad()
+    def _remember(self, recalled: Recalled) -> None:
+        """Keep what is finite, in place: a captured CUDA graph finds its memory again."""
+        finite = recalled.risks.isfinite() & recalled.variances.isfinite()
+        for name in ("risks", "variances", "last_seen"):
+            kept: Tensor = getattr(self, name)
+            kept.copy_(torch.where(finite, getattr(recalled, name), kept))
+
+    def _weights(self, last_seen: Tensor) -> Tensor:
         """p over all domains: 0 for those never seen, smaller for old ones."""
-        weights = (self.last_seen >= 0).to(torch.float64)
+        weights = (last_seen >= 0).to(torch.float64)
         if self.half_life is not None:
-            age = (self.step - self.last_seen).to(torch.float64)
+            age = (self.step - last_seen).to(torch.float64)
             weights = weights * torch.exp2(-age / self.half_life)
         return weights / weights.sum()
 
@@ -162,14 +204,28 @@ class RiskMemory(nn.Module):
             num_domains=self.num_domains,
         )
 
+    def reliability(self) -> float:
+        """The share of the remembered spread that is not sampling noise, with ``denoise``.
+
+        Where it is near 0 the domains hardly differ, or are hardly measured: no objective of
+        their risks can then do better than their mean. Looks at the device.
+        """
+        if not self.denoise:
+            raise SettingError(
+                "A risk memory knows the sampling noise of its risks with denoise=True only."
+            )
+        return float(reliability(self.risks, self.variances, self._weights(self.last_seen)))
+
 
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
     """The objective of the risks' distribution, shrunk to the spread that is not noise.
 
     Measured risks spread by S² = V + N: the true spread V and the mean sampling variance
     N = Σp_i·v_i. Their quantile q is therefore drawn back towards their mean by √(V/S²), the
-    root of their reliability, which makes the variance of the shrunk risks V. Differentiable
-    in risks and variances: noise that a predictor could remove is not worth removing.
+    root of their :func:`reliability`, which makes the variance of the shrunk risks V.
+    Differentiable in risks and variances: noise that a predictor could remove is not worth
+    removing. (A shrinkage of each risk by V/S² itself, as James and Stein's, would estimate
+    the single risks best, and their spread too small.)
 
     >>> from eqrm.distributions import Gaussian
     >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
@@ -179,9 +235,38 @@ def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tenso
     2.6408
     """
     mean = (weights * risks).sum()
-    spread = (weights * (risks - mean) ** 2).sum() / (1.0 - (weights * weights).sum())
+    kept = reliability(risks, variances, weights).sqrt()
+    return mean + kept * (of_risks(risks, weights) - mean)
+
+
+def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """1 − N/S², at least ``SMALLEST_RELIABILITY``; 1 where the risks do not spread at all.
+
+    S² = Σp_i(R_i−R̄)²/(1−Σp_i²) and N = Σp_i·v_i, all of shape (m,).
+
+    >>> half = torch.full((2,), 0.5, dtype=torch.float64)
+    >>> reliability(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5]), half)
+    tensor(0.7500, dtype=torch.float64)
+    """
+    mean = (weights * risks).sum()
+    freedom = (1.0 - (weights * weights).sum()).clamp(min=torch.finfo(weights.dtype).eps)
+    spread = (weights * (risks - mean) ** 2).sum() / freedom
     noise = (weights * variances).sum()
-    if float(spread.detach()) <= 0.0:
-        return of_risks(risks, weights)
-    reliability = (1.0 - noise / spread).clamp(min=SMALLEST_RELIABILITY)
-    return mean + reliability.sqrt() * (of_risks(risks, weights) - mean)
+    spreads = spread > 0.0
+    share = 1.0 - noise / torch.where(spreads, spread, 1.0)
+    return torch.where(spreads, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
+
+
+def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:
+    """The examples per domain (m,), infinite where there is no end of new ones."""
+    if sizes is None:
+        return torch.full((num_domains,), math.inf, dtype=torch.float64)
+    given = torch.as_tensor(sizes).detach().to(torch.float64)
+    if given.ndim > 0 and given.shape != (num_domains,):
+        raise SettingError(
+            f"domain_sizes must be one number or ({num_domains},), one for each domain, but its "
+            f"shape is {tuple(given.shape)}."
+        )
+    if not bool((given >= 1.0).all()):
+        raise SettingError("domain_sizes must be at least 1 example for every domain.")
+    return given.expand(num_domains).clone()

@@ -1,0 +1,101 @@
+"""Two gloo processes train exactly as one process with all the data."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from objectives.two_processes import (
+    DTYPES,
+    LAYOUTS,
+    NUM_DOMAINS,
+    STEPS,
+    batches,
+    cases,
+    losses_of,
+    network,
+    own_part,
+    ready,
+    run_in_two_processes,
+    train,
+)
+
+# One worker, so that the two processes are started once (pytest -n 2 --dist loadgroup).
+pytestmark = pytest.mark.xdist_group("two processes")
+
+TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[Any, Any]]:
+    return run_in_two_processes(tmp_path_factory.mktemp("processes"))
+
+
+@cache
+def in_one_process(name: str, dtype: str) -> dict[str, Any]:
+    return train(ready(name), network(DTYPES[dtype]), batches(DTYPES[dtype]))
+
+
+@pytest.mark.parametrize(("name", "layout", "dtype"), cases())
+def test_twenty_steps_in_two_processes_are_those_of_one(
+    name: str, layout: str, dtype: str, found: list[dict[Any, Any]]
+) -> None:
+    expected = in_one_process(name, dtype)
+    start = torch.nn.utils.parameters_to_vector(network(DTYPES[dtype]).parameters())
+    assert (expected["parameters"] - start).abs().max() > 0.05
+    for of_rank in found:
+        mine = of_rank[name, layout, dtype]
+        error = (mine["parameters"] - expected["parameters"]).abs().max().item()
+        assert error <= TOLERANCE[dtype]
+        assert len(mine["losses"]) == STEPS
+        assert mine["losses"] == pytest.approx(expected["losses"], rel=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(("name", "layout", "dtype"), cases())
+def test_both_processes_return_the_same_loss_and_keep_the_same_state(
+    name: str, layout: str, dtype: str, found: list[dict[Any, Any]]
+) -> None:
+    first, second = (of_rank[name, layout, dtype] for of_rank in found)
+    assert first["losses"] == second["losses"]
+    assert first["state"].keys() == second["state"].keys()
+    for key, value in first["state"].items():
+        assert torch.equal(value, second["state"][key]), key
+
+
+@pytest.mark.parametrize("case", ["accumulated", "compiled"])
+def test_accumulation_and_compilation_work_across_processes(
+    case: str, found: list[dict[Any, Any]]
+) -> None:
+    expected = in_one_process("eqrm-kde", "float64")
+    for of_rank in found:
+        error = (of_rank[case]["parameters"] - expected["parameters"]).abs().max().item()
+        assert error <= TOLERANCE["float64"]
+        assert of_rank[case]["losses"] == pytest.approx(expected["losses"], rel=1e-10)
+
+
+def test_a_process_may_keep_to_its_own_domains(found: list[dict[Any, Any]]) -> None:
+    batch, layout = batches(torch.float64)[0], next(iter(LAYOUTS))
+    for rank in range(2):
+        own = own_part(layout, batch, rank)
+        losses = losses_of(network(torch.float64), own)
+        expected = ready("eqrm-kde")(losses, own.domains, NUM_DOMAINS)
+        assert found[rank]["kept_apart"] == pytest.approx(expected.item(), rel=1e-12)
+    assert found[0]["kept_apart"] != found[1]["kept_apart"]
+
+
+def test_the_global_objective_needs_no_gradients(found: list[dict[Any, Any]]) -> None:
+    batch = batches(torch.float64)[0]
+    losses = losses_of(network(torch.float64), batch)
+    expected = ready("eqrm-kde")(losses, batch.domains, NUM_DOMAINS).item()
+    for of_rank in found:
+        assert of_rank["evaluated"] == pytest.approx([expected] * 2, rel=1e-12)
+
+
+def test_errors_are_raised_in_every_process(found: list[dict[Any, Any]]) -> None:
+    for of_rank in found:
+        assert "pass integer ids and num_domains" in of_rank["errors"]["without num_domains"]
+        for case in ("NaN in one process", "NaN for ERM"):
+            assert of_rank["errors"][case].startswith("The risk of domain 3 is nan.")

@@ -59,15 +59,23 @@ def relative_kernels(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tens
     return (log_weights - 0.5 * difference).softmax(-1)
 
 
-def quantile_by_composition(
+def centres_and_root(
     found: Moments, bandwidth: Tensor, weights: Tensor, level: Level
-) -> Tensor:
-    """q of shape ``(..., 1)``, float64; where h = 0, the mean of the (equal) risks."""
+) -> tuple[Tensor, Tensor]:
+    """y_i = (R_i − R̄)/h and t = (q − R̄)/h; where h = 0, the risks are equal and y = 0."""
     positive = bandwidth > 0
     centres = found.centred / torch.where(positive, bandwidth, 1.0)
     centres = torch.where(positive, centres, 0.0)
     log_weights = weights.log().expand(centres.shape)
     root: Tensor = Root.apply(centres, log_weights, level)  # type: ignore[no-untyped-call]
+    return centres, root
+
+
+def quantile_by_composition(
+    found: Moments, bandwidth: Tensor, weights: Tensor, level: Level
+) -> Tensor:
+    """q of shape ``(..., 1)``, float64; where h = 0, the mean of the (equal) risks."""
+    _, root = centres_and_root(found, bandwidth, weights, level)
     return found.pivot + (found.mean_offset + bandwidth * root)
 
 

@@ -16,7 +16,11 @@ from eqrm.distributions.bandwidths import (
     resolve_bandwidth,
 )
 from eqrm.distributions.base import LevelLike, RiskDistribution
-from eqrm.distributions.implicit_gradient import quantile_by_composition, quantile_of_one_row
+from eqrm.distributions.implicit_gradient import (
+    centres_and_root,
+    quantile_by_composition,
+    quantile_of_one_row,
+)
 from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.level import Level
@@ -109,14 +113,12 @@ class KDE(RiskDistribution):
         ):
             weights = self.weights if self._weights_given else None
             return quantile_of_one_row(self._risks, weights, self._rule, level)
-        return self._back(self._composed(self._moments, self._h, level).squeeze(-1))
-
-    def _composed(self, found: Moments, bandwidth: Tensor, level: Level) -> Tensor:
-        return quantile_by_composition(found, bandwidth, self.weights, level)
+        composed = quantile_by_composition(self._moments, self._h, self.weights, level)
+        return self._back(composed.squeeze(-1))
 
     def _quantile_with_published_gradient(self, level: Level) -> Tensor:
         risks, bandwidth = self._wide, self._h
-        exact = self._composed(self._moments, bandwidth, level).detach()
+        exact = quantile_by_composition(self._moments, bandwidth, self.weights, level).detach()
         present = self.weights > 0
         smallest = torch.where(present, risks, math.inf).amin(-1, keepdim=True)
         largest = torch.where(present, risks, -math.inf).amax(-1, keepdim=True)
@@ -138,12 +140,12 @@ class KDE(RiskDistribution):
             return self.mean
         level = level.interior("A kernel density estimate")
         found, bandwidth = self._moments, self._h
-        q = self._composed(found, bandwidth, level)
-        z = _standardise(q, found, bandwidth)
+        centres, root = centres_and_root(found, bandwidth, self.weights, level)
+        z = root - centres
         shares = (self.weights.log() + normal_tails.log_sf(z)).softmax(-1)
         beyond = found.centred + bandwidth * normal_tails.hazard(z)
-        excess = torch.where(bandwidth > 0, (shares * beyond).sum(-1, keepdim=True), 0.0)
-        return self._back((found.mean + excess).squeeze(-1))
+        excess = (shares * beyond).sum(-1, keepdim=True)
+        return self._back((found.pivot + (found.mean_offset + excess)).squeeze(-1))
 
     def _standardised(self, x: Tensor | float) -> Tensor:
         return _standardise(self._points(x), self._moments, self._h)

@@ -149,7 +149,7 @@ class RiskDistribution(ABC):
             return
         index = tuple(int(i) for i in (~finite).nonzero()[0])
         raise DomainDataError(
-            f"The risk of domain {index[-1]} is {float(self._risks[index])}"
+            f"The risk of domain {index[-1]} is {float(self._risks.detach()[index])}"
             f"{f' (in row {index[:-1]})' if len(index) > 1 else ''}. Risks must be finite: "
             "check the losses of this domain for NaN or overflow.",
             index=index,

@@ -39,7 +39,7 @@ class LogNormal(RiskDistribution):
             if bool(bad.any()):
                 index = tuple(int(i) for i in bad.nonzero()[0])
                 raise DomainDataError(
-                    f"The risk of domain {index[-1]} is {float(self._risks[index])}. "
+                    f"The risk of domain {index[-1]} is {float(self._risks.detach()[index])}. "
                     "A log-normal law needs positive risks; use KDE or Gaussian instead.",
                     index=index,
                 )

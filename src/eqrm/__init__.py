@@ -21,6 +21,31 @@ if TYPE_CHECKING:
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.level import Level as Level
+    from eqrm.objectives import ARM as ARM
+    from eqrm.objectives import CDANN as CDANN
+    from eqrm.objectives import CORAL as CORAL
+    from eqrm.objectives import DANN as DANN
+    from eqrm.objectives import EQRM as EQRM
+    from eqrm.objectives import ERM as ERM
+    from eqrm.objectives import IGA as IGA
+    from eqrm.objectives import IRM as IRM
+    from eqrm.objectives import MLDG as MLDG
+    from eqrm.objectives import MMD as MMD
+    from eqrm.objectives import MTL as MTL
+    from eqrm.objectives import RSC as RSC
+    from eqrm.objectives import SD as SD
+    from eqrm.objectives import Batch as Batch
+    from eqrm.objectives import GroupDRO as GroupDRO
+    from eqrm.objectives import Mixup as Mixup
+    from eqrm.objectives import Objective as Objective
+    from eqrm.objectives import RiskMemory as RiskMemory
+    from eqrm.objectives import RiskObjective as RiskObjective
+    from eqrm.objectives import SagNet as SagNet
+    from eqrm.objectives import Superquantile as Superquantile
+    from eqrm.objectives import Update as Update
+    from eqrm.objectives import VREx as VREx
+    from eqrm.objectives import objective as objective
+    from eqrm.predictors import Predictor as Predictor
     from eqrm.risks import DomainRisks as DomainRisks
     from eqrm.risks import domain_risks as domain_risks
 
@@ -35,18 +60,73 @@ _MODULE_OF = {
     "LogNormal": "eqrm.distributions",
     "RiskDistribution": "eqrm.distributions",
     "domain_risks": "eqrm.risks",
+    "Predictor": "eqrm.predictors",
+    **dict.fromkeys(
+        (
+            "ARM",
+            "CDANN",
+            "CORAL",
+            "DANN",
+            "EQRM",
+            "ERM",
+            "IGA",
+            "IRM",
+            "MLDG",
+            "MMD",
+            "MTL",
+            "RSC",
+            "SD",
+            "Batch",
+            "GroupDRO",
+            "Mixup",
+            "Objective",
+            "RiskMemory",
+            "RiskObjective",
+            "SagNet",
+            "Superquantile",
+            "Update",
+            "VREx",
+            "objective",
+        ),
+        "eqrm.objectives",
+    ),
 }
 
 __all__ = [
+    "ARM",
+    "CDANN",
+    "CORAL",
+    "DANN",
+    "EQRM",
+    "ERM",
+    "IGA",
+    "IRM",
     "KDE",
+    "MLDG",
+    "MMD",
+    "MTL",
+    "RSC",
+    "SD",
+    "Batch",
     "DomainRisks",
     "Empirical",
     "Gaussian",
+    "GroupDRO",
     "Level",
     "LogNormal",
+    "Mixup",
+    "Objective",
+    "Predictor",
     "RiskDistribution",
+    "RiskMemory",
+    "RiskObjective",
+    "SagNet",
+    "Superquantile",
+    "Update",
+    "VREx",
     "domain_risks",
     "errors",
+    "objective",
 ]
 
 

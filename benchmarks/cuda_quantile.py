@@ -115,6 +115,13 @@ def outcome_table(found: list[Outcome]) -> str:
     return markdown(["check", "result", "cases", "worst relative error", "note"], cells)
 
 
+def _finite(value: float) -> float | str | None:
+    """A number that JSON can hold."""
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else "infinite"
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -148,7 +155,7 @@ def main(arguments: list[str]) -> int:
     (options.output / "cuda_quantile.md").write_text(page + "\n")
     content = {
         "machine": here,
-        "checks": [asdict(o) for o in found],
+        "checks": [{**asdict(o), "worst": _finite(o.worst)} for o in found],
         "timings": [
             {"m": m, "level": text, **{name: t.as_dict() for name, t in timings.items()}}
             for (m, text), timings in rows.items()

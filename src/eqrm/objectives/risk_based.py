@@ -314,9 +314,11 @@ class GroupDRO(RiskObjective):
         value: Tensor = (q * risks).sum() * (risks.numel() / present.sum())
         return value.to(risks.dtype)
 
+    @torch.no_grad()
     def _ascend(self, risks: Tensor) -> None:
         # The largest exponent cancels in the division; with it exp could overflow.
         moved = self.domain_weights * (self.step_size * (risks - risks.max())).exp()
         moved = moved / moved.sum()
         # A batch that overflowed (mixed precision skips it) must not spoil the weights for good.
-        self.domain_weights = torch.where(moved.isfinite().all(), moved, self.domain_weights)
+        moved = torch.where(moved.isfinite().all(), moved, self.domain_weights)
+        self.domain_weights.copy_(moved)  # in place, so that a CUDA graph moves them too

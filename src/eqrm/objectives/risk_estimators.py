@@ -54,6 +54,8 @@ def takes_weights(estimator: Estimator) -> bool:
     >>> takes_weights(KDE), takes_weights(lambda risks: None)
     (True, False)
     """
+    if estimator in DISTRIBUTIONS.values():
+        return True
     try:
         parameters = inspect.signature(estimator).parameters.values()
     except (TypeError, ValueError):  # some built-in callables have no signature

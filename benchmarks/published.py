@@ -30,10 +30,14 @@ def gaussian_optimal(risks: Tensor) -> Tensor:
 
 
 def kernel_cdf(x: Tensor, risks: Tensor, bandwidth: Tensor) -> Tensor:
-    """The mean over domains of the CDF of N(L_m, h^2) at ``x``."""
-    kernels = Normal(risks, bandwidth.expand_as(risks)).cdf(x.expand_as(risks))
-    mean: Tensor = kernels.mean()
-    return mean
+    """The mean over domains of the CDF of N(L_m, h^2) at ``x``.
+
+    Every evaluation builds m kernels, each with a location, a scale and a copy of ``x`` of its
+    own, as a direct transcription of Algorithm 1 does.
+    """
+    scales = bandwidth * torch.ones_like(risks)
+    kernels: Tensor = Normal(risks, scales).cdf(x.repeat(len(risks)))
+    return kernels.mean()
 
 
 def published_quantile(risks: Tensor, alpha: float, log_tail: float | None = None) -> Tensor:

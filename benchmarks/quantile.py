@@ -239,7 +239,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer turns, up to 1e6 risks")
-    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float64"],
+        default="float64",
+        help="of the risks; eqrm computes in float64 either way (default: float64, all alike)",
+    )
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains")
     parser.add_argument("--levels", nargs="+", default=list(LEVELS))
     parser.add_argument("--no-memory", action="store_true", help="leave the memory check out")

@@ -1,0 +1,174 @@
+"""Issue 3, the objectives: every must-hold item at full size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from verify.registry import ROOT, Options, Result, check, package_environment, passed, skipped
+
+TESTS = "tests/objectives"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run of pytest found."""
+
+    passed: int
+    failed: int
+    skipped: int
+    log: Path
+
+    def result(self, what: str) -> Result:
+        """PASS when nothing failed and something ran."""
+        return passed(
+            self.failed == 0 and self.passed > 0,
+            f"{what}: {self.passed} tests passed, {self.failed} failed, "
+            f"{self.skipped} skipped; log in {self.log}",
+        )
+
+
+def run_tests(options: Options, name: str, *arguments: str) -> Counts:
+    """Run pytest, slow tests included, and count."""
+    log, report = options.output / f"{name}.log", options.output / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"]
+    command += ["-n", str(options.workers), "--dist", "loadgroup", "-m", "slow or not slow"]
+    with log.open("w") as stream:
+        subprocess.run(
+            [*command, f"--junit-xml={report}", *arguments],
+            cwd=ROOT,
+            env=package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if not report.exists():
+        raise RuntimeError(f"pytest did not finish; see {log}")
+    suites = ElementTree.parse(report).getroot().iter("testsuite")
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for suite in suites:
+        totals = {key: value + int(suite.get(key, 0)) for key, value in totals.items()}
+    failed = totals["failures"] + totals["errors"]
+    return Counts(totals["tests"] - failed - totals["skipped"], failed, totals["skipped"], log)
+
+
+def run_benchmark(options: Options, name: str) -> tuple[int, dict[str, object]]:
+    """Run a benchmark at full size; its exit code and what it wrote."""
+    path, log = options.output / f"{name}.json", options.output / f"{name}.log"
+    path.unlink(missing_ok=True)
+    with log.open("w") as stream:
+        finished = subprocess.run(
+            [sys.executable, f"benchmarks/{name}.py", "--json", str(path)],
+            cwd=ROOT,
+            env=package_environment(),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if not path.exists():
+        raise RuntimeError(f"benchmarks/{name}.py did not finish; see {log}")
+    return finished.returncode, json.loads(path.read_text())
+
+
+@check("3.1", "each objective against something independent")
+def independent_checks(options: Options) -> Result:
+    shared = ("conformance", "across_processes", "everywhere", "paper_relations")
+    ignored = [f"--ignore={TESTS}/test_{name}.py" for name in shared]
+    counts = run_tests(options, "objectives-independent", TESTS, *ignored)
+    return counts.result("closed forms, hand-computed cases, finite differences, properties")
+
+
+@check("3.2", "Gaussian EQRM is mean + z·std; its relation to VREx")
+def relation_to_vrex(options: Options) -> Result:
+    counts = run_tests(
+        options,
+        "objectives-vrex",
+        f"{TESTS}/test_paper_relations.py",
+        "-k",
+        "gaussian_eqrm or vrex",
+    )
+    return counts.result("value at β = m·z/σ̂, gradient at half of it")
+
+
+@check("3.3", "α = ½, α → 1, Propositions A.1 and A.2, limits of the superquantile")
+def limits(options: Options) -> Result:
+    selection = ["-k", "not gaussian_eqrm and not vrex"]
+    counts = run_tests(options, "objectives-limits", f"{TESTS}/test_paper_relations.py", *selection)
+    return counts.result("minimisers, paths over levels and limits")
+
+
+@check("3.4", "the one line on the CPU, autocast, torch.compile, accumulation, two processes")
+def everywhere(options: Options) -> Result:
+    paths = [f"{TESTS}/test_everywhere.py", f"{TESTS}/test_across_processes.py"]
+    counts = run_tests(
+        options, "objectives-everywhere", *paths, f"{TESTS}/test_page.py", "-k", "not CUDA"
+    )
+    return counts.result("20 steps of 2 processes to 1e-6 and 1e-10; documented accumulation")
+
+
+@check("3.4.cuda", "the one line on CUDA: agreement, no waiting, graphs, autocast, torch.compile")
+def on_cuda(options: Options) -> Result:
+    if not torch.cuda.is_available():
+        return skipped("no CUDA device here; where there is one, these tests run by themselves")
+    counts = run_tests(options, "objectives-cuda", TESTS, "-k", "CUDA or cuda")
+    return counts.result(torch.cuda.get_device_name())
+
+
+@check("3.5", "many domains: the memory's quantile, gradient, and what is learned")
+def many_domains(options: Options) -> Result:
+    code, content = run_benchmark(options, "many_domains")
+    verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]
+    failed = [f"{v['claim']}: {v['measured']}" for v in verdicts if not v["holds"]]
+    summary = f"{len(verdicts) - len(failed)} of {len(verdicts)} claims hold"
+    return passed(code == 0, "; ".join([summary, *failed]), verdicts=verdicts)
+
+
+@check("3.6", "quadratic worlds: exact EQRM ends at or below ERM and the published gradient")
+def quadratic_worlds(options: Options) -> Result:
+    code, content = run_benchmark(options, "quadratic_worlds")
+    rows: list[dict[str, float]] = content["rows"]  # type: ignore[assignment]
+    ends = ", ".join(
+        f"m={row['domains']} α={row['alpha']:g}: "
+        f"{row['erm']:.3f}/{row['published']:.3f}/{row['exact']:.3f}"
+        for row in rows
+    )
+    return passed(code == 0, f"mean end quantile of ERM/published/exact {ends}", **content)
+
+
+@check("3.7", "50 steps on 1, 2 and 5 domains, unequal batches, a domain of one example")
+def fifty_steps(options: Options) -> Result:
+    counts = run_tests(options, "objectives-conformance", f"{TESTS}/test_conformance.py")
+    more = run_tests(
+        options, "objectives-fifty", f"{TESTS}/test_risk_based.py", "-k", "fifty_steps"
+    )
+    both = Counts(
+        counts.passed + more.passed,
+        counts.failed + more.failed,
+        counts.skipped + more.skipped,
+        counts.log,
+    )
+    return both.result("all objectives of the registry, and variants")
+
+
+@check("3.8", "EQRM's step costs at most 1.05 ERM steps")
+def step_cost(options: Options) -> Result:
+    code, content = run_benchmark(options, "step_cost")
+    rows: list[dict[str, float]] = content["rows"]  # type: ignore[assignment]
+    ratios = "; ".join(
+        f"{row['examples']} examples of {row['domains']} domains: {row['ratio']:.3f} "
+        f"({row['ratio_without_noise']:.4f} by the objectives' own times)"
+        for row in rows
+    )
+    return passed(code == 0, ratios, **content)
+
+
+@check("3.9", "a quantile below every risk is reported, with advice")
+def reported(options: Options) -> Result:
+    counts = run_tests(options, "objectives-warnings", f"{TESTS}/test_quantile_warnings.py")
+    return counts.result("warnings of EQRM")

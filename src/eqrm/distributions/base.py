@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +27,8 @@ class RiskDistribution(ABC):
     On the CPU bad risks are refused. On other devices that would cost a synchronisation:
     a bad risk comes out as NaN there, unless ``validate=True``.
 
-    A subclass implements :meth:`quantile` and what else of the interface it can.
+    It is immutable: new risks make a new distribution. A subclass implements :meth:`quantile`
+    and what else of the interface it can.
     """
 
     def __init__(
@@ -171,11 +171,6 @@ class RiskDistribution(ABC):
         shape = tuple(self._risks.shape)
         weighted = ", weighted" if self._weights_given else ""
         return f"{type(self).__name__}(risks of shape {shape}{weighted})"
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} is immutable; build a new one instead.")
-        object.__setattr__(self, name, value)
 
 
 def _checked_shape(risks: Tensor) -> Tensor:

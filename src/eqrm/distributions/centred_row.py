@@ -30,51 +30,56 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
     """Centre one row of risks (m,), detached, with positive weights or None for equal ones.
 
     >>> row = center_row(torch.tensor([1.0, 2.0, 3.0]), None)
-    >>> row.pivot + row.offset, row.std
+    >>> row.pivot + row.offset, round(row.std, 12)
     (2.0, 1.0)
     """
-    pivot = float(risks[0])
-    m = risks.numel()
-    if m > LARGE and weights is None:
-        centred, offset = _centre_in_blocks(risks, pivot)
+    if risks.dtype not in (torch.float32, torch.float64):
+        risks = risks.to(torch.float64)
+    values = risks.numpy()
+    pivot, m = float(values[0]), values.size
+    concentration = 1.0 / m if weights is None else float(weights.dot(weights))
+    if m > LARGE:
+        centred, offset, square = _centre_in_blocks(risks, weights, pivot)
     else:
-        centred = risks.to(torch.float64).numpy() - pivot
+        centred = np.subtract(values, pivot, dtype=np.float64)
         offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
         centred -= offset
-    concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    if concentration >= 1.0 - 1e-12:
-        return CentredRow(pivot, offset, centred, 0.0, 1.0)
-    std = _mean_square_root(centred, weights) / math.sqrt(1.0 - concentration)
+        square = _mean_square(centred, weights)
+    scale = 1.0
+    if not 1e-280 < square < 1e280:
+        scale = float(np.abs(centred).max())
+        square = _mean_square(centred / scale, weights) if scale > 0.0 else 0.0
+    several = concentration < 1.0 - 1e-12
+    std = scale * math.sqrt(square / (1.0 - concentration)) if several else 0.0
     return CentredRow(pivot, offset, centred, std, concentration)
 
 
-def _mean_square_root(centred: Array, weights: Array | None) -> float:
-    """√Σp_ix_i² without overflow or underflow."""
-    with np.errstate(over="ignore"):
-        square = _mean_square(centred, weights)
-    if 1e-280 < square < 1e280:
-        return math.sqrt(square)
-    scale = float(np.abs(centred).max())
-    return scale * math.sqrt(_mean_square(centred / scale, weights)) if scale > 0.0 else 0.0
-
-
 def _mean_square(values: Array, weights: Array | None) -> float:
-    if weights is None:
-        return float(values.dot(values)) / values.size
-    return float(values.dot(weights * values))
+    with np.errstate(over="ignore"):
+        if weights is None:
+            return float(values.dot(values)) / values.size
+        return float(values.dot(weights * values))
 
 
-def _centre_in_blocks(risks: Tensor, pivot: float) -> tuple[Array, float]:
-    centred = torch.empty(risks.numel(), dtype=torch.float64)
+def _centre_in_blocks(
+    risks: Tensor, weights: Array | None, pivot: float
+) -> tuple[Array, float, float]:
+    """risks − mean, mean − pivot, and Σp_i(R_i − mean)²."""
+    m = risks.numel()
+    centred = torch.empty(m, dtype=torch.float64)
+    shares = None if weights is None else torch.from_numpy(weights)
 
-    def subtract(where: slice, scratch: Tensor) -> tuple[float, ...]:
-        return (float(centred[where].copy_(risks[where]).sub_(pivot).sum()),)
+    def weighed(values: Tensor, where: slice) -> float:
+        return float(values.sum() / m if shares is None else (values * shares[where]).sum())
 
-    offset = float(for_each_block(risks.numel(), subtract, buffers=0).sum()) / risks.numel()
+    def subtract_pivot(where: slice, scratch: Tensor) -> tuple[float, ...]:
+        return (weighed(centred[where].copy_(risks[where]).sub_(pivot), where),)
 
-    def centre(where: slice, scratch: Tensor) -> tuple[float, ...]:
-        centred[where].sub_(offset)
-        return ()
+    offset = float(for_each_block(m, subtract_pivot, buffers=0).sum())
 
-    for_each_block(risks.numel(), centre, buffers=0)
-    return centred.numpy(), offset
+    def subtract_mean(where: slice, scratch: Tensor) -> tuple[float, ...]:
+        values = centred[where].sub_(offset)
+        return (weighed(torch.mul(values, values, out=scratch[0]), where),)
+
+    square = float(for_each_block(m, subtract_mean, buffers=1).sum())
+    return centred.numpy(), offset, square

@@ -26,8 +26,8 @@ from eqrm.level import normal_upper_quantile
 
 Array = npt.NDArray[np.float64]
 
-LARGE = 16_384
-"""From this many kernels on, blocks on all threads are faster than plain numpy."""
+LARGE = 8_192
+"""Above this many kernels blocks of torch are faster, and BLAS would start its threads."""
 
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
@@ -52,8 +52,10 @@ class KernelSums(ABC):
     origin: float = 0.0
     """Roots are relative to this, in units of h."""
     start: float
-    low: float
-    high: float
+
+    @abstractmethod
+    def bracket(self) -> tuple[float, float]:
+        """An interval that holds the root; asked for only when a step goes astray."""
 
     @abstractmethod
     def at(self, t: float) -> tuple[float, float, float]:
@@ -67,10 +69,10 @@ class KernelSums(ABC):
         """A smaller row whose root is a good start, where that saves time."""
         return None
 
-    def _coupled(self, shares: Array, mean_z: float, coupling: float) -> Array:
-        pull: Array = self.centred * (coupling * mean_z)
-        pull *= 1.0 / self.centred.size if self.weights is None else self.weights
-        pull += shares
+    def _pull(self, mean_z: float, coupling: float) -> Array:
+        """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient."""
+        share = 1.0 / self.centred.size if self.weights is None else self.weights
+        pull: Array = self.centred * (share * (coupling * mean_z))
         return pull
 
 
@@ -114,8 +116,10 @@ class BulkSums(KernelSums):
         self.start = goal * math.hypot(std / bandwidth, 1.0)
         self.scaled = centred / (bandwidth * SQRT_2)
         self.shares = equal_weights(centred.size) if weights is None else weights
-        self.low = float(self.scaled.min()) * SQRT_2 + goal
-        self.high = float(self.scaled.max()) * SQRT_2 + goal
+
+    def bracket(self) -> tuple[float, float]:
+        smallest, largest = float(self.scaled.min()), float(self.scaled.max())
+        return smallest * SQRT_2 + self.goal, largest * SQRT_2 + self.goal
 
     def at(self, t: float) -> tuple[float, float, float]:
         z = t / SQRT_2 - self.scaled
@@ -128,10 +132,11 @@ class BulkSums(KernelSums):
     def gradient(self, t: float, coupling: float) -> Array:
         z = t / SQRT_2 - self.scaled
         square = z * z
-        kernels = np.exp(square.min() - square)
+        kernels: Array = np.exp(square.min() - square)
         kernels *= self.shares
         kernels /= kernels.sum()
-        return self._coupled(kernels, SQRT_2 * float(kernels.dot(z)), coupling)
+        kernels += self._pull(SQRT_2 * float(kernels.dot(z)), coupling)
+        return kernels
 
 
 class TailSums(KernelSums):
@@ -154,19 +159,21 @@ class TailSums(KernelSums):
         self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
         self.log_tail, self.goal = log_tail, goal
         self.origin = largest / bandwidth
-        distances = (largest - centred) / bandwidth
-        nearest = distances == 0.0
-        share = float(nearest.mean() if weights is None else weights[nearest].sum())
-        # The root lies above that of the largest kernel alone, and below that of all
-        # kernels gathered there.
-        self.low = normal_upper_quantile(min(0.0, log_tail - math.log(share)))
-        self.high = goal
-        self.start = self.low
-        self.kept = np.flatnonzero(distances * (self.low + 0.5 * distances) < 60.0)
-        self.distances = distances[self.kept]
+        share = 1.0 / centred.size if weights is None else float(weights[centred == largest].min())
+        # The root lies above that of one largest kernel alone, and below that of all kernels
+        # gathered there.
+        self.start = normal_upper_quantile(min(0.0, log_tail - math.log(share)))
+        # d(start + d/2) < 60, solved for d
+        reach = bandwidth * (math.sqrt(self.start**2 + 120.0) - self.start)
+        near = centred > largest - reach if bandwidth > 0 else centred < largest - reach
+        self.kept = np.flatnonzero(near)
+        self.distances = (largest - centred[self.kept]) / bandwidth
         self.shares = (
             equal_weights(centred.size)[: self.kept.size] if weights is None else weights[self.kept]
         )
+
+    def bracket(self) -> tuple[float, float]:
+        return self.start, self.goal
 
     def _relative_densities(self, z: float) -> Array:
         densities: Array = np.exp(-self.distances * (z + 0.5 * self.distances))
@@ -184,9 +191,9 @@ class TailSums(KernelSums):
     def gradient(self, t: float, coupling: float) -> Array:
         densities = self._relative_densities(t)
         densities /= densities.sum()
-        shares = np.zeros(self.centred.size)
-        shares[self.kept] = densities
-        return self._coupled(shares, t + float(densities.dot(self.distances)), coupling)
+        gradient = self._pull(t + float(densities.dot(self.distances)), coupling)
+        gradient[self.kept] += densities
+        return gradient
 
 
 class LargeBulkSums(KernelSums):
@@ -211,12 +218,10 @@ class LargeBulkSums(KernelSums):
         self.start = goal * math.hypot(std / bandwidth, 1.0)
         self.values = torch.from_numpy(centred)
         self.shares = None if weights is None else torch.from_numpy(weights)
-        ends = for_each_block(centred.size, self._range_of_block, buffers=0) / bandwidth
-        self.low, self.high = float(ends.min()) + goal, float(ends.max()) + goal
 
-    def _range_of_block(self, where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
-        smallest, largest = torch.aminmax(self.values[where])
-        return float(smallest), float(largest)
+    def bracket(self) -> tuple[float, float]:
+        ends = torch.stack(torch.aminmax(self.values)).numpy() / self.bandwidth
+        return float(ends.min()) + self.goal, float(ends.max()) + self.goal
 
     def coarse(self) -> KernelSums | None:
         stride = -(-self.centred.size // self.SAMPLE)
@@ -242,7 +247,7 @@ class LargeBulkSums(KernelSums):
             self._standardise(t, where, z)
             sf = float(self._weigh(torch.erfc(z, out=term), where).sum())
             self._weigh(_kernels(z, out=term), where)
-            return sf, float(term.sum()), float(torch.dot(term, z))
+            return sf, float(term.sum()), float(term.mul_(z).sum())
 
         sums = for_each_block(self.centred.size, work).sum(0)
         if self.weights is None:
@@ -256,7 +261,7 @@ class LargeBulkSums(KernelSums):
             (z,) = scratch
             self._standardise(t, where, z)
             kernel = self._weigh(_kernels(z, out=result[where]), where)
-            return float(kernel.sum()), float(torch.dot(kernel, z))
+            return float(kernel.sum()), float(z.mul_(kernel).sum())
 
         density, moment = for_each_block(self.centred.size, kernels, buffers=1).sum(0).tolist()
         factor = coupling * SQRT_2 * moment / density

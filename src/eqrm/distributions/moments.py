@@ -43,18 +43,14 @@ def moments(risks: Tensor, weights: Tensor) -> Moments:
     1.0
     """
     present = weights > 0
-    pivot = _first_present(risks, present).detach()
+    heaviest = weights.argmax(-1, keepdim=True).expand(*risks.shape[:-1], 1)
+    pivot = risks.gather(-1, heaviest).detach()
     differences = torch.where(present, risks - pivot, 0.0)
     mean_offset = (weights * differences).sum(-1, keepdim=True)
     centred = differences - mean_offset
     concentration = (weights * weights).sum(-1, keepdim=True)
     std = _root_mean_square(centred, weights) * _bessel(concentration)
     return Moments(pivot, mean_offset, centred, std, 1.0 / concentration)
-
-
-def _first_present(risks: Tensor, present: Tensor) -> Tensor:
-    first = present.to(torch.uint8).argmax(-1, keepdim=True)
-    return risks.gather(-1, first.expand(*risks.shape[:-1], 1))
 
 
 def _root_mean_square(centred: Tensor, weights: Tensor) -> Tensor:

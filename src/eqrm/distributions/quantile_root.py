@@ -32,13 +32,10 @@ def root_of_one(sums: KernelSums) -> float:
     The scale is G(t) = Φ⁻¹(1 − S(t)) with S the tail probability: linear for one kernel,
     and nearly so in the bulk of many and in their tails.
     """
-    target = sums.log_tail
-    goal = sums.goal
-    low, high = sums.low, sums.high
+    target, goal = sums.log_tail, sums.goal
+    low, high = -math.inf, math.inf
     coarse = sums.coarse()
     t = sums.start if coarse is None else root_of_one(coarse)
-    if not low <= t <= high:
-        t = 0.5 * (low + high)
     for _ in range(MAX_STEPS):
         log_sf, hazard, slope = sums.at(t)
         if log_sf > target:
@@ -50,14 +47,21 @@ def root_of_one(sums: KernelSums) -> float:
         # A Halley step of this size leaves an error of its cube, below rounding.
         if abs(step) < 1e-5 and low <= proposal <= high:
             return proposal
-        if not low < proposal < high:
-            proposal = 0.5 * (low + high)
-            if not low < proposal < high:
-                return proposal
         if abs(log_sf - target) <= 2e-16 * max(1.0, -target):
             return t
+        if not low < proposal < high or abs(step) > LONGEST_FREE_STEP:
+            ends = sums.bracket()
+            low, high = max(low, ends[0]), min(high, ends[1])
+            if not low < proposal < high:
+                proposal = 0.5 * (low + high)
+            if not low < proposal < high:
+                return proposal
         t = proposal
     return t
+
+
+LONGEST_FREE_STEP = 4.0
+"""A step of more bandwidths than this is held against the bracket."""
 
 
 def _halley_step(log_sf: float, hazard: float, slope: float, goal: float) -> float:
@@ -108,8 +112,7 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
     origin = largest if deep else torch.zeros_like(largest)
     shifted = torch.where(present, centres, smallest) - origin
     low, high = smallest - origin + goal, largest - origin + goal
-    low, high = _narrow(shifted, log_weights, target, low, high)
-    t = 0.5 * (low + high)
+    low, high, t = _start(shifted, log_weights, target, low, high)
     watch = centres.device.type == "cpu"
     for _ in range(MAX_STEPS if watch else FIXED_STEPS):
         t, low, high, done = _bracketed_step(t, shifted, log_weights, target, low, high)
@@ -120,6 +123,9 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
 
 FIXED_STEPS = 12
 """Steps taken where nobody may look at the result; found sufficient for 1e-6 in float32."""
+
+SAMPLE = 8_192
+"""Rows longer than this start from the root of every k-th of their kernels."""
 
 
 @torch.library.custom_op("eqrm::upper_roots", mutates_args=())
@@ -134,13 +140,26 @@ def _(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tenso
     return centres.new_empty((*centres.shape[:-1], 1))
 
 
-def _narrow(
+def _start(
     shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Cut the bracket by evaluating many points at once, where the arrays are small."""
-    points = min(63, 2**20 // max(1, shifted.numel()))
-    if points < 7:
-        return low, high
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A bracket and a point in it from which a few steps suffice.
+
+    Small arrays: cut the bracket by evaluating 63 points at once, twice. Large ones: solve
+    for every k-th kernel, whose root is near.
+    """
+    stride = -(-shifted.shape[-1] // SAMPLE)
+    if stride > 1:
+        some, weights = shifted[..., ::stride], log_weights[..., ::stride]
+        # All kernels of the sample might have weight 0: then any start will do.
+        weights = (weights - weights.logsumexp(-1, keepdim=True)).nan_to_num(-math.log(SAMPLE))
+        near_low, near_high, t = _start(some, weights, target, low, high)
+        for _ in range(FIXED_STEPS):
+            t, near_low, near_high, _ = _bracketed_step(
+                t, some, weights, target, near_low, near_high
+            )
+        return low, high, torch.minimum(torch.maximum(t, low), high)
+    points = 63
     grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
     for _ in range(2):
         width = high - low
@@ -150,7 +169,7 @@ def _narrow(
         passed = (log_sf > target).sum(-1, keepdim=True)
         low = low + width * (passed / (points + 1))
         high = torch.minimum(high, low + width / (points + 1))
-    return low, high
+    return low, high, 0.5 * (low + high)
 
 
 def _bracketed_step(

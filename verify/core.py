@@ -46,7 +46,7 @@ from oracle.superquantiles import (
 
 def _judged(case: Case) -> tuple[Case, dict[str, Judgement]]:
     torch.set_num_threads(1)
-    return case, judge_case(case, ROADS if case.m <= 1000 else ("one row",))
+    return case, judge_case(case, ROADS)
 
 
 def _judged_grid(workers: int) -> Iterator[tuple[Case, dict[str, Judgement]]]:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.objectives.base import keep_state
 from eqrm.risks import DomainRisks
 
 OfRisks = Callable[[Tensor, Tensor], Tensor]
@@ -43,7 +44,7 @@ class Staleness:
 
 
 class Recalled(NamedTuple):
-    """The memory with a batch in it, all (m,): what the estimate is made from.
+    """The memory with a batch in it, all (m,) but the step: what the estimate is made from.
 
     ``newest`` is the share of the batch's own noise in the noise of each remembered risk.
     """
@@ -51,6 +52,7 @@ class Recalled(NamedTuple):
     risks: Tensor
     variances: Tensor
     last_seen: Tensor
+    step: Tensor
     newest: Tensor
 
 
@@ -132,64 +134,62 @@ class RiskMemory(nn.Module):
                 f"{len(batch.values)}. Build it as RiskMemory(num_domains) with the number of "
                 "domains of the training data."
             )
-        recalled = self._recall(batch)
-        weights = self._weights(recalled.last_seen)
-        risks, variances = recalled.risks.requires_grad_(), recalled.variances.requires_grad_()
-        with torch.enable_grad():
-            if self.denoise:
-                value = denoised(of_risks, risks, variances, weights)
-            else:
-                value = of_risks(risks, weights)
-            slopes = torch.autograd.grad(value, (risks, variances), materialize_grads=True)
-        self._remember(recalled)
+        noise = batch.sampling_variances if self.denoise else torch.zeros_like(batch.values)
+        recalled = self._recall(batch, noise.detach())
+        weights = self._weights(recalled.last_seen, recalled.step)
         present = batch.counts > 0
-        # Each slope is proportional to the domain's weight p_i; dividing by k·p_i makes the
-        # batch a sample of domains that count alike.
-        share = torch.where(present, weights, 1.0) * present.sum()
-        by_risk, by_variance = (torch.where(present, slope / share, 0.0) for slope in slopes)
-        flow = (by_risk * batch.values).sum()
+        # A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
+        # makes the batch a sample of domains that count alike.
+        share = torch.where(
+            present, 1.0 / (torch.where(present, weights, 1.0) * present.sum()), 0.0
+        )
+        risks = _flowing_into(batch.values, share, recalled.risks)
+        # The slope in a risk meets the batch's noise only to the share that it has in the
+        # memory; no more of it may be taken back.
+        variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
         if self.denoise:
-            # by_risk meets the batch's noise only to the share that it has in the memory; no
-            # more of it may be taken back.
-            flow = flow + (by_variance * recalled.newest * batch.sampling_variances).sum()
-        return (value.detach() + (flow - flow.detach())).to(batch.values.dtype)
+            value = denoised(of_risks, risks, variances, weights)
+        else:
+            value = of_risks(risks, weights)
+        self._remember(recalled)
+        return value.to(batch.values.dtype)
 
     @torch.no_grad()
-    def _recall(self, batch: DomainRisks) -> Recalled:
+    def _recall(self, batch: DomainRisks, noise: Tensor) -> Recalled:
         """R ← R + λ(r − R), with the variance of what noise it then holds.
 
         r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
         examples (0 without ``domain_sizes``): v ← (1−λ)²v + λ²s²/k + 2λ(1−λ)s²/n.
         """
-        self.step += 1
+        step = self.step + 1
         present = batch.counts > 0
-        rate = torch.where(self.last_seen >= 0, self.averaging, 1.0)
+        known = (self.last_seen >= 0).to(torch.float64)
+        rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
         fresh = batch.values.to(torch.float64)
         risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
         variances, newest = self.variances.clone(), rate
         if self.denoise:
             common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
-            noise = batch.sampling_variances.to(torch.float64)
             mixed = (1.0 - rate) ** 2 * self.variances
             mixed = mixed + rate * (rate + 2.0 * (1.0 - rate) * common) * noise
             variances = torch.where(present, mixed, variances)
             newest = rate + (1.0 - rate) * common
-        last_seen = torch.where(present, self.step, self.last_seen)
-        return Recalled(risks, variances, last_seen, newest)
+        last_seen = torch.where(present, step, self.last_seen)
+        return Recalled(risks, variances, last_seen, step, newest)
 
-    @torch.no_grad()
     def _remember(self, recalled: Recalled) -> None:
-        """Keep what is finite, in place: a captured CUDA graph finds its memory again."""
+        """Keep what is finite."""
         finite = recalled.risks.isfinite() & recalled.variances.isfinite()
         for name in ("risks", "variances", "last_seen"):
             kept: Tensor = getattr(self, name)
-            kept.copy_(torch.where(finite, getattr(recalled, name), kept))
+            keep_state(self, name, torch.where(finite, getattr(recalled, name), kept))
+        keep_state(self, "step", recalled.step)
 
-    def _weights(self, last_seen: Tensor) -> Tensor:
+    def _weights(self, last_seen: Tensor, step: Tensor) -> Tensor:
         """p over all domains: 0 for those never seen, smaller for old ones."""
         weights = (last_seen >= 0).to(torch.float64)
         if self.half_life is not None:
-            age = (self.step - last_seen).to(torch.float64)
+            age = (step - last_seen).to(torch.float64)
             weights = weights * torch.exp2(-age / self.half_life)
         return weights / weights.sum()
 
@@ -214,7 +214,14 @@ class RiskMemory(nn.Module):
             raise SettingError(
                 "A risk memory knows the sampling noise of its risks with denoise=True only."
             )
-        return float(reliability(self.risks, self.variances, self._weights(self.last_seen)))
+        return float(
+            reliability(self.risks, self.variances, self._weights(self.last_seen, self.step))
+        )
+
+
+def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+    """What is remembered, with a gradient that flows into the batch's own, times a factor."""
+    return remembered + factor * (own - own.detach())
 
 
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:

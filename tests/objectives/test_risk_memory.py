@@ -1,0 +1,400 @@
+"""The risk memory: its gradient against the full one, its noise against simulations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from eqrm import KDE, Gaussian
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.objectives import EQRM, RiskMemory, Superquantile
+from eqrm.objectives.risk_memory import SMALLEST_RELIABILITY, denoised, reliability
+from eqrm.risks import domain_risks
+
+DOMAINS, BATCH, EXAMPLES = 48, 8, 3
+
+OBJECTIVES: dict[str, Callable[[RiskMemory | None], EQRM]] = {
+    "kde": lambda memory: EQRM(0.9, memory=memory),
+    "kde-median": lambda memory: EQRM(0.5, memory=memory),
+    "gaussian": lambda memory: EQRM(0.9, "gaussian", memory=memory),
+    "deep": lambda memory: EQRM("1-e^-1000", memory=memory),
+    "superquantile": lambda memory: Superquantile(0.75, memory=memory),
+}
+
+
+def random_world(seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Features (domains, examples, 4) and targets: squared losses of a linear predictor."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn((DOMAINS, EXAMPLES, 4), generator=generator, dtype=torch.float64)
+    scale = torch.rand((DOMAINS, 1), generator=generator, dtype=torch.float64) + 0.2
+    return x, scale * torch.randn((DOMAINS, EXAMPLES), generator=generator, dtype=torch.float64)
+
+
+def squared_losses(x: Tensor, y: Tensor, beta: Tensor) -> Tensor:
+    return (y - x @ beta) ** 2
+
+
+def mean_gradient_of_an_epoch(
+    objective: EQRM, x: Tensor, y: Tensor, beta: Tensor, order: Tensor, epochs: int = 2
+) -> Tensor:
+    """The mean gradient of the last epoch; those before it fill the memory."""
+    total = torch.zeros_like(beta)
+    for epoch in range(epochs):
+        for ids in order.view(-1, BATCH):
+            losses = squared_losses(x[ids], y[ids], beta)
+            loss = objective(losses.flatten(), ids.repeat_interleave(x.shape[1]))
+            if epoch == epochs - 1:
+                total += torch.autograd.grad(loss, beta)[0]
+    return total / (len(order) // BATCH)
+
+
+def relative(error: Tensor, truth: Tensor) -> float:
+    return float(error.norm() / truth.norm())
+
+
+class TestGradient:
+    @pytest.mark.parametrize("name", OBJECTIVES)
+    def test_over_an_epoch_without_replacement_it_is_the_full_gradient(self, name: str) -> None:
+        x, y = random_world()
+        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
+        whole = OBJECTIVES[name](None).of_risks(squared_losses(x, y, beta).mean(dim=1))
+        (full,) = torch.autograd.grad(whole, beta)
+        objective = OBJECTIVES[name](RiskMemory(DOMAINS))
+        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS))
+        assert relative(mean - full, full) < 1e-10
+
+    def test_it_is_so_however_much_old_risks_have_aged(self) -> None:
+        """Where every batch has the same risks, ageing moves weights but not the distribution.
+
+        The bandwidth is a number: rules see a smaller effective number of domains.
+        """
+        x, y = random_world()
+        copies = DOMAINS // BATCH
+        x, y = x[:BATCH].repeat(copies, 1, 1), y[:BATCH].repeat(copies, 1)
+        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
+        whole = EQRM(0.9, bandwidth=0.1).of_risks(squared_losses(x, y, beta).mean(dim=1))
+        (full,) = torch.autograd.grad(whole, beta)
+        objective = EQRM(0.9, bandwidth=0.1, memory=RiskMemory(DOMAINS, half_life=2.0))
+        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.arange(DOMAINS))
+        assert relative(mean - full, full) < 1e-10
+
+    def test_ageing_leaves_the_gradient_of_a_mean_alone(self) -> None:
+        x, y = random_world()
+        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
+        (full,) = torch.autograd.grad(squared_losses(x, y, beta).mean(), beta)
+        objective = Superquantile(0.0, "gaussian", memory=RiskMemory(DOMAINS, half_life=1.5))
+        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS))
+        assert relative(mean - full, full) < 1e-10
+
+    def test_with_whole_domains_averaging_changes_nothing_at_fixed_parameters(self) -> None:
+        x, y = random_world()
+        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
+        (full,) = torch.autograd.grad(
+            EQRM(0.9).of_risks(squared_losses(x, y, beta).mean(dim=1)), beta
+        )
+        objective = EQRM(0.9, memory=RiskMemory(DOMAINS, averaging=0.2))
+        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS), epochs=3)
+        assert relative(mean - full, full) < 1e-10
+
+    def test_denoised_whole_domains_have_the_gradient_of_the_denoised_objective(self) -> None:
+        x, y = random_world()
+        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
+        losses = squared_losses(x, y, beta)
+        risks, variances = losses.mean(dim=1), losses.var(dim=1) / EXAMPLES
+        weights = torch.full((DOMAINS,), 1 / DOMAINS, dtype=torch.float64)
+        (full,) = torch.autograd.grad(denoised(EQRM(0.9).of_risks, risks, variances, weights), beta)
+        memory = RiskMemory(DOMAINS, averaging=0.3, denoise=True, domain_sizes=EXAMPLES)
+        objective = EQRM(0.9, memory=memory)
+        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS))
+        assert relative(mean - full, full) < 1e-10
+        assert torch.allclose(memory.variances, variances.detach(), rtol=1e-12)
+
+
+class TestValue:
+    def test_it_is_the_quantile_over_all_remembered_risks(self) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(6))
+        objective(torch.tensor([1.0, 5.0, 2.0]), torch.tensor([0, 1, 2]))
+        value = objective(torch.tensor([9.0, 4.0, 3.0]), torch.tensor([3, 4, 1]))
+        latest = torch.tensor([1.0, 3.0, 2.0, 9.0, 4.0])
+        assert value.item() == pytest.approx(KDE(latest).quantile(0.9).item(), rel=1e-6)
+
+    def test_domains_never_seen_have_no_weight(self) -> None:
+        few, many = EQRM(0.9, memory=RiskMemory(3)), EQRM(0.9, memory=RiskMemory(1000))
+        losses, domains = torch.tensor([1.0, 4.0, 2.5]), torch.tensor([0, 1, 2])
+        assert many(losses, domains).item() == few(losses, domains).item()
+        assert many.memory is not None
+        assert many.memory.staleness().never_seen == 997
+
+    def test_old_risks_count_less_with_a_half_life(self) -> None:
+        objective = EQRM(0.9, "gaussian", memory=RiskMemory(3, half_life=1.0))
+        for domain, risk in enumerate([1.0, 2.0, 4.0]):
+            value = objective(torch.tensor([risk]), torch.tensor([domain]))
+        weights = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) / 7.0
+        risks = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+        expected = Gaussian(risks, weights=weights).quantile(0.9).item()
+        assert value.item() == pytest.approx(expected, rel=1e-6)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+    def test_any_dtype_of_losses_gives_finite_gradients(self, dtype: torch.dtype) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(4, averaging=0.5, denoise=True))
+        domains = torch.tensor([0, 0, 1, 1, 2, 2])
+        for _ in range(3):
+            losses = torch.rand(6).to(dtype).requires_grad_()
+            loss = objective(losses, domains)
+            loss.backward()
+            assert losses.grad is not None
+            assert losses.grad.dtype == dtype
+            assert losses.grad.isfinite().all()
+        assert loss.dtype == torch.promote_types(dtype, torch.float32)
+        assert objective.memory is not None
+        assert objective.memory.risks.dtype == torch.float64
+
+    @pytest.mark.parametrize("denoise", [False, True])
+    def test_one_domain_and_equal_risks_are_no_problem(self, denoise: bool) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(3, denoise=denoise))
+        for domains in ([0, 0], [1, 1], [0, 1]):
+            losses = torch.tensor([2.0, 2.0], requires_grad=True)
+            loss = objective(losses, torch.tensor(domains))
+            loss.backward()
+            assert loss.item() == pytest.approx(2.0)
+            assert losses.grad is not None
+            assert losses.grad.tolist() == pytest.approx([0.5, 0.5])
+
+
+class TestAveraging:
+    def test_risks_are_averaged_over_visits(self) -> None:
+        objective = EQRM(0.5, memory=RiskMemory(2, averaging=0.25))
+        for risk in (8.0, 4.0, 0.0):
+            objective(torch.tensor([risk, 1.0]), torch.tensor([0, 1]))
+        assert objective.memory is not None
+        assert objective.memory.risks.tolist() == [5.25, 1.0]  # 8, 8 − ¼·4 = 7, 7 − ¼·7
+
+    @pytest.mark.parametrize(("sizes", "second"), [(None, 0.5), (8, 0.625), (2, 1.0)])
+    def test_variances_follow_by_hand(self, sizes: int | None, second: float) -> None:
+        """s² = 2 and k = 2, so s²/k = 1; then ¼ + ¼ + ½·k/n, where k/n is 0, ¼ or 1."""
+        memory = RiskMemory(2, averaging=0.5, denoise=True, domain_sizes=sizes)
+        objective = EQRM(0.5, memory=memory)
+        losses, domains = torch.tensor([1.0, 3.0, 0.0, 4.0]), torch.tensor([0, 0, 1, 1])
+        objective(losses, domains)
+        assert memory.variances.tolist() == [1.0, 4.0]
+        objective(losses[:2], domains[:2])
+        assert memory.variances.tolist() == [second, 4.0]
+
+    @pytest.mark.parametrize("averaging", [0.3, 1.0])
+    @pytest.mark.parametrize("size", [10, None])
+    def test_variances_are_those_of_simulated_visits(
+        self, averaging: float, size: int | None
+    ) -> None:
+        """All true risks are 0, so the mean squared memory is its sampling variance."""
+        domains, visible = 4000, 4
+        memory = RiskMemory(domains, averaging=averaging, denoise=True, domain_sizes=size)
+        for losses, ids in visits(domains, visible, size, number=8):
+            memory.estimate(lambda risks, p: (p * risks).sum(), domain_risks(losses, ids, domains))
+        measured = memory.risks.square().mean().item()
+        # The mean of 4000 squares has a relative error of √(2/4000) = 2%.
+        assert memory.variances.mean().item() == pytest.approx(measured, rel=0.08)
+
+
+def visits(
+    domains: int, visible: int, size: int | None, number: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Standard normal losses: ``visible`` of ``size`` fixed ones per domain, or new ones."""
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.arange(domains).repeat_interleave(visible)
+    made = []
+    fixed = torch.randn((domains, size or 1), generator=generator, dtype=torch.float64)
+    for _ in range(number):
+        if size is None:
+            losses = torch.randn((domains, visible), generator=generator, dtype=torch.float64)
+        else:
+            order = torch.rand((domains, size), generator=generator).argsort(dim=1)
+            losses = fixed.gather(1, order[:, :visible])
+        made.append((losses.flatten(), ids))
+    return made
+
+
+class TestNoise:
+    @pytest.mark.parametrize("estimate", [Gaussian, KDE])
+    @pytest.mark.parametrize("noise", [0.0, 0.25, 4.0])
+    def test_the_quantile_of_true_risks_is_found_behind_noise(
+        self, estimate: Any, noise: float
+    ) -> None:
+        """True risks N(3, 1), seen with noise of a known variance, up to 80% of the spread."""
+        m = 40_000
+        true = 3.0 + torch.randn(m, dtype=torch.float64)
+        variances = noise * 2.0 * torch.rand(m, dtype=torch.float64)
+        seen = true + variances.sqrt() * torch.randn(m, dtype=torch.float64)
+        weights = torch.full((m,), 1 / m, dtype=torch.float64)
+
+        def quantile(risks: Tensor, p: Tensor) -> Tensor:
+            value: Tensor = estimate(risks, weights=p).quantile(0.9)
+            return value
+
+        found = denoised(quantile, seen, variances, weights)
+        truth = 3.0 + 1.2816
+        assert found.item() == pytest.approx(truth, abs=0.04)
+        if noise == 4.0:
+            assert quantile(seen, weights).item() > truth + 1.4
+
+    def test_without_noise_nothing_changes(self) -> None:
+        risks = torch.rand(50, dtype=torch.float64)
+        weights = torch.full((50,), 0.02, dtype=torch.float64)
+        same = denoised(EQRM(0.9).of_risks, risks, torch.zeros_like(risks), weights)
+        assert same.item() == pytest.approx(EQRM(0.9).of_risks(risks).item(), rel=1e-14)
+
+    def test_where_all_is_noise_a_little_spread_is_kept(self) -> None:
+        risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+        weights = torch.full((3,), 1 / 3, dtype=torch.float64)
+        objective = EQRM(0.9, "gaussian").of_risks
+        value = denoised(objective, risks, torch.full_like(risks, 50.0), weights)
+        kept = math.sqrt(SMALLEST_RELIABILITY)
+        assert value.item() == pytest.approx(2.0 + kept * 1.2815515655, rel=1e-9)
+
+    @pytest.mark.parametrize("size", [None, 20])
+    @pytest.mark.parametrize("averaging", [1.0, 0.3])
+    @pytest.mark.parametrize("distribution", ["gaussian", "kde"])
+    def test_noise_is_not_worth_removing(
+        self, distribution: str, averaging: float, size: int | None
+    ) -> None:
+        """Losses μ_e + θ·ξ: θ scales noise only, so true risks do not depend on it.
+
+        The plain memory has a clear slope in θ, since smaller noise means a smaller quantile.
+        """
+        domains, visible = 3000, 5
+        true = 0.5 * torch.randn((domains, 1), dtype=torch.float64)
+        theta = torch.ones((), dtype=torch.float64, requires_grad=True)
+        slopes: dict[bool, float] = {}
+        for denoise in (False, True):
+            memory = RiskMemory(domains, averaging, denoise=denoise, domain_sizes=size)
+            objective = EQRM(0.9, distribution, memory=memory)
+            after = []
+            for noise, ids in visits(domains, visible, size, number=20):
+                losses = true + theta * noise.view(domains, visible)
+                (slope,) = torch.autograd.grad(objective(losses.flatten(), ids), theta)
+                after.append(slope.item())
+            slopes[denoise] = sum(after[10:]) / 10
+        assert slopes[False] > 0.1
+        assert abs(slopes[True]) < 0.15 * slopes[False]
+
+    def test_reliability_is_the_share_of_the_spread_that_is_no_noise(self) -> None:
+        memory = RiskMemory(2000, denoise=True)
+        true = torch.randn((2000, 1), dtype=torch.float64)
+        losses = true + math.sqrt(5.0) * torch.randn((2000, 5), dtype=torch.float64)
+        EQRM(0.9, memory=memory)(losses.flatten(), torch.arange(2000).repeat_interleave(5))
+        assert memory.reliability() == pytest.approx(0.5, abs=0.05)
+        with pytest.raises(SettingError, match="denoise=True"):
+            RiskMemory(3).reliability()
+
+    def test_reliability_of_one_domain_is_one(self) -> None:
+        one = torch.ones(1, dtype=torch.float64)
+        assert reliability(one, one, one).item() == 1.0
+
+
+class TestState:
+    def test_staleness_by_hand(self) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(5))
+        assert objective.memory is not None
+        empty = objective.memory.staleness()
+        assert (empty.never_seen, empty.max_age) == (5, 0)
+        assert math.isnan(empty.mean_age)
+        for ids in ([0, 1], [1, 2], [3, 2]):
+            objective(torch.tensor([1.0, 2.0]), torch.tensor(ids))
+        stale = objective.memory.staleness()
+        # Ages: domain 0 two steps, 1 one step, 2 and 3 none; 4 was never seen.
+        assert (stale.mean_age, stale.max_age, stale.never_seen) == (0.75, 2, 1)
+        assert str(stale) == "4 of 5 domains remembered, 0.8 steps old on average, 2 at most"
+
+    def test_training_goes_on_from_a_state_dict_as_if_never_stopped(self) -> None:
+        def made() -> EQRM:
+            memory = RiskMemory(6, averaging=0.5, half_life=3.0, denoise=True, domain_sizes=9)
+            return EQRM(0.9, memory=memory)
+
+        losses = torch.rand(4, 6, dtype=torch.float64)
+        domains = torch.tensor([[0, 0, 1, 1, 2, 2], [3, 3, 4, 4, 5, 5]] * 2)
+        first, second = made(), made()
+        for step in (0, 1):
+            first(losses[step], domains[step])
+        second.load_state_dict(first.state_dict())
+        for step in (2, 3):
+            here, there = (each(losses[step], domains[step]) for each in (first, second))
+            assert here.item() == there.item()
+        assert "memory.domain_sizes" not in first.state_dict()
+
+    def test_evaluation_neither_uses_nor_touches_it(self) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(4))
+        objective(torch.tensor([1.0, 7.0]), torch.tensor([0, 1]))
+        before = {name: kept.clone() for name, kept in objective.state_dict().items()}
+        objective.eval()
+        value = objective(torch.tensor([2.0, 3.0]), torch.tensor([2, 3]))
+        assert value.item() == pytest.approx(EQRM(0.9).of_risks(torch.tensor([2.0, 3.0])).item())
+        assert all(torch.equal(kept, before[name]) for name, kept in objective.state_dict().items())
+
+    def test_a_bad_risk_is_named_and_not_remembered(self) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(3))
+        objective(torch.tensor([1.0, 2.0]), torch.tensor([0, 1]))
+        assert objective.memory is not None
+        with pytest.raises(DomainDataError, match="The risk of domain 1 is nan"):
+            objective(torch.tensor([3.0, math.nan]), torch.tensor([0, 1]))
+        assert objective.memory.risks.tolist()[1] == 2.0
+        assert objective(torch.tensor([3.0, 4.0]), torch.tensor([0, 2])).isfinite()
+
+    def test_a_memory_of_the_wrong_size_is_refused(self) -> None:
+        objective = EQRM(0.9, memory=RiskMemory(4))
+        with pytest.raises(DomainDataError, match=r"holds 4 domains.*made for 5"):
+            objective(torch.tensor([1.0]), torch.tensor([0]), 5)
+        with pytest.raises(DomainDataError, match="between 0 and 3"):
+            objective(torch.tensor([1.0]), torch.tensor([4]))
+        with pytest.raises(RuntimeError, match="size mismatch for risks"):
+            RiskMemory(3).load_state_dict(RiskMemory(4).state_dict())
+
+    @pytest.mark.parametrize(
+        ("settings", "complaint"),
+        [
+            ({"num_domains": 0}, "at least one domain"),
+            ({"averaging": 0.0}, "averaging must lie in"),
+            ({"averaging": 1.5}, "averaging must lie in"),
+            ({"half_life": 0.0}, "half_life must be positive"),
+            ({"domain_sizes": torch.ones(3)}, r"one number or \(4,\)"),
+            ({"domain_sizes": 0}, "at least 1 example"),
+        ],
+    )
+    def test_wrong_settings_are_refused(self, settings: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(SettingError, match=complaint):
+            RiskMemory(**{"num_domains": 4, **settings})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
+class TestCuda:
+    def test_a_step_never_waits_for_the_device_and_can_be_captured(self) -> None:
+        memory = RiskMemory(100, averaging=0.5, half_life=50.0, denoise=True, domain_sizes=20)
+        there = EQRM(0.9, memory=memory).cuda()
+        losses = torch.rand(40, device="cuda", requires_grad=True)
+        ids = torch.arange(8, device="cuda").repeat_interleave(5)
+
+        def step() -> Tensor:
+            loss = there(losses, ids, 100)
+            (slopes,) = torch.autograd.grad(loss, losses)
+            return slopes
+
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            step()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        before = int(memory.step)
+        for _ in range(5):
+            graph.replay()
+        torch.cuda.synchronize()
+        assert int(memory.step) == before + 5

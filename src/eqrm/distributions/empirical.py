@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions.base import LevelLike, RiskDistribution
-from eqrm.distributions.order_statistics import linear_mix, step_index, tail_mix
+from eqrm.distributions.order_statistics import (
+    equal_linear_mix,
+    equal_step_index,
+    first_true,
+    linear_mix,
+    share_among_ties,
+    step_index,
+    tail_mix,
+)
 from eqrm.errors import SettingError, did_you_mean
 from eqrm.level import Level
 
@@ -53,17 +61,22 @@ class Empirical(RiskDistribution):
         return risks.gather(-1, order), weights
 
     def quantile(self, level: LevelLike) -> Tensor:
-        """The α-quantile; its gradient goes to the risks that make it (a subgradient at ties,
-        which share it)."""
+        """The α-quantile; its gradient goes to the risks that make it, and ties share it."""
         level = Level.of(level)
         risks, weights = self._sorted()
-        if self._interpolation == "step":
-            value = risks.gather(-1, step_index(weights, level.alpha, level.tail)).detach()
-            tied = torch.where((risks == value) & (weights > 0), weights, 0.0)
-            mix = tied / tied.sum(-1, keepdim=True)
+        if self._interpolation == "linear":
+            if self._weights_given:
+                mix = linear_mix(weights, level.alpha)
+            else:
+                mix = equal_linear_mix(risks, level.alpha)
         else:
-            mix = linear_mix(weights, level.alpha)
-        return self._back(_mixed(risks, mix))
+            if self._weights_given:
+                index = step_index(weights, level.alpha, level.tail)
+            else:
+                position = equal_step_index(risks.shape[-1], level.alpha, level.tail)
+                index = torch.full_like(risks[..., :1], position, dtype=torch.int64)
+            mix = torch.zeros_like(risks).scatter(-1, index, 1.0)
+        return self._back(_mixed(risks, weights, mix))
 
     def superquantile(self, level: LevelLike) -> Tensor:
         """The mean of the worst share 1−α of the domains, the last one counted in part.
@@ -72,11 +85,10 @@ class Empirical(RiskDistribution):
         tensor(3.5000)
         """
         level = Level.of(level)
-        risks, weights = self._sorted()
-        smallest = float(torch.finfo(torch.float64).tiny)
-        if level.tail <= smallest:
+        if level.tail <= float(torch.finfo(torch.float64).tiny):
             return self.quantile(Level(1.0))
-        return self._back(_mixed(risks, tail_mix(weights, level.tail)))
+        risks, weights = self._sorted()
+        return self._back(_mixed(risks, weights, tail_mix(weights, level.tail)))
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """The share of domains with risk at most x."""
@@ -107,12 +119,12 @@ class Empirical(RiskDistribution):
         return self._back(drawn)
 
 
-def _mixed(risks: Tensor, mix: Tensor) -> Tensor:
-    """Σ mix_i R_(i), from differences to the first risk in the mix.
+def _mixed(risks: Tensor, weights: Tensor, mix: Tensor) -> Tensor:
+    """Σ mix_i R_(i) over sorted risks, from differences to the first risk in the mix.
 
     So nearly equal risks keep their digits, an outlier outside the mix does no harm, and a
     mix of one is that risk exactly.
     """
-    first = (mix > 0).to(torch.uint8).argmax(-1, keepdim=True)
-    pivot = risks.gather(-1, first).detach()
+    mix = share_among_ties(risks, weights, mix)
+    pivot = risks.gather(-1, first_true(mix > 0)).detach()
     return pivot.squeeze(-1) + (mix * (risks - pivot)).sum(-1)

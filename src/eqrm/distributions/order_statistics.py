@@ -6,6 +6,8 @@ product and its gradient follows from the sort.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,21 @@ def linear_mix(sorted_weights: Tensor, alpha: float) -> Tensor:
     upper = upper / upper[..., -1:]
     position = ((upper - start) * effective).clamp(0.0, 1.0)
     mix = torch.diff(position, prepend=torch.zeros_like(position[..., :1]))
-    return _clean(mix)
+    # What is left of 0 after rounding the cumulative sums is dropped.
+    slack = 8.0 * torch.finfo(mix.dtype).eps * mix.shape[-1]
+    kept = torch.where(mix > slack, mix, 0.0)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def equal_linear_mix(like: Tensor, alpha: float) -> Tensor:
+    """:func:`linear_mix` of equal weights, without sums that round.
+
+    >>> equal_linear_mix(torch.zeros(5, dtype=torch.float64), 0.3)
+    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
+    """
+    position = alpha * (like.shape[-1] - 1)
+    steps = torch.arange(like.shape[-1], dtype=torch.float64, device=like.device)
+    return (1.0 - (steps - position).abs()).clamp(min=0.0).expand(like.shape)
 
 
 def tail_mix(sorted_weights: Tensor, tail: float) -> Tensor:
@@ -46,11 +62,10 @@ def tail_mix(sorted_weights: Tensor, tail: float) -> Tensor:
 def step_index(sorted_weights: Tensor, alpha: float, tail: float) -> Tensor:
     """Index (..., 1) in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
 
-    Where F reaches α up to the rounding error of the sum of weights, it has reached it:
-    ``alpha = 0.9`` of ten domains is the ninth, though 0.9 is not a binary fraction.
+    Where F reaches α up to the rounding error of the sum of weights, it has reached it.
 
-    >>> step_index(torch.full((10,), 0.1, dtype=torch.float64), 0.9, 0.1)
-    tensor([8])
+    >>> step_index(torch.tensor([0.5, 0.0, 0.4, 0.1], dtype=torch.float64), 0.9, 0.1)
+    tensor([2])
     """
     slack = 4.0 * torch.finfo(sorted_weights.dtype).eps * sorted_weights.shape[-1] ** 0.5
     below = sorted_weights.cumsum(-1)
@@ -60,8 +75,51 @@ def step_index(sorted_weights: Tensor, alpha: float, tail: float) -> Tensor:
         reached = below >= alpha - slack
     else:
         reached = above <= tail + slack * min(1.0, 2.0 * tail)
-    usable: Tensor = reached & (sorted_weights > 0)
-    return usable.to(torch.uint8).argmax(-1, keepdim=True)
+    return first_true(reached & (sorted_weights > 0))
+
+
+def equal_step_index(size: int, alpha: float, tail: float) -> int:
+    """:func:`step_index` of equal weights: ``alpha = 0.9`` of ten domains is the ninth.
+
+    0.9 is not a binary fraction, so ⌈αm⌉ is taken up to its rounding error.
+
+    >>> equal_step_index(10, 0.9, 0.1), equal_step_index(10, 0.91, 0.09)
+    (8, 9)
+    """
+    slack = 8.0 * torch.finfo(torch.float64).eps
+    if alpha <= 0.5:
+        return max(0, math.ceil(alpha * size * (1.0 - slack)) - 1)
+    return size - 1 - min(size - 1, math.floor(tail * size * (1.0 + slack)))
+
+
+def first_true(condition: Tensor) -> Tensor:
+    """Index (..., 1) of the first True in each row.
+
+    >>> first_true(torch.tensor([False, True, True]))
+    tensor([1])
+    """
+    steps = torch.arange(condition.shape[-1], device=condition.device)
+    return torch.where(condition, steps, condition.shape[-1] - 1).amin(-1, keepdim=True)
+
+
+def share_among_ties(sorted_risks: Tensor, sorted_weights: Tensor, mix: Tensor) -> Tensor:
+    """The same mix with the share of equal risks split among them by their weights.
+
+    The quantile does not change; its gradient no longer depends on how a sort orders ties.
+
+    >>> mix = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    >>> weights = torch.full((3,), 1 / 3, dtype=torch.float64)
+    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), weights, mix)
+    tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    risks = sorted_risks.detach()
+    new = torch.ones_like(risks, dtype=torch.int64)
+    new[..., 1:] = (risks[..., 1:] != risks[..., :-1]).to(torch.int64)
+    group = new.cumsum(-1) - 1
+    zeros = torch.zeros_like(mix)
+    shares = zeros.scatter_add(-1, group, mix).gather(-1, group)
+    weights = zeros.scatter_add(-1, group, sorted_weights.expand(mix.shape)).gather(-1, group)
+    return torch.where(weights > 0, shares * sorted_weights / weights, 0.0)
 
 
 def interquartile_range(risks: Tensor, weights: Tensor) -> Tensor:
@@ -77,10 +135,3 @@ def interquartile_range(risks: Tensor, weights: Tensor) -> Tensor:
     # Differences to one of the values keep the digits of nearly equal risks.
     middle = values[..., values.shape[-1] // 2, None].detach()
     return (mix * (values - middle)).sum(-1, keepdim=True)
-
-
-def _clean(mix: Tensor) -> Tensor:
-    """Drop mixing weights that are rounding error of the cumulative sums."""
-    slack = 8.0 * torch.finfo(mix.dtype).eps * mix.shape[-1]
-    kept = torch.where(mix > slack, mix, 0.0)
-    return kept / kept.sum(-1, keepdim=True)

@@ -7,6 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eqrm.distributions.order_statistics import first_true
+
 _Array = npt.NDArray[np.float64]
 _Pairs = tuple[_Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -44,9 +46,8 @@ def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
     cumulative = pair_weights.cumsum(-1)
     half = 0.5 * cumulative[..., -1:]
     slack = half * 1e-12
-    lower = (cumulative >= half - slack).to(torch.uint8).argmax(-1, keepdim=True)
-    passed = (cumulative > half + slack) & (pair_weights > 0)
-    upper = passed.to(torch.uint8).argmax(-1, keepdim=True)
+    lower = first_true(cumulative >= half - slack)
+    upper = first_true((cumulative > half + slack) & (pair_weights > 0))
     return 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
 
 

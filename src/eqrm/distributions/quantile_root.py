@@ -33,7 +33,7 @@ def root_of_one(sums: KernelSums) -> float:
     and nearly so in the bulk of many and in their tails.
     """
     target, goal = sums.log_tail, sums.goal
-    low, high = -math.inf, math.inf
+    low, high, error = -math.inf, math.inf, math.inf
     coarse = sums.coarse()
     t = sums.start if coarse is None else root_of_one(coarse)
     for _ in range(MAX_STEPS):
@@ -47,12 +47,15 @@ def root_of_one(sums: KernelSums) -> float:
         # A Halley step of this size leaves an error of its cube, below rounding.
         if abs(step) < 1e-5 and low <= proposal <= high:
             return proposal
-        if abs(log_sf - target) <= 2e-16 * max(1.0, -target):
+        before, error = error, abs(log_sf - target)
+        if error <= 2e-16 * max(1.0, -target):
             return t
-        if not low < proposal < high or abs(step) > LONGEST_FREE_STEP:
+        # In a gap between risks the curve is flat, and steps along it lead nowhere.
+        stalled = error > 0.5 * before
+        if stalled or not low < proposal < high or abs(step) > LONGEST_FREE_STEP:
             ends = sums.bracket()
             low, high = max(low, ends[0]), min(high, ends[1])
-            if not low < proposal < high:
+            if stalled or not low < proposal < high:
                 proposal = 0.5 * (low + high)
             if not low < proposal < high:
                 return proposal
@@ -113,12 +116,22 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
     shifted = torch.where(present, centres, smallest) - origin
     low, high = smallest - origin + goal, largest - origin + goal
     low, high, t = _start(shifted, log_weights, target, low, high)
-    watch = centres.device.type == "cpu"
+    return _iterate(t, shifted, log_weights, target, low, high) + origin
+
+
+def _iterate(
+    t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
+) -> Tensor:
+    """Steps until all rows are settled on the CPU, a fixed number of steps elsewhere."""
+    watch = shifted.device.type == "cpu"
+    error = torch.full_like(t, math.inf)
     for _ in range(MAX_STEPS if watch else FIXED_STEPS):
-        t, low, high, done = _bracketed_step(t, shifted, log_weights, target, low, high)
+        t, low, high, error, done = _bracketed_step(
+            t, shifted, log_weights, target, low, high, error
+        )
         if watch and bool(done.all()):
             break
-    return t + origin
+    return t
 
 
 FIXED_STEPS = 12
@@ -154,10 +167,7 @@ def _start(
         # All kernels of the sample might have weight 0: then any start will do.
         weights = (weights - weights.logsumexp(-1, keepdim=True)).nan_to_num(-math.log(SAMPLE))
         near_low, near_high, t = _start(some, weights, target, low, high)
-        for _ in range(FIXED_STEPS):
-            t, near_low, near_high, _ = _bracketed_step(
-                t, some, weights, target, near_low, near_high
-            )
+        t = _iterate(t, some, weights, target, near_low, near_high)
         return low, high, torch.minimum(torch.maximum(t, low), high)
     points = 63
     grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
@@ -173,8 +183,14 @@ def _start(
 
 
 def _bracketed_step(
-    t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    t: Tensor,
+    shifted: Tensor,
+    log_weights: Tensor,
+    target: float,
+    low: Tensor,
+    high: Tensor,
+    before: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     z = t - shifted
     log_sf = (log_weights + normal_tails.log_sf(z)).logsumexp(-1, keepdim=True)
     kernels = log_weights + normal_tails.log_density(z)
@@ -188,8 +204,11 @@ def _bracketed_step(
     step = newton / torch.where(bend > -1.0, (1.0 + bend).clamp(min=0.25), 1.0)
     proposal = t + step
     inside = (proposal >= low) & (proposal <= high)
-    proposal = torch.where(inside, proposal, 0.5 * (low + high))
     settled = (step.abs() < 1e-6) & inside
-    settled |= (log_sf - target).abs() <= 2e-16 * max(1.0, -target)
-    settled |= (high - low) <= 4e-16 * torch.maximum(low.abs(), high.abs())
-    return proposal, low, high, settled
+    # In a gap between risks the curve is flat, and steps along it lead nowhere.
+    error = (log_sf - target).abs()
+    good = settled | (inside & (error <= 0.5 * before))
+    proposal = torch.where(good, proposal, 0.5 * (low + high))
+    exact = error <= 2e-16 * max(1.0, -target)
+    settled |= exact | ((high - low) <= 4e-16 * torch.maximum(low.abs(), high.abs()))
+    return torch.where(exact, t, proposal), low, high, error, settled

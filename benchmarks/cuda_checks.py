@@ -324,6 +324,8 @@ def check_agreement(device: torch.device, counts: list[int]) -> Iterator[Outcome
             if name not in objectives(m, device):
                 continue
             for law in LAWS:
+                if name == "kde median" and law == "nearly-equal":
+                    continue  # in float32 all distances are ties, and which pair counts is open
                 risks = draw(law, m, device)
                 for text in LEVELS:
                     level = eqrm.Level.parse(text)

@@ -27,7 +27,8 @@ import eqrm
 
 COUNTS = (2, 3, 10, 100, 1000, 44_930, 1_000_000)
 QUICK_COUNTS = (2, 10, 1000)
-TIMED_LEVELS = ("0.75", "0.99", "1-e^-1000")
+TIMED_LEVELS = ("0.75", "1-e^-1000")
+TIMED_COUNTS = (2, 1000, 44_930, 1_000_000)
 LARGEST_FOR_BISECTION = 1_000_000
 
 
@@ -36,7 +37,7 @@ def outcomes(device: torch.device, counts: list[int]) -> Iterator[Outcome]:
     if device.type == "cuda":
         yield from checks.check_no_synchronisation(device, counts)
         yield from checks.check_graphs(device, counts)
-    yield from checks.check_compile(device, [m for m in counts if m in (2, 100, 1000, 44_930)])
+    yield from checks.check_compile(device, [m for m in counts if m in (100, 44_930)])
     yield from checks.check_agreement(device, counts)
     yield from checks.check_bad_risks(device)
 
@@ -77,7 +78,7 @@ MODES = ("eager", "compiled", "graph", "mean", "mean graph", "published")
 def time_row(device: torch.device, m: int, text: str) -> dict[str, Timing]:
     """Medians of all modes at one size and level; modes that fail are left out."""
     synchronise = torch.cuda.synchronize if device.type == "cuda" else None
-    budget = Budget(rounds=15, burst=0.01, longest=6.0)
+    budget = Budget(rounds=9, burst=0.01, longest=3.0)
     return interleaved(timed_actions(device, m, text), budget, synchronise)
 
 
@@ -147,7 +148,12 @@ def main(arguments: list[str]) -> int:
         found.append(outcome)
         verdict = "PASS" if outcome.passed else "FAIL"
         print(f"{verdict} {outcome.name} {outcome.note}", file=sys.stderr, flush=True)
-    rows = {(m, text): time_row(device, m, text) for m in counts for text in TIMED_LEVELS}
+    rows = {
+        (m, text): time_row(device, m, text)
+        for m in counts
+        if m in TIMED_COUNTS
+        for text in TIMED_LEVELS
+    }
     about = ", ".join(f"{key} {value}" for key, value in here.items())
     page = "\n\n".join([f"Measured on: {about}.", outcome_table(found), timing_table(rows)])
     print(page)

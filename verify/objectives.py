@@ -115,7 +115,7 @@ def everywhere(options: Options) -> Result:
 @check("3.4.cuda", "the one line on CUDA: agreement, no waiting, graphs, autocast, torch.compile")
 def on_cuda(options: Options) -> Result:
     if not torch.cuda.is_available():
-        return skipped("no CUDA device here; where there is one, these tests run by themselves")
+        return skipped("no CUDA device here; the last run on one is recorded in docs/objectives.md")
     counts = run_tests(options, "objectives-cuda", TESTS, "-k", "CUDA or cuda")
     return counts.result(torch.cuda.get_device_name())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ class DomainRisks:
         present = (self.counts > 0).to(torch.float64)
         return present / present.sum()
 
-    @cached_property
+    @property
     def sampling_variances(self) -> Tensor:
         """The sampling variance s²/n of each risk, s² the variance of its losses.
 
@@ -51,9 +50,7 @@ class DomainRisks:
         >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
         tensor([1., 2.])
         """
-        with torch.enable_grad():  # also where it is first asked for without gradients
-            squares = self.squared_deviations(self.values.detach())
-            return variances_of_means(squares, self.counts)
+        return variances_of_means(self.squared_deviations(self.values.detach()), self.counts)
 
     def squared_deviations(self, centres: Tensor) -> Tensor:
         """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""

@@ -26,10 +26,14 @@ OBJECTIVES: dict[str, Callable[[], RiskObjective]] = {
     "eqrm-gaussian": lambda: EQRM(0.9, "gaussian"),
     "eqrm-empirical": lambda: EQRM(0.9, "empirical"),
     "eqrm-weights": lambda: EQRM(0.9, weights=torch.arange(1.0, NUM_DOMAINS + 1)),
+    "eqrm-memory": lambda: EQRM(0.9, memory=RiskMemory(NUM_DOMAINS, half_life=3.0)),
+    "eqrm-denoise": lambda: EQRM(0.9, memory=RiskMemory(NUM_DOMAINS, averaging=0.5, denoise=True)),
     "superquantile": lambda: Superquantile(0.6),
     "groupdro": lambda: GroupDRO(0.1),
     "vrex": lambda: VREx(1.0),
 }
+
+KEEPING_STATE = ("groupdro", "eqrm-memory", "eqrm-denoise")
 
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -108,6 +112,10 @@ class TestAutocast:
         assert loss.item() == pytest.approx(losses[0].item(), rel=1e-6)
 
 
+with_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")),
+    reason="torch.compile needs a C++ compiler on the CPU; neither g++ nor clang++ is here",
+)
 from_torch_itself = pytest.mark.filterwarnings(
     "ignore:.*should not be instantiated:DeprecationWarning",  # tracing an autograd.Function
     "ignore:.*torch.jit.*deprecated:DeprecationWarning",  # loading inductor
@@ -124,32 +132,41 @@ class TestCompile:
     @every_objective
     def test_a_compiled_objective_is_the_eager_one(self, name: str) -> None:
         """aot_eager traces forward and backward as inductor does, and needs no compiler."""
-        eager, traced = ready(name), ready(name)
-        compiled = torch.compile(traced, fullgraph=True, backend="aot_eager")
-        for seed in range(3):
-            losses = torch.rand(24, generator=torch.Generator().manual_seed(seed)) + 0.1
-            domains = data(seed)[2] % (NUM_DOMAINS - seed % 2)  # in turn, one is absent
-            values, gradients = [], []
-            for objective in (eager, compiled):
-                own = losses.clone().requires_grad_()
-                value = objective(own, domains, num_domains=NUM_DOMAINS)
-                values.append(value.item())
-                gradients.append(torch.autograd.grad(value, own)[0])
-            assert values[1] == pytest.approx(values[0], rel=1e-6)
-            assert torch.allclose(*gradients, rtol=1e-5, atol=1e-7)
-        for key, value in eager.state_dict().items():
-            assert torch.allclose(value, traced.state_dict()[key], rtol=1e-12)
+        check_compiled_objective(name, "aot_eager", "cpu")
+
+    @pytest.mark.slow
+    @with_compiler
+    @pytest.mark.parametrize("name", KEEPING_STATE)
+    def test_state_survives_the_default_compiler(self, name: str) -> None:
+        """Inductor computes things again in the backward pass, where state has moved on."""
+        check_compiled_objective(name, "inductor", "cpu")
 
     def test_a_whole_step_is_one_graph_and_never_compiled_again(self) -> None:
         check_compiled_step("aot_eager", "cpu")
 
     @pytest.mark.slow
-    @pytest.mark.skipif(
-        not (shutil.which("g++") or shutil.which("clang++")),
-        reason="torch.compile needs a C++ compiler on the CPU; neither g++ nor clang++ is here",
-    )
+    @with_compiler
     def test_a_whole_step_works_with_the_default_compiler(self) -> None:
         check_compiled_step("inductor", "cpu")
+
+
+def check_compiled_objective(name: str, backend: str, device: str) -> None:
+    """Values, gradients and state of three calls, compiled and not."""
+    eager, traced = ready(name, device), ready(name, device)
+    compiled = torch.compile(traced, fullgraph=True, backend=backend)
+    for seed in range(3):
+        losses = torch.rand(24, generator=torch.Generator().manual_seed(seed)) + 0.1
+        domains = data(seed)[2] % (NUM_DOMAINS - seed % 2)  # in turn, one is absent
+        values, gradients = [], []
+        for objective in (eager, compiled):
+            own = losses.to(device).requires_grad_()
+            value = objective(own, domains.to(device), num_domains=NUM_DOMAINS)
+            values.append(value.item())
+            gradients.append(torch.autograd.grad(value, own)[0])
+        assert values[1] == pytest.approx(values[0], rel=1e-6)
+        assert torch.allclose(*gradients, rtol=1e-5, atol=1e-7)
+    for key, value in eager.state_dict().items():
+        assert torch.allclose(value, traced.state_dict()[key], rtol=1e-6)
 
 
 def check_compiled_step(backend: str, device: str) -> None:
@@ -298,6 +315,9 @@ class TestCUDA:
         assert torch.cosine_similarity(gradient(model), expected, dim=0) > 0.995
         torch.compiler.reset()
         check_compiled_step("inductor", "cuda")
+        for name in KEEPING_STATE:
+            torch.compiler.reset()
+            check_compiled_objective(name, "inductor", "cuda")
 
     def test_a_low_quantile_is_reported_without_waiting(self) -> None:
         losses = torch.tensor([1.0, 2.0, 9.0], device="cuda", requires_grad=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.distributed as dist
@@ -33,14 +32,13 @@ def several_processes() -> bool:
 class RisksOfAllProcesses(DomainRisks):
     """The risks over all processes, differentiable in the losses of this one."""
 
-    @cached_property
+    @property
     def sampling_variances(self) -> Tensor:
-        """As for one process, from the squared deviations of all."""
-        with torch.enable_grad():  # also where it is first asked for without gradients
-            own = self.squared_deviations(self.values.detach())
-            everywhere = own.detach().clone()
-            dist.all_reduce(everywhere)
-            return variances_of_means(flowing_into(own, everywhere), self.counts)
+        """As for one process, from the squared deviations of all; every process must ask."""
+        own = self.squared_deviations(self.values.detach())
+        everywhere = own.detach().clone()
+        dist.all_reduce(everywhere)
+        return variances_of_means(flowing_into(own, everywhere), self.counts)
 
 
 def of_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:

@@ -170,6 +170,24 @@ class RiskObjective(Objective):
         yield Update(loss, tuple(predictor.parameters()))
 
 
+def keep_state(module: nn.Module, name: str, value: Tensor) -> None:
+    """Give a buffer a new value, in a way that CUDA graphs and ``torch.compile`` both honour.
+
+    A captured CUDA graph needs the buffer changed in place. Compiled code must not do that:
+    its backward pass may compute things again from the buffer, and would find the new value.
+
+    >>> module = nn.BatchNorm1d(1)
+    >>> keep_state(module, "running_mean", torch.tensor([3.0]))
+    >>> module.running_mean
+    tensor([3.])
+    """
+    if torch.compiler.is_compiling():
+        setattr(module, name, value.detach())
+    else:
+        with torch.no_grad():
+            module.get_buffer(name).copy_(value)
+
+
 def refuse_bad_risks(risks: Tensor) -> None:
     """Name the first risk that is not finite; on the CPU only, where looking costs nothing.
 

@@ -16,6 +16,7 @@ from eqrm.objectives.base import (
     Hyperparameters,
     RecommendedPhase,
     RiskObjective,
+    keep_state,
     refuse_bad_risks,
 )
 from eqrm.objectives.hyperparameters import LEVEL, NON_NEGATIVE, POSITIVE, LogUniform, Uniform
@@ -314,11 +315,10 @@ class GroupDRO(RiskObjective):
         value: Tensor = (q * risks).sum() * (risks.numel() / present.sum())
         return value.to(risks.dtype)
 
-    @torch.no_grad()
     def _ascend(self, risks: Tensor) -> None:
         # The largest exponent cancels in the division; with it exp could overflow.
         moved = self.domain_weights * (self.step_size * (risks - risks.max())).exp()
         moved = moved / moved.sum()
         # A batch that overflowed (mixed precision skips it) must not spoil the weights for good.
         moved = torch.where(moved.isfinite().all(), moved, self.domain_weights)
-        self.domain_weights.copy_(moved)  # in place, so that a CUDA graph moves them too
+        keep_state(self, "domain_weights", moved)

@@ -207,8 +207,8 @@ class RiskMemory(nn.Module):
     def reliability(self) -> float:
         """The share of the remembered spread that is not sampling noise, with ``denoise``.
 
-        Where it is near 0 the domains hardly differ, or are hardly measured: no objective of
-        their risks can then do better than their mean. Looks at the device.
+        Near 0 the domains hardly differ under this predictor, or are hardly measured. Looks at
+        the device.
         """
         if not self.denoise:
             raise SettingError(

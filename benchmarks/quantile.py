@@ -28,7 +28,7 @@ from memory import Memory, extra_memory
 from published import lean_quantile, published_quantile
 from scipy.optimize import brentq
 from scipy.stats import gaussian_kde
-from tables import aligned, machine, write_json
+from tables import aligned, busy_warning, machine, write_json
 from timing import Budget, Timing, interleaved
 from torch import Tensor
 
@@ -260,6 +260,9 @@ def main(arguments: list[str]) -> int:
     here = machine()
     print(f"KDE quantile, forward + backward, {options.dtype}, lognormal risks, milliseconds")
     print(", ".join(f"{key} {value}" for key, value in here.items()), end="\n\n")
+    here["warning"] = busy_warning()
+    if here["warning"]:
+        print(here["warning"], end="\n\n")
     rows = []
     for m in counts:
         for level in options.levels:

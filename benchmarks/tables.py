@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,19 @@ def machine() -> dict[str, str]:
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     }
+
+
+def busy_warning() -> str:
+    """A warning when other programs use the processor; empty when the machine is quiet."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load < 0.5 * cores:
+        return ""
+    return (
+        f"warning: the load is {load:.1f} on {cores} cores; timings are unreliable, above all "
+        "those of many risks, which use all threads"
+    )
 
 
 def _processor() -> str:

@@ -7,7 +7,7 @@ reading as they were meant: the CDF of a kernel is Phi((x - L_m)/h), where Algor
 L_m + h Phi(x), and the bracket is the smallest and the largest kernel quantile.
 
 The gradient is wrong for three or more domains: a branch carries no gradient, so all of it goes
-to the smallest risk, the largest risk and the bandwidth. See docs/quantile.md.
+to the smallest risk, the largest risk and the bandwidth.
 """
 
 from __future__ import annotations

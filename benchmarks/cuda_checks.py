@@ -47,7 +47,8 @@ def draw(law: str, m: int, device: torch.device, seed: int = 0) -> Tensor:
     elif law == "pareto":
         values = 1.0 + rng.pareto(1.5, m)
     elif law == "two-cluster":
-        values = np.where(np.arange(m) % 2 == 0, 1.0, 5.0) + 0.01 * rng.standard_normal(m)
+        # No level may fall into the gap, where the quantile is not determined to 1e-6.
+        values = np.where(np.arange(m) % 5 < 3, 1.0, 5.0) + 0.01 * rng.standard_normal(m)
     else:
         # float32 has steps of 6e-8 here: a spread of 1e-6 is as equal as risks can be.
         values = 0.7 * (1.0 + 1e-6 * rng.standard_normal(m))

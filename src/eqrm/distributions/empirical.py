@@ -12,6 +12,7 @@ from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.order_statistics import (
     equal_linear_mix,
     equal_step_index,
+    equal_tail_mix,
     first_true,
     linear_mix,
     share_among_ties,
@@ -75,7 +76,8 @@ class Empirical(RiskDistribution):
             else:
                 position = equal_step_index(risks.shape[-1], level.alpha, level.tail)
                 index = torch.full_like(risks[..., :1], position, dtype=torch.int64)
-            mix = torch.zeros_like(risks).scatter(-1, index, 1.0)
+            steps = torch.arange(risks.shape[-1], device=risks.device)
+            mix = (steps == index).to(risks.dtype)
         return self._back(_mixed(risks, weights, mix))
 
     def superquantile(self, level: LevelLike) -> Tensor:
@@ -88,7 +90,11 @@ class Empirical(RiskDistribution):
         if level.tail <= float(torch.finfo(torch.float64).tiny):
             return self.quantile(Level(1.0))
         risks, weights = self._sorted()
-        return self._back(_mixed(risks, weights, tail_mix(weights, level.tail)))
+        if self._weights_given:
+            mix = tail_mix(weights, level.tail)
+        else:
+            mix = equal_tail_mix(risks, level.tail)
+        return self._back(_mixed(risks, weights, mix))
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """The share of domains with risk at most x."""

@@ -35,9 +35,6 @@ FAR_INSIDE_TAIL = -15.0
 """log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
 
 
-_ZERO = torch.zeros((), dtype=torch.float64)
-
-
 class KernelSums(ABC):
     """One row of kernels, and the equation S(t) = exp(log_tail) to be solved on it."""
 
@@ -52,6 +49,8 @@ class KernelSums(ABC):
     origin: float = 0.0
     """Roots are relative to this, in units of h."""
     start: float
+    tolerance: float = 1e-5
+    """A Halley step shorter than this ends the solve; it leaves an error of its cube."""
 
     @abstractmethod
     def bracket(self) -> tuple[float, float]:
@@ -63,7 +62,10 @@ class KernelSums(ABC):
 
     @abstractmethod
     def gradient(self, t: float, coupling: float) -> Array:
-        """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i."""
+        """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i.
+
+        The last thing asked of a row: it may be written over the centred risks.
+        """
 
     def coarse(self) -> KernelSums | None:
         """A smaller row whose root is a good start, where that saves time."""
@@ -72,8 +74,7 @@ class KernelSums(ABC):
     def _pull(self, mean_z: float, coupling: float) -> Array:
         """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient."""
         share = 1.0 / self.centred.size if self.weights is None else self.weights
-        pull: Array = self.centred * (share * (coupling * mean_z))
-        return pull
+        return np.multiply(self.centred, share * (coupling * mean_z), out=self.centred)
 
 
 def kernel_sums(
@@ -197,9 +198,10 @@ class TailSums(KernelSums):
 
 
 class LargeBulkSums(KernelSums):
-    """As :class:`BulkSums`, for many kernels.
+    """As :class:`BulkSums`, for many kernels, in blocks.
 
-    The root of every k-th kernel is so near that about two passes over all remain.
+    The root of every k-th kernel starts a ``rough`` solve over all of them in float32, and
+    its root starts the exact one, of which one pass or two remain.
     """
 
     SAMPLE = 8_192
@@ -212,10 +214,13 @@ class LargeBulkSums(KernelSums):
         bandwidth: float,
         log_tail: float,
         goal: float,
+        rough: bool = False,
     ) -> None:
         self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
-        self.log_tail, self.goal, self.std = log_tail, goal, std
+        self.log_tail, self.goal, self.std, self.rough = log_tail, goal, std, rough
+        self.tolerance = 1e-2 if rough else KernelSums.tolerance
         self.start = goal * math.hypot(std / bandwidth, 1.0)
+        self.latest = math.nan, math.nan, math.nan, math.nan
         self.values = torch.from_numpy(centred)
         self.shares = None if weights is None else torch.from_numpy(weights)
 
@@ -224,19 +229,24 @@ class LargeBulkSums(KernelSums):
         return float(ends.min()) + self.goal, float(ends.max()) + self.goal
 
     def coarse(self) -> KernelSums | None:
+        equation = (self.std, self.bandwidth, self.log_tail, self.goal)
+        if not self.rough:
+            return LargeBulkSums(self.centred, self.weights, *equation, rough=True)
         stride = -(-self.centred.size // self.SAMPLE)
         some = np.ascontiguousarray(self.centred[::stride])
         weights = self.weights
         if weights is not None:
             weights = weights[::stride] / weights[::stride].sum()
-        return BulkSums(some, weights, self.std, self.bandwidth, self.log_tail, self.goal)
+        return BulkSums(some, weights, *equation)
 
     def _standardise(self, t: float, where: slice, z: torch.Tensor) -> torch.Tensor:
         """z/√2 of a block, into ``z``."""
         shift = torch.tensor(t / SQRT_2, dtype=torch.float64)
         unit = -1.0 / (self.bandwidth * SQRT_2)
-        # Beyond ±26 kernels are below 1e-293: nothing, but erfc and exp get slow there.
-        return torch.add(shift, self.values[where], alpha=unit, out=z).clamp_(-26.0, 26.0)
+        torch.add(shift, self.values[where], alpha=unit, out=z)
+        # Further out kernels are nothing (1e-293, or 1e-35 in float32), but slow to compute.
+        reach = 9.0 if self.rough else 26.0
+        return z.clamp_(-reach, reach)
 
     def _weigh(self, values: torch.Tensor, where: slice) -> torch.Tensor:
         return values if self.shares is None else values.mul_(self.shares[where])
@@ -245,37 +255,46 @@ class LargeBulkSums(KernelSums):
         def work(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
             z, term = scratch
             self._standardise(t, where, z)
+            if self.rough:
+                single, term = term.view(torch.float32).chunk(2)
+                z = single.copy_(z)
             sf = float(self._weigh(torch.erfc(z, out=term), where).sum())
-            self._weigh(_kernels(z, out=term), where)
-            return sf, float(term.sum()), float(term.mul_(z).sum())
+            density = float(self._weigh(_kernels(z, out=term), where).sum())
+            first = float(term.mul_(z).sum())
+            return sf, density, first, 0.0 if self.rough else float(term.mul_(z).sum())
 
         sums = for_each_block(self.centred.size, work).sum(0)
         if self.weights is None:
             sums /= self.centred.size
-        return _logarithms(0.5 * float(sums[0]), float(sums[1]), float(sums[2]))
+        sf, density, first, second = sums.tolist()
+        self.latest = t, density, first, second
+        return _logarithms(0.5 * sf, density, first)
+
+    def _density_and_moment(self, t: float) -> tuple[float, float]:
+        """Σ p exp(−z²) and Σ p z exp(−z²), z scaled by √2, from the latest pass near ``t``."""
+        if abs(t - self.latest[0]) > self.tolerance:
+            self.at(t)
+        near, density, first, second = self.latest
+        step = (t - near) / SQRT_2
+        return (
+            density - 2.0 * step * first + step * step * (2.0 * second - density),
+            first + step * (density - 2.0 * second),
+        )
 
     def gradient(self, t: float, coupling: float) -> Array:
-        result = torch.empty_like(self.values)
-
-        def kernels(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
-            (z,) = scratch
-            self._standardise(t, where, z)
-            kernel = self._weigh(_kernels(z, out=result[where]), where)
-            return float(kernel.sum()), float(z.mul_(kernel).sum())
-
-        density, moment = for_each_block(self.centred.size, kernels, buffers=1).sum(0).tolist()
-        factor = coupling * SQRT_2 * moment / density
+        density, moment = self._density_and_moment(t)
+        factor, size = coupling * SQRT_2 * moment / density, self.centred.size
         if self.weights is None:
-            factor /= self.centred.size
+            factor, density = factor / size, density * size
 
-        def couple(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
-            (pull,) = scratch
-            torch.mul(self.values[where], factor, out=pull)
-            result[where].div_(density).add_(self._weigh(pull, where))
+        def combine(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            z, kernel = scratch
+            _kernels(self._standardise(t, where, z), out=kernel).div_(density)
+            self._weigh(self.values[where].mul_(factor).add_(kernel), where)
             return ()
 
-        for_each_block(self.centred.size, couple, buffers=1)
-        return result.numpy()
+        for_each_block(size, combine)
+        return self.centred
 
 
 @lru_cache(maxsize=64)
@@ -296,7 +315,8 @@ def _erfc(z: Array) -> Array:
 
 def _kernels(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """exp(−z²) in two operations."""
-    return torch.addcmul(_ZERO, z, z, value=-1.0, out=out).exp_()
+    zero = torch.zeros((), dtype=z.dtype)
+    return torch.addcmul(zero, z, z, value=-1.0, out=out).exp_()
 
 
 def _logarithms(sf: float, density: float, moment: float) -> tuple[float, float, float]:

@@ -2,7 +2,7 @@
 
 Training at α → 1 ends where the risks of all domains are almost the same. Their spread is
 then far below the rounding error of their mean, so everything is computed from differences
-to one of the risks, which floating point gives exactly.
+to one number near them (their mean as rounded), which floating point gives exactly.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def moments(risks: Tensor, weights: Tensor) -> Moments:
     1.0
     """
     present = weights > 0
-    heaviest = weights.argmax(-1, keepdim=True).expand(*risks.shape[:-1], 1)
-    pivot = risks.gather(-1, heaviest).detach()
+    # Any number near the risks will do: rounded, it is as good a pivot as another.
+    pivot = (weights * risks).sum(-1, keepdim=True).detach()
     differences = torch.where(present, risks - pivot, 0.0)
     mean_offset = (weights * differences).sum(-1, keepdim=True)
     centred = differences - mean_offset

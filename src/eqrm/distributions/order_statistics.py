@@ -59,6 +59,18 @@ def tail_mix(sorted_weights: Tensor, tail: float) -> Tensor:
     return mix / mix.sum(-1, keepdim=True)
 
 
+def equal_tail_mix(like: Tensor, tail: float) -> Tensor:
+    """:func:`tail_mix` of equal weights, without sums that round.
+
+    >>> equal_tail_mix(torch.zeros(4, dtype=torch.float64), 0.375)
+    tensor([0.0000, 0.0000, 0.3333, 0.6667], dtype=torch.float64)
+    """
+    size = like.shape[-1]
+    above = torch.arange(size - 1, -1, -1, dtype=torch.float64, device=like.device)
+    taken = (tail * size - above).clamp(0.0, 1.0)
+    return (taken / taken.sum()).expand(like.shape)
+
+
 def step_index(sorted_weights: Tensor, alpha: float, tail: float) -> Tensor:
     """Index (..., 1) in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
 

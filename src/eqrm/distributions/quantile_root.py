@@ -44,8 +44,7 @@ def root_of_one(sums: KernelSums) -> float:
             high = t
         step = _halley_step(log_sf, hazard, slope, goal)
         proposal = t + step
-        # A Halley step of this size leaves an error of its cube, below rounding.
-        if abs(step) < 1e-5 and low <= proposal <= high:
+        if abs(step) < sums.tolerance and low <= proposal <= high:
             return proposal
         before, error = error, abs(log_sf - target)
         if error <= 2e-16 * max(1.0, -target):
@@ -80,7 +79,8 @@ def _halley_step(log_sf: float, hazard: float, slope: float, goal: float) -> flo
         return math.inf
     newton = (goal - g) / derivative
     bend = 0.5 * newton * (slope + g * derivative)
-    return newton / max(1.0 + bend, 0.25) if bend > -1.0 else newton
+    # Held to a factor of 2, so that a short step always means that Newton's is short too.
+    return newton / min(max(1.0 + bend, 0.5), 2.0)
 
 
 def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
@@ -109,14 +109,32 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
     present = log_weights > -math.inf
     largest = torch.where(present, centres, -math.inf).amax(-1, keepdim=True)
     smallest = torch.where(present, centres, math.inf).amin(-1, keepdim=True)
+    if target >= -15.0 - math.log(centres.shape[-1]):
+        shifted = torch.where(present, centres, smallest)
+        low, high, t = _start(shifted, log_weights, target, smallest + goal, largest + goal)
+        return _iterate(t, shifted, log_weights, target, low, high)
     # Deep in the tail only distances to the largest centre matter; with the origin there
     # they keep their digits even at log tails of -1e30.
-    deep = target < -15.0 - math.log(centres.shape[-1])
-    origin = largest if deep else torch.zeros_like(largest)
-    shifted = torch.where(present, centres, smallest) - origin
-    low, high = smallest - origin + goal, largest - origin + goal
-    low, high, t = _start(shifted, log_weights, target, low, high)
-    return _iterate(t, shifted, log_weights, target, low, high) + origin
+    shifted = torch.where(present, centres, smallest) - largest
+    low, high = _deep_bracket(shifted, log_weights, target, goal)
+    return _iterate(low, shifted, log_weights, target, low, high) + largest
+
+
+def _deep_bracket(
+    shifted: Tensor, log_weights: Tensor, target: float, goal: float
+) -> tuple[Tensor, Tensor]:
+    """A narrow bracket beyond the largest centre, which is the origin.
+
+    The root lies below that of all kernels gathered at the origin, ``goal``, and above that of
+    one kernel there alone, with weight p: log Φ(−z) = target − log p. Φ(−z) ≥ φ(z)·z/(1+z²)
+    gives z² ≥ u² − 2 log(1+u) − log 2π with u² = −2(target − log p).
+    """
+    top = torch.where(shifted == 0.0, log_weights, -math.inf).amax(-1, keepdim=True)
+    square = (-2.0 * (target - top)).clamp(min=0.0)
+    floor = square - 2.0 * torch.log1p(square.sqrt()) - math.log(2.0 * math.pi)
+    # So light a weight that its kernel alone does not reach the tail: fall back on all.
+    low = torch.where(floor > 1.0, floor.clamp(min=0.0).sqrt(), shifted.amin(-1, True) + goal)
+    return low.clamp(max=goal), torch.full_like(low, goal)
 
 
 def _iterate(
@@ -134,7 +152,7 @@ def _iterate(
     return t
 
 
-FIXED_STEPS = 12
+FIXED_STEPS = 20
 """Steps taken where nobody may look at the result; found sufficient for 1e-6 in float32."""
 
 SAMPLE = 8_192
@@ -201,7 +219,7 @@ def _bracketed_step(
     scale = (-2.0 * log_sf).sqrt()
     newton = (math.sqrt(-2.0 * target) - scale) * scale / hazard
     bend = 0.5 * newton * (slope + hazard - hazard / (scale * scale))
-    step = newton / torch.where(bend > -1.0, (1.0 + bend).clamp(min=0.25), 1.0)
+    step = newton / (1.0 + bend).clamp(0.5, 2.0)
     proposal = t + step
     inside = (proposal >= low) & (proposal <= high)
     settled = (step.abs() < 1e-6) & inside

@@ -1,7 +1,8 @@
 """Bandwidth rules of the kernel density estimate (the paper, appendix C).
 
-A rule maps risks of shape ``(..., m)`` to bandwidths of shape ``(..., 1)``. With weights,
-m becomes the effective number of domains 1/Σp_i².
+A rule maps risks of shape ``(..., m)`` to bandwidths of shape ``(..., 1)``. Weights sum to 1
+over the last dimension, or are None for equal ones; with weights, m becomes the effective
+number of domains 1/Σp_i².
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eqrm.distributions.order_statistics import interquartile_range
 from eqrm.distributions.pairwise_median import median_distance
 from eqrm.errors import SettingError, did_you_mean
 
-BandwidthFunction = Callable[[Tensor, Tensor], Tensor]
+BandwidthFunction = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Bandwidth(ABC):
@@ -33,7 +34,7 @@ class Bandwidth(ABC):
     forces_invariance: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
 
@@ -43,7 +44,7 @@ class SigmaRule(Bandwidth):
 
     >>> rule = SigmaRule(1.0)
     >>> risks = torch.arange(32.0, dtype=torch.float64)
-    >>> rule(risks, torch.full((32,), 1 / 32, dtype=torch.float64)) / risks.std()
+    >>> rule(risks) / risks.std()
     tensor([0.5000], dtype=torch.float64)
     """
 
@@ -54,7 +55,7 @@ class SigmaRule(Bandwidth):
         """h/σ̂ for this (effective) number of domains."""
         return self.constant * math.pow(effective, -0.2)
 
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         found = moments(risks, weights)
         return self.constant * found.effective**-0.2 * found.std
 
@@ -68,7 +69,7 @@ class Silverman(Bandwidth):
 
     constant: float = 0.9
 
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         found = moments(risks, weights)
         iqr = interquartile_range(found.centred, weights) / 1.34
         spread = torch.where((iqr > 0) & (iqr < found.std), iqr, found.std)
@@ -79,7 +80,7 @@ class Silverman(Bandwidth):
 class MedianDistance(Bandwidth):
     """h = the median of |R_i − R_j| over i < j; the Gaussian-optimal rule when it is 0."""
 
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         median = median_distance(moments(risks, weights).centred, weights)
         return torch.where(median > 0, median, GAUSSIAN_OPTIMAL(risks, weights))
 
@@ -96,7 +97,7 @@ class Fixed(Bandwidth):
                 f"A bandwidth given as a number must be positive and finite, not {self.value!r}."
             )
 
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         return risks.new_full((*risks.shape[:-1], 1), self.value)
 
 
@@ -111,7 +112,7 @@ class UserRule(Bandwidth):
         """What the function says of itself, False if it says nothing."""
         return bool(getattr(self.function, "forces_invariance", False))
 
-    def __call__(self, risks: Tensor, weights: Tensor) -> Tensor:
+    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         value = torch.as_tensor(
             self.function(risks, weights), dtype=risks.dtype, device=risks.device
         )

@@ -40,7 +40,7 @@ class RiskDistribution(ABC):
     ) -> None:
         tensor = risks if isinstance(risks, Tensor) else torch.as_tensor(risks)
         self._risks = _checked_shape(tensor)
-        self._weights_given = weights is not None
+        self._given_weights: Tensor | None = None
         compiling = torch.compiler.is_compiling()
         if validate is None:
             validate = self._risks.device.type == "cpu" and not compiling
@@ -58,7 +58,7 @@ class RiskDistribution(ABC):
     @property
     def weights(self) -> Tensor:
         """p, float64, broadcastable to the risks, summing to 1 over the last dimension."""
-        if self._weights_given:
+        if self._given_weights is not None:
             return self._given_weights
         m = self._risks.shape[-1]
         return torch.full((m,), 1.0 / m, dtype=torch.float64, device=self._risks.device)
@@ -70,11 +70,12 @@ class RiskDistribution(ABC):
     def _wide(self) -> Tensor:
         """The risks in float64, absent domains set to 0 so that they cannot spoil a sum."""
         wide = self._risks.to(torch.float64)
-        return torch.where(self.weights > 0, wide, 0.0) if self._weights_given else wide
+        given = self._given_weights
+        return wide if given is None else torch.where(given > 0, wide, 0.0)
 
     @property
     def _moments(self) -> Moments:
-        return moments(self._wide, self.weights)
+        return moments(self._wide, self._given_weights)
 
     def _back(self, value: Tensor) -> Tensor:
         """To the dtype of the risks; refuses what that dtype cannot hold."""
@@ -137,7 +138,7 @@ class RiskDistribution(ABC):
         """The standard deviation of the law (for KDE that includes the kernels')."""
 
     def _refuse_bad_risks(self) -> None:
-        if self._weights_given:
+        if self._given_weights is not None:
             finite = torch.isfinite(self._risks.detach()) | (self.weights <= 0)
         else:
             # One sum is much cheaper than a look at every risk, and finite if they all are
@@ -169,7 +170,7 @@ class RiskDistribution(ABC):
 
     def __repr__(self) -> str:
         shape = tuple(self._risks.shape)
-        weighted = ", weighted" if self._weights_given else ""
+        weighted = ", weighted" if self._given_weights is not None else ""
         return f"{type(self).__name__}(risks of shape {shape}{weighted})"
 
 

@@ -66,12 +66,12 @@ class Empirical(RiskDistribution):
         level = Level.of(level)
         risks, weights = self._sorted()
         if self._interpolation == "linear":
-            if self._weights_given:
+            if self._given_weights is not None:
                 mix = linear_mix(weights, level.alpha)
             else:
                 mix = equal_linear_mix(risks, level.alpha)
         else:
-            if self._weights_given:
+            if self._given_weights is not None:
                 index = step_index(weights, level.alpha, level.tail)
             else:
                 position = equal_step_index(risks.shape[-1], level.alpha, level.tail)
@@ -90,7 +90,7 @@ class Empirical(RiskDistribution):
         if level.tail <= float(torch.finfo(torch.float64).tiny):
             return self.quantile(Level(1.0))
         risks, weights = self._sorted()
-        if self._weights_given:
+        if self._given_weights is not None:
             mix = tail_mix(weights, level.tail)
         else:
             mix = equal_tail_mix(risks, level.tail)

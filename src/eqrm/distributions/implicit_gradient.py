@@ -122,8 +122,8 @@ def _gradient_with_graph(
     risks: Tensor, weights: Tensor | None, rule: Bandwidth, level: Level
 ) -> Tensor:
     wide = risks.to(torch.float64)
-    p = torch.full_like(wide, 1.0 / risks.numel()) if weights is None else weights
-    value = quantile_by_composition(moments(wide, p), rule(wide, p), p, level)
+    shares = torch.full_like(wide, 1.0 / risks.numel()) if weights is None else weights
+    value = quantile_by_composition(moments(wide, weights), rule(wide, weights), shares, level)
     (gradient,) = torch.autograd.grad(value.sum(), risks, create_graph=True)
     return gradient
 

@@ -83,7 +83,7 @@ class KDE(RiskDistribution):
 
     @property
     def _h(self) -> Tensor:
-        bandwidth = self._rule(self._wide, self.weights)
+        bandwidth = self._rule(self._wide, self._given_weights)
         if self._validate and not bool(((bandwidth >= 0) & bandwidth.isfinite()).all()):
             raise DomainDataError(
                 f"The bandwidth is {bandwidth.detach().flatten().tolist()[:5]}; it must be finite "
@@ -111,7 +111,7 @@ class KDE(RiskDistribution):
             and self._risks.device.type == "cpu"
             and not torch.compiler.is_compiling()
         ):
-            weights = self.weights if self._weights_given else None
+            weights = self._given_weights
             return quantile_of_one_row(self._risks, weights, self._rule, level)
         composed = quantile_by_composition(self._moments, self._h, self.weights, level)
         return self._back(composed.squeeze(-1))

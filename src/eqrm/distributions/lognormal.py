@@ -46,7 +46,7 @@ class LogNormal(RiskDistribution):
         positive = torch.where(self.weights > 0, self._risks.to(torch.float64), 1.0)
         self._logarithms = Gaussian(
             positive.log(),
-            weights=self.weights if self._weights_given else None,
+            weights=self._given_weights,
             validate=self._validate,
         )
 

@@ -32,33 +32,45 @@ class Moments(NamedTuple):
         return self.pivot + self.mean_offset
 
 
-def moments(risks: Tensor, weights: Tensor) -> Moments:
-    """Weighted moments over the last dimension.
+def moments(risks: Tensor, weights: Tensor | None = None) -> Moments:
+    """Weighted moments over the last dimension; None stands for equal weights.
 
     R̄ = Σp_iR_i and σ̂² = Σp_i(R_i−R̄)²/(1−Σp_i²), which for equal weights p_i = 1/m is the
     usual sample variance.
 
     >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    >>> round(moments(risks, torch.full((3,), 1 / 3, dtype=torch.float64)).std.item(), 12)
+    >>> round(moments(risks).std.item(), 12)
     1.0
     """
-    present = weights > 0
-    # Any number near the risks will do: rounded, it is as good a pivot as another.
-    pivot = (weights * risks).sum(-1, keepdim=True).detach()
-    differences = torch.where(present, risks - pivot, 0.0)
-    mean_offset = (weights * differences).sum(-1, keepdim=True)
+    # Any number near the risks will do as pivot: rounded, the mean is as good as another.
+    pivot = _mean(risks, weights).detach()
+    differences = risks - pivot
+    if weights is not None:
+        differences = torch.where(weights > 0, differences, 0.0)
+    mean_offset = _mean(differences, weights)
     centred = differences - mean_offset
-    concentration = (weights * weights).sum(-1, keepdim=True)
+    if weights is None:
+        concentration = torch.full_like(pivot, 1.0 / risks.shape[-1])
+    else:
+        concentration = (weights * weights).sum(-1, keepdim=True)
     std = _root_mean_square(centred, weights) * _bessel(concentration)
     return Moments(pivot, mean_offset, centred, std, 1.0 / concentration)
 
 
-def _root_mean_square(centred: Tensor, weights: Tensor) -> Tensor:
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    if weights is None:
+        return values.mean(-1, keepdim=True)
+    return (weights * values).sum(-1, keepdim=True)
+
+
+def _root_mean_square(centred: Tensor, weights: Tensor | None) -> Tensor:
     """√Σp_ix_i² without overflow or underflow, and with gradient 0 at 0."""
-    present = torch.where(weights > 0, centred.detach().abs(), 0.0)
-    scale = present.amax(-1, keepdim=True)
+    size = centred.detach().abs()
+    if weights is not None:
+        size = torch.where(weights > 0, size, 0.0)
+    scale = size.amax(-1, keepdim=True)
     safe = torch.where(scale > 0, scale, 1.0)
-    square = (weights * (centred / safe) ** 2).sum(-1, keepdim=True)
+    square = _mean((centred / safe) ** 2, weights)
     positive = square > 0
     return torch.where(positive, safe * torch.where(positive, square, 1.0).sqrt(), 0.0)
 

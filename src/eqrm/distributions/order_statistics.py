@@ -134,16 +134,19 @@ def share_among_ties(sorted_risks: Tensor, sorted_weights: Tensor, mix: Tensor) 
     return torch.where(weights > 0, shares * sorted_weights / weights, 0.0)
 
 
-def interquartile_range(risks: Tensor, weights: Tensor) -> Tensor:
+def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     """The range between the linearly interpolated quartiles, shape ``(..., 1)``.
 
     >>> risks = torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0], dtype=torch.float64)
-    >>> interquartile_range(risks, torch.full((5,), 0.2, dtype=torch.float64))
+    >>> interquartile_range(risks)
     tensor([2.], dtype=torch.float64)
     """
     values, order = risks.sort(-1)
-    sorted_weights = weights.expand(risks.shape).gather(-1, order)
-    mix = linear_mix(sorted_weights, 0.75) - linear_mix(sorted_weights, 0.25)
+    if weights is None:
+        mix = equal_linear_mix(risks, 0.75) - equal_linear_mix(risks, 0.25)
+    else:
+        sorted_weights = weights.expand(risks.shape).gather(-1, order)
+        mix = linear_mix(sorted_weights, 0.75) - linear_mix(sorted_weights, 0.25)
     # Differences to one of the values keep the digits of nearly equal risks.
     middle = values[..., values.shape[-1] // 2, None].detach()
     return (mix * (values - middle)).sum(-1, keepdim=True)

@@ -15,7 +15,7 @@ _Pairs = tuple[_Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]
 PAIRS_AT_ONCE = 1024
 
 
-def median_distance(risks: Tensor, weights: Tensor) -> Tensor:
+def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     """Weighted median of |R_i − R_j| over i < j with weights p_i·p_j, shape ``(..., 1)``.
 
     Between two middle distances their mean. Up to 1024 domains on a GPU the pairs are
@@ -23,10 +23,12 @@ def median_distance(risks: Tensor, weights: Tensor) -> Tensor:
     distance is taken from the tensor, so that it stays differentiable.
 
     >>> risks = torch.tensor([0.0, 1.0, 5.0], dtype=torch.float64)
-    >>> median_distance(risks, torch.full((3,), 1 / 3, dtype=torch.float64))
+    >>> median_distance(risks)
     tensor([4.], dtype=torch.float64)
     """
     m = risks.shape[-1]
+    if weights is None:
+        weights = torch.full((m,), 1.0 / m, dtype=risks.dtype, device=risks.device)
     if m == 1:
         return risks[..., :1] * 0.0
     if m <= 32 or (risks.device.type != "cpu" and m <= PAIRS_AT_ONCE):

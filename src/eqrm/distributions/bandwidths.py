@@ -21,7 +21,7 @@ from eqrm.distributions.order_statistics import interquartile_range
 from eqrm.distributions.pairwise_median import median_distance
 from eqrm.errors import SettingError, did_you_mean
 
-BandwidthFunction = Callable[[Tensor, Tensor | None], Tensor]
+BandwidthFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Bandwidth(ABC):
@@ -113,6 +113,8 @@ class UserRule(Bandwidth):
         return bool(getattr(self.function, "forces_invariance", False))
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+        if weights is None:
+            weights = torch.full_like(risks, 1.0 / risks.shape[-1])
         value = torch.as_tensor(
             self.function(risks, weights), dtype=risks.dtype, device=risks.device
         )

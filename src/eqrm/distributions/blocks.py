@@ -1,26 +1,22 @@
-"""Work through a long array in blocks that stay in the cache, on all threads.
+"""Work through a long array in blocks that stay in the cache.
 
-torch splits each operation over its threads and waits for all of them after every one. On a
-machine that has other work to do, such a wait can take longer than all of the work. Here each
-thread takes its stretch of the array through all operations, block by block, and they meet
-once. Matrix products are avoided: BLAS has threads of its own.
+Each block passes through all its operations before the next one starts, so that only the
+first of them waits for memory. torch spreads every operation over its threads. Matrix
+products are avoided: BLAS has threads of its own, and two sets of waiting threads on the same
+cores cost milliseconds each time they meet. (Python threads, one stretch of the array each,
+were tried: with operations this short they wait for the interpreter's lock instead.)
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-BLOCK = 16_384
-"""torch runs an operation on less than 32,768 elements in the calling thread."""
-
-BLOCKS_WORTH_A_THREAD = 4
+BLOCK = 131_072
+"""Two buffers of this length fit the second-level cache of a core."""
 
 Work = Callable[[slice, torch.Tensor], tuple[float, ...]]
 
@@ -30,31 +26,14 @@ def for_each_block(size: int, work: Work, buffers: int = 2) -> npt.NDArray[np.fl
 
     ``scratch`` has shape ``(buffers, length of the block)``, float64, and is reused.
 
-    >>> values = torch.arange(100_000, dtype=torch.float64)
-    >>> sums = for_each_block(100_000, lambda where, scratch: (float(values[where].sum()),))
+    >>> values = torch.arange(400_000, dtype=torch.float64)
+    >>> sums = for_each_block(400_000, lambda where, scratch: (float(values[where].sum()),))
     >>> sums.shape, sums.sum().item() == values.sum().item()
-    ((7, 1), True)
+    ((4, 1), True)
     """
-    blocks = [slice(begin, min(begin + BLOCK, size)) for begin in range(0, size, BLOCK)]
-    threads = max(1, min(torch.get_num_threads(), len(blocks) // BLOCKS_WORTH_A_THREAD))
-    stretches = [blocks[k::threads] for k in range(threads)]
-    others = [_pool(threads - 1).submit(_stretch, s, work, buffers) for s in stretches[1:]]
-    rows = _stretch(stretches[0], work, buffers)
-    for other in others:
-        rows += other.result()
+    scratch = torch.empty(buffers, min(BLOCK, size), dtype=torch.float64)
+    rows = []
+    for begin in range(0, size, BLOCK):
+        where = slice(begin, min(begin + BLOCK, size))
+        rows.append(work(where, scratch[:, : where.stop - begin]))
     return np.array(rows)
-
-
-def _stretch(blocks: list[slice], work: Work, buffers: int) -> list[tuple[float, ...]]:
-    scratch = torch.empty(buffers, BLOCK, dtype=torch.float64)
-    return [work(where, scratch[:, : where.stop - where.start]) for where in blocks]
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="eqrm-blocks")
-
-
-# Threads do not survive a fork; a child makes its own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -218,7 +218,9 @@ class LargeBulkSums(KernelSums):
     ) -> None:
         self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
         self.log_tail, self.goal, self.std, self.rough = log_tail, goal, std, rough
-        self.tolerance = 1e-2 if rough else KernelSums.tolerance
+        # Where there are many kernels h is small against the scale on which their density
+        # bends, and a Halley step leaves far less than its cube.
+        self.tolerance = 0.3 if rough else 5e-5
         self.start = goal * math.hypot(std / bandwidth, 1.0)
         self.latest = math.nan, math.nan, math.nan, math.nan
         self.values = torch.from_numpy(centred)
@@ -243,10 +245,7 @@ class LargeBulkSums(KernelSums):
         """z/√2 of a block, into ``z``."""
         shift = torch.tensor(t / SQRT_2, dtype=torch.float64)
         unit = -1.0 / (self.bandwidth * SQRT_2)
-        torch.add(shift, self.values[where], alpha=unit, out=z)
-        # Further out kernels are nothing (1e-293, or 1e-35 in float32), but slow to compute.
-        reach = 9.0 if self.rough else 26.0
-        return z.clamp_(-reach, reach)
+        return torch.add(shift, self.values[where], alpha=unit, out=z)
 
     def _weigh(self, values: torch.Tensor, where: slice) -> torch.Tensor:
         return values if self.shares is None else values.mul_(self.shares[where])
@@ -257,7 +256,10 @@ class LargeBulkSums(KernelSums):
             self._standardise(t, where, z)
             if self.rough:
                 single, term = term.view(torch.float32).chunk(2)
-                z = single.copy_(z)
+                # Kernels beyond ±9 are below 1e-35: nothing, but slow to compute.
+                z = single.copy_(z).clamp_(-9.0, 9.0)
+            else:
+                z.clamp_(-26.0, 26.0)  # 1e-293
             sf = float(self._weigh(torch.erfc(z, out=term), where).sum())
             density = float(self._weigh(_kernels(z, out=term), where).sum())
             first = float(term.mul_(z).sum())
@@ -289,7 +291,8 @@ class LargeBulkSums(KernelSums):
 
         def combine(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
             z, kernel = scratch
-            _kernels(self._standardise(t, where, z), out=kernel).div_(density)
+            self._standardise(t, where, z).clamp_(-26.0, 26.0)
+            _kernels(z, out=kernel).div_(density)
             self._weigh(self.values[where].mul_(factor).add_(kernel), where)
             return ()
 

@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,plots
 WORKERS ?= 2
-BENCHMARKS := benchmarks/quantile.py
+BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
+	benchmarks/many_domains.py
 
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -48,11 +49,11 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 
 test: check ## check, then the tests (what continuous integration runs)
 	@echo "==> tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 verify: $(READY) ## every must-hold check at full size: a line per item, and JSON
 	@echo "==> verify"
-	@$(BIN)/python verify/run.py
+	@$(BIN)/python verify/run.py --clean-clone
 
 bench: $(READY) ## speed, side by side with named alternatives
 	@for benchmark in $(BENCHMARKS); do \

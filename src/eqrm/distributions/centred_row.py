@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg.blas import dnrm2
 from torch import Tensor
 
 from eqrm.distributions.blocks import for_each_block
@@ -39,32 +40,28 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
     pivot, m = float(values[0]), values.size
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
     if m > LARGE:
-        centred, offset, square = _centre_in_blocks(risks, weights, pivot)
+        centred, offset, spread = _centre_in_blocks(risks, weights, pivot)
     else:
         centred = np.subtract(values, pivot, dtype=np.float64)
         offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
         centred -= offset
-        square = _mean_square(centred, weights)
-    scale = 1.0
-    if not 1e-280 < square < 1e280:
-        scale = float(np.abs(centred).max())
-        square = _mean_square(centred / scale, weights) if scale > 0.0 else 0.0
+        spread = _spread(centred, weights)
     several = concentration < 1.0 - 1e-12
-    std = scale * math.sqrt(square / (1.0 - concentration)) if several else 0.0
+    std = spread / math.sqrt(1.0 - concentration) if several else 0.0
     return CentredRow(pivot, offset, centred, std, concentration)
 
 
-def _mean_square(values: Array, weights: Array | None) -> float:
-    with np.errstate(over="ignore"):
-        if weights is None:
-            return float(values.dot(values)) / values.size
-        return float(values.dot(weights * values))
+def _spread(centred: Array, weights: Array | None) -> float:
+    """√Σp_ix_i²; the norm of BLAS neither overflows nor underflows."""
+    if weights is None:
+        return float(dnrm2(centred)) / math.sqrt(centred.size)
+    return float(dnrm2(centred * np.sqrt(weights)))
 
 
 def _centre_in_blocks(
     risks: Tensor, weights: Array | None, pivot: float
 ) -> tuple[Array, float, float]:
-    """risks − mean, mean − pivot, and Σp_i(R_i − mean)²."""
+    """risks − mean, mean − pivot, and √Σp_i(R_i − mean)²."""
     m = risks.numel()
     centred = torch.empty(m, dtype=torch.float64)
     shares = None if weights is None else torch.from_numpy(weights)
@@ -82,4 +79,6 @@ def _centre_in_blocks(
         return (weighed(torch.mul(values, values, out=scratch[0]), where),)
 
     square = float(for_each_block(m, subtract_mean, buffers=1).sum())
-    return centred.numpy(), offset, square
+    row = centred.numpy()
+    usual = 1e-280 < square < 1e280
+    return row, offset, math.sqrt(square) if usual else _spread(row, weights)

@@ -91,16 +91,17 @@ class QuantileOfOneRow(torch.autograd.Function):
             risks.detach(), kernels, rule, level, ctx.needs_input_grad[0]
         )
         if gradient is not None:
-            ctx.save_for_backward(risks, torch.from_numpy(gradient).to(risks.dtype))
+            ctx.save_for_backward(risks)
+            ctx.gradient = torch.from_numpy(gradient).to(risks.dtype)
             ctx.settings = weights, rule, level
-        return torch.tensor(_representable(value, risks.dtype), dtype=risks.dtype)
+        return torch.scalar_tensor(_representable(value, risks.dtype), dtype=risks.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        risks, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            gradient = _gradient_with_graph(risks, *ctx.settings)
-        return grad * gradient, None, None, None
+            (risks,) = ctx.saved_tensors
+            return grad * _gradient_with_graph(risks, *ctx.settings), None, None, None
+        return grad * ctx.gradient, None, None, None
 
 
 def _representable(value: float, dtype: torch.dtype) -> float:

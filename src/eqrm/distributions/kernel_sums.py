@@ -1,8 +1,8 @@
 """Sums over the kernels of one row on the CPU, as the root solve needs them.
 
 For unit kernels at y_i = x_i/h with weights p_i, and z_i = t − y_i, each class gives at any t
-log S, the hazard f/S and f'/f, with S = Σ p_i Φ(−z_i) and f = Σ p_i φ(z_i), and after the
-solve the gradient. Levels under ½ come in mirrored, by a negative h.
+log S, the hazard f/S and derivatives of f, with S = Σ p_i Φ(−z_i) and f = Σ p_i φ(z_i), and
+after the solve the gradient. Levels under ½ come in mirrored, by a negative h.
 
 Which class serves depends on where the quantile lies and how many kernels there are:
 :class:`BulkSums` (numpy), :class:`LargeBulkSums` (blocks of torch) and
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,15 @@ FAR_INSIDE_TAIL = -15.0
 """log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
 
 
+class Tail(NamedTuple):
+    """log S, f/S, and the first two derivatives of f over f, at one point."""
+
+    log_sf: float
+    hazard: float
+    slope: float
+    bend: float
+
+
 class KernelSums(ABC):
     """One row of kernels, and the equation S(t) = exp(log_tail) to be solved on it."""
 
@@ -49,16 +59,16 @@ class KernelSums(ABC):
     origin: float = 0.0
     """Roots are relative to this, in units of h."""
     start: float
-    tolerance: float = 1e-5
-    """A Halley step shorter than this ends the solve; it leaves an error of its cube."""
+    tolerance: float = 5e-4
+    """A step shorter than this ends the solve; it leaves an error of its fourth power."""
 
     @abstractmethod
     def bracket(self) -> tuple[float, float]:
         """An interval that holds the root; asked for only when a step goes astray."""
 
     @abstractmethod
-    def at(self, t: float) -> tuple[float, float, float]:
-        """log S, f/S and f'/f at ``t``."""
+    def at(self, t: float) -> Tail:
+        """The tail probability and its derivatives at ``t``."""
 
     @abstractmethod
     def gradient(self, t: float, coupling: float) -> Array:
@@ -89,7 +99,7 @@ def kernel_sums(
 
     >>> sums = kernel_sums(np.array([-1.0, 1.0]), None, 1.4, 1.0, math.log(0.5), 0.0)
     >>> [round(value, 4) + 0.0 for value in sums.at(0.0)]
-    [-0.6931, 0.4839, 0.0]
+    [-0.6931, 0.4839, 0.0, 0.0]
     """
     if log_tail < FAR_INSIDE_TAIL:
         top = int(centred.argmax() if bandwidth > 0 else centred.argmin())
@@ -122,18 +132,22 @@ class BulkSums(KernelSums):
         smallest, largest = float(self.scaled.min()), float(self.scaled.max())
         return smallest * SQRT_2 + self.goal, largest * SQRT_2 + self.goal
 
-    def at(self, t: float) -> tuple[float, float, float]:
+    def at(self, t: float) -> Tail:
         z = t / SQRT_2 - self.scaled
         sf = 0.5 * float(self.shares.dot(_erfc(z)))
         kernels = np.exp(-z * z)
         density = float(self.shares.dot(kernels))
         kernels *= z
-        return _logarithms(sf, density, float(self.shares.dot(kernels)))
+        first = float(self.shares.dot(kernels))
+        kernels *= z
+        return _tail(sf, density, first, float(self.shares.dot(kernels)))
 
     def gradient(self, t: float, coupling: float) -> Array:
         z = t / SQRT_2 - self.scaled
-        square = z * z
-        kernels: Array = np.exp(square.min() - square)
+        kernels: Array = np.exp(-z * z)
+        if not kernels.max() > 1e-250:  # the middle of a wide gap
+            square = z * z
+            kernels = np.exp(square.min() - square)
         kernels *= self.shares
         kernels /= kernels.sum()
         kernels += self._pull(SQRT_2 * float(kernels.dot(z)), coupling)
@@ -181,13 +195,16 @@ class TailSums(KernelSums):
         densities *= self.shares
         return densities
 
-    def at(self, t: float) -> tuple[float, float, float]:
+    def at(self, t: float) -> Tail:
         densities = self._relative_densities(t)
         z = t + self.distances
         tails = SQRT_HALF_PI * float(densities.dot(erfcx(z / SQRT_2)))
         density = float(densities.sum())
         log_sf = -0.5 * t * t - LOG_SQRT_2PI + math.log(tails)
-        return log_sf, density / tails, -float(densities.dot(z)) / density
+        densities /= density
+        slope = -float(densities.dot(z))
+        z *= z
+        return Tail(log_sf, density / tails, slope, float(densities.dot(z)) - 1.0)
 
     def gradient(self, t: float, coupling: float) -> Array:
         densities = self._relative_densities(t)
@@ -218,8 +235,7 @@ class LargeBulkSums(KernelSums):
     ) -> None:
         self.centred, self.weights, self.bandwidth = centred, weights, bandwidth
         self.log_tail, self.goal, self.std, self.rough = log_tail, goal, std, rough
-        # Where there are many kernels h is small against the scale on which their density
-        # bends, and a Halley step leaves far less than its cube.
+        # The gradient extrapolates sums from the last pass to the root, hence the 5e-5.
         self.tolerance = 0.3 if rough else 5e-5
         self.start = goal * math.hypot(std / bandwidth, 1.0)
         self.latest = math.nan, math.nan, math.nan, math.nan
@@ -250,7 +266,7 @@ class LargeBulkSums(KernelSums):
     def _weigh(self, values: torch.Tensor, where: slice) -> torch.Tensor:
         return values if self.shares is None else values.mul_(self.shares[where])
 
-    def at(self, t: float) -> tuple[float, float, float]:
+    def at(self, t: float) -> Tail:
         def work(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
             z, term = scratch
             self._standardise(t, where, z)
@@ -263,14 +279,14 @@ class LargeBulkSums(KernelSums):
             sf = float(self._weigh(torch.erfc(z, out=term), where).sum())
             density = float(self._weigh(_kernels(z, out=term), where).sum())
             first = float(term.mul_(z).sum())
-            return sf, density, first, 0.0 if self.rough else float(term.mul_(z).sum())
+            return sf, density, first, float(term.mul_(z).sum())
 
         sums = for_each_block(self.centred.size, work).sum(0)
         if self.weights is None:
             sums /= self.centred.size
         sf, density, first, second = sums.tolist()
         self.latest = t, density, first, second
-        return _logarithms(0.5 * sf, density, first)
+        return _tail(0.5 * sf, density, first, second)
 
     def _density_and_moment(self, t: float) -> tuple[float, float]:
         """Σ p exp(−z²) and Σ p z exp(−z²), z scaled by √2, from the latest pass near ``t``."""
@@ -322,9 +338,11 @@ def _kernels(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     return torch.addcmul(zero, z, z, value=-1.0, out=out).exp_()
 
 
-def _logarithms(sf: float, density: float, moment: float) -> tuple[float, float, float]:
-    """From S, √(2π)·f and the first moment of f in z/√2 to log S, f/S and f'/f."""
+def _tail(sf: float, density: float, first: float, second: float) -> Tail:
+    """From S, √(2π)·f and the moments of f in z/√2 to the derivatives."""
     if sf <= 0.0:
-        return -math.inf, math.inf, 0.0
-    slope = -SQRT_2 * moment / density if density > 0.0 else 0.0
-    return math.log(sf), density / (SQRT_2PI * sf), slope
+        return Tail(-math.inf, math.inf, 0.0, 0.0)
+    if density <= 0.0:
+        return Tail(math.log(sf), 0.0, 0.0, 0.0)
+    slope, bend = -SQRT_2 * first / density, 2.0 * second / density - 1.0
+    return Tail(math.log(sf), density / (SQRT_2PI * sf), slope, bend)

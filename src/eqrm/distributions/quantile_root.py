@@ -8,8 +8,9 @@ Two solvers share the mathematics and differ in what they run on.
 * :func:`roots_in_tensors` serves rows in a batch, GPUs, CUDA graphs and ``torch.compile``.
   It never asks the device for a value, so it takes a fixed number of steps.
 
-Both take Halley steps on a scale on which the tail probability is almost a straight line,
-inside a bracket that every evaluation narrows, and bisect when a step would leave it.
+Both take Householder steps (of third and of second order) on a scale on which the tail
+probability is almost a straight line, inside a bracket that every evaluation narrows, and
+bisect when a step would leave it or gain nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions import normal_tails
-from eqrm.distributions.kernel_sums import KernelSums
+from eqrm.distributions.kernel_sums import KernelSums, Tail
 from eqrm.level import Level, normal_upper_quantile
 
 MAX_STEPS = 160
@@ -37,14 +38,16 @@ def root_of_one(sums: KernelSums) -> float:
     coarse = sums.coarse()
     t = sums.start if coarse is None else root_of_one(coarse)
     for _ in range(MAX_STEPS):
-        log_sf, hazard, slope = sums.at(t)
+        tail = sums.at(t)
+        log_sf = tail.log_sf
         if log_sf > target:
             low = t
         else:
             high = t
-        step = _halley_step(log_sf, hazard, slope, goal)
+        step = _step(tail, goal)
         proposal = t + step
-        if abs(step) < sums.tolerance and low <= proposal <= high:
+        # The error of a step is its fourth power times the cube of the curve's own scale.
+        if abs(step) * max(1.0, abs(tail.slope)) < sums.tolerance and low <= proposal <= high:
             return proposal
         before, error = error, abs(log_sf - target)
         if error <= 2e-16 * max(1.0, -target):
@@ -66,21 +69,29 @@ LONGEST_FREE_STEP = 4.0
 """A step of more bandwidths than this is held against the bracket."""
 
 
-def _halley_step(log_sf: float, hazard: float, slope: float, goal: float) -> float:
-    """Halley's step for G(t) = goal: G' = f/φ(G) and G''/G' = f'/f + G·G'."""
-    if hazard == 0.0 or log_sf == 0.0:
+def _step(tail: Tail, goal: float) -> float:
+    """Householder's step of third order towards G(t) = goal.
+
+    With a and b the first two derivatives of f over f, the derivatives of G over the first one
+    G' = f/φ(G) are A = a + G·G' and B = b − a² + G'² + G·G'·A + A².
+    """
+    if tail.hazard == 0.0 or tail.log_sf == 0.0:
         return math.inf
-    g = normal_upper_quantile(log_sf)
+    g = normal_upper_quantile(tail.log_sf)
     try:
-        derivative = hazard * math.exp(log_sf + 0.5 * g * g + normal_tails.LOG_SQRT_2PI)
+        first = tail.hazard * math.exp(tail.log_sf + 0.5 * g * g + normal_tails.LOG_SQRT_2PI)
     except OverflowError:
         return math.inf
-    if derivative == 0.0:
+    if not first > 0.0:
         return math.inf
-    newton = (goal - g) / derivative
-    bend = 0.5 * newton * (slope + g * derivative)
+    newton = (goal - g) / first
+    second = newton * (tail.slope + g * first)
+    third = newton * newton * (tail.bend - tail.slope**2 + first * first)
+    third += newton * g * first * second + second * second
+    above, below = 1.0 + 0.5 * second, 1.0 + second + third / 6.0
     # Held to a factor of 2, so that a short step always means that Newton's is short too.
-    return newton / min(max(1.0 + bend, 0.5), 2.0)
+    factor = above / below if below > 0.0 else 2.0
+    return newton * min(max(factor, 0.5), 2.0)
 
 
 def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:

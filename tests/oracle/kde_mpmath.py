@@ -165,7 +165,9 @@ def _taylor_step(taylor: Sequence[Real], target: Real) -> Real | None:
     coefficients = [c / coefficients[1] for c in coefficients]
     step = -coefficients[0]
     for _ in range(40):
-        value, slope = mp.polyval(coefficients[::-1], step, derivative=True)
+        value, slope = mp.mpf(0), mp.mpf(0)
+        for coefficient in reversed(coefficients):  # Horner
+            value, slope = value * step + coefficient, slope * step + value
         if slope <= 0:
             return None
         change = value / slope

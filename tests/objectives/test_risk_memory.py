@@ -398,3 +398,9 @@ class TestCuda:
             graph.replay()
         torch.cuda.synchronize()
         assert int(memory.step) == before + 5
+
+
+def test_weights_and_noise_removal_are_refused_together() -> None:
+    memory = RiskMemory(3, denoise=True)
+    with pytest.raises(SettingError, match="cannot go with weights"):
+        EQRM(0.9, weights=torch.ones(3), memory=memory)

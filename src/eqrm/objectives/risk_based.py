@@ -116,6 +116,11 @@ class EQRM(RiskObjective):
             self._refuse_level(f"distribution={distribution!r}")
         own = None if weights is None else torch.as_tensor(weights, dtype=torch.float64)
         self.register_buffer("domain_weights", own, persistent=False)
+        if weights is not None and memory is not None and memory.denoise:
+            raise SettingError(
+                "A memory with denoise=True measures noise over domains that count alike, so it "
+                "cannot go with weights. Leave out weights, or set denoise=False."
+            )
         self.memory = memory
         self._watch = LowQuantileWatch(self.level)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from eqrm import domain_risks
+from eqrm.errors import DomainDataError
 
 CASES = {
     "close together": [3, 1, 3, 2, 1, 7],
@@ -56,3 +57,15 @@ def test_many_domains_in_any_order_agree_with_a_loop() -> None:
     risks = domain_risks(losses, domains)
     for name, value in zip(risks.names, risks.values, strict=True):
         assert value.item() == pytest.approx(losses[domains == name].mean().item(), rel=1e-12)
+
+
+def test_a_mean_over_more_examples_than_float32_can_count_is_exact() -> None:
+    size = 2**24 + 10
+    risks = domain_risks(torch.full((size,), 0.1), torch.zeros(size, dtype=torch.int64))
+    assert risks.counts.tolist() == [size]
+    assert risks.values.item() == pytest.approx(0.1, rel=1e-6)
+
+
+def test_nan_among_names_is_refused() -> None:
+    with pytest.raises(DomainDataError, match="example 1 is missing"):
+        domain_risks(torch.ones(2), ["Oslo", float("nan")])

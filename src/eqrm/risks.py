@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -103,8 +103,8 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     """Mean loss per domain, R_e = (1/n_e) Σ losses of domain e (Algorithm 1, line 3).
 
     ``losses`` (n,) is one loss per example and ``domains`` (n,) says where each comes from:
-    integers, strings, or a pandas categorical. Sums are taken by one ``scatter_add``, in at
-    least float32.
+    integers, strings, or a pandas categorical. Sums are taken by one ``scatter_add``, in
+    float64, and returned in float32 at least.
 
     With ``num_domains``, ``domains`` must be integer ids below it. Then nothing is looked up
     and the device is never waited for, as ``torch.compile``, CUDA graphs and DDP need.
@@ -123,14 +123,13 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
         ids, names = _encode(domains, losses.device)
     else:
         ids, names = _given_ids(domains, num_domains, losses.device), range(num_domains)
-    wide = torch.promote_types(losses.dtype, torch.float32)
-    # One scatter for sums and counts: row 0 gathers losses, row 1 ones.
-    stacked = torch.stack([losses.to(wide), torch.ones_like(losses, dtype=wide)])
-    totals = losses.new_zeros((2, len(names)), dtype=wide).scatter_add(
-        1, ids.expand(2, -1), stacked
-    )
+    # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
+    # float32 sum of many losses drifts, and cannot count beyond 2^24.
+    stacked = torch.stack([losses.to(torch.float64), torch.ones_like(losses, dtype=torch.float64)])
+    totals = stacked.new_zeros((2, len(names))).scatter_add(1, ids.expand(2, -1), stacked)
     counts = totals[1].detach()
     values = totals[0] / counts.clamp(min=1)
+    values = values.to(torch.promote_types(losses.dtype, torch.float32))
     return DomainRisks(
         values=values,
         counts=counts.to(torch.int64),
@@ -191,6 +190,8 @@ def _encode(domains: Domains, device: torch.device) -> tuple[Tensor, Sequence[An
     categorical: Any = getattr(domains, "cat", domains)
     if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
         return _encode_codes(np.asarray(categorical.codes), categorical.categories, device)
+    if isinstance(domains, (list, tuple)):
+        _refuse_missing(domains)  # numpy would turn NaN among strings into the string 'nan'
     array = np.asarray(domains)
     if array.dtype.kind == "f":
         raise DomainDataError(
@@ -231,8 +232,8 @@ def _encode_codes(
     return torch.from_numpy(inverse.reshape(-1)).to(device), names
 
 
-def _refuse_missing(array: np.ndarray[Any, Any]) -> None:
-    for position, name in enumerate(array):
+def _refuse_missing(domains: Iterable[Any]) -> None:
+    for position, name in enumerate(domains):
         if name is None or name != name:
             raise DomainDataError(
                 f"The domain of example {position} is missing. "

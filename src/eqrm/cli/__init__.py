@@ -50,3 +50,7 @@ def main() -> None:
     except EqrmError as error:
         typer.echo(f"eqrm: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        # A file that cannot be read or written: the path is the user's, and named by the error.
+        typer.echo(f"eqrm: {error}. Choose a file or folder that can be used.", err=True)
+        sys.exit(2)

@@ -92,7 +92,7 @@ class RiskDistribution(ABC):
 
     def _points(self, x: Tensor | float) -> Tensor:
         """``x`` in float64 with a last dimension to set against the risks."""
-        point = torch.as_tensor(x, device=self._risks.device).to(torch.float64)
+        point = torch.as_tensor(x, dtype=torch.float64, device=self._risks.device)
         return point.unsqueeze(-1)
 
     @abstractmethod
@@ -209,4 +209,5 @@ def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate:
             )
         if bool((p.sum(-1) <= 0).any()):
             raise DomainDataError("All weights are 0: at least one domain must count.")
+    p = p / p.amax(-1, keepdim=True)  # so that the sum cannot overflow
     return p / p.sum(-1, keepdim=True)

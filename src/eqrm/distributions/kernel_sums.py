@@ -178,9 +178,9 @@ class TailSums(KernelSums):
         # The root lies above that of one largest kernel alone, and below that of all kernels
         # gathered there.
         self.start = normal_upper_quantile(min(0.0, log_tail - math.log(share)))
-        # d(start + d/2) < 60, solved for d
-        reach = bandwidth * (math.sqrt(self.start**2 + 120.0) - self.start)
-        near = centred > largest - reach if bandwidth > 0 else centred < largest - reach
+        # d(start + d/2) <= 60, solved for d without a difference of large numbers
+        reach = bandwidth * (120.0 / (math.hypot(self.start, math.sqrt(120.0)) + self.start))
+        near = centred >= largest - reach if bandwidth > 0 else centred <= largest - reach
         self.kept = np.flatnonzero(near)
         self.distances = (largest - centred[self.kept]) / bandwidth
         self.shares = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -303,6 +304,13 @@ class GroupDRO(RiskObjective):
         start = torch.full((num_domains,), 1.0 / num_domains, dtype=torch.float64)
         self.domain_weights = start.to(next(predictor.parameters()).device)
         return super().prepare(predictor, num_domains)
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        """Take the number of domains from the saved weights, if none were followed yet."""
+        saved = state_dict.get(prefix + "domain_weights")
+        if saved is not None and self.domain_weights.numel() == 0:
+            self.domain_weights = torch.zeros_like(saved)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """(m/k)·Σ q_e R_e over the k domains of non-zero weight, after the step on q."""

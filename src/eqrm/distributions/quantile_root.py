@@ -165,8 +165,8 @@ def _iterate(
 
 
 FIXED_STEPS = 10
-"""Steps where nobody may look at the result: from a bracket cut to 1/262,144, twice as many
-as were ever seen to be needed."""
+"""Steps where nobody may look at the result, from a bracket cut to 1/262,144. Too few only for
+bandwidths that are not tied to σ̂, with risks over many orders of magnitude (docs/cuda.md)."""
 
 FIXED_STEPS_OF_LONG_ROWS = 20
 """Steps from the root of a sample, which for heavy tails can be far off."""

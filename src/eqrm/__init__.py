@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.level import Level as Level
+    from eqrm.linear import DomainMoments as DomainMoments
     from eqrm.objectives import ARM as ARM
     from eqrm.objectives import CDANN as CDANN
     from eqrm.objectives import CORAL as CORAL
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULE_OF = {
+    "DomainMoments": "eqrm.linear",
     "DomainRisks": "eqrm.risks",
     "Empirical": "eqrm.distributions",
     "Gaussian": "eqrm.distributions",
@@ -108,6 +110,7 @@ __all__ = [
     "RSC",
     "SD",
     "Batch",
+    "DomainMoments",
     "DomainRisks",
     "Empirical",
     "Gaussian",

@@ -49,7 +49,7 @@ class EqrmWarning(UserWarning):
 
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
-    """Suggest the nearest of ``choices``, then list them all.
+    """Suggest the nearest of ``choices``, then list them (at most 20).
 
     >>> did_you_mean("gausian", ["gaussian", "kde"])
     "Did you mean 'gaussian'? Choose from: gaussian, kde."
@@ -57,4 +57,5 @@ def did_you_mean(name: object, choices: Iterable[str]) -> str:
     options = sorted(choices)
     close = difflib.get_close_matches(str(name).lower(), options, n=1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Choose from: {', '.join(options)}."
+    more = f" and {len(options) - 20} more" if len(options) > 20 else ""
+    return f"{hint}Choose from: {', '.join(options[:20])}{more}."

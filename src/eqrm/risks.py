@@ -120,7 +120,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     if num_domains is None:
         if losses.numel() == 0:
             raise DomainDataError("There are no losses: at least one example is needed.")
-        ids, names = _encode(domains, losses.device)
+        ids, names = number_domains(domains, losses.device)
     else:
         ids, names = _given_ids(domains, num_domains, losses.device), range(num_domains)
     # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
@@ -176,8 +176,12 @@ def _given_ids(domains: Domains, num_domains: int, device: torch.device) -> Tens
     return ids
 
 
-def _encode(domains: Domains, device: torch.device) -> tuple[Tensor, Sequence[Any]]:
-    """Number the domains in sorted order; on the CPU for anything but a tensor."""
+def number_domains(domains: Domains, device: torch.device) -> tuple[Tensor, Sequence[Any]]:
+    """Number the domains in sorted order; on the CPU for anything but a tensor.
+
+    >>> number_domains(["b", "a", "b"], torch.device("cpu"))
+    (tensor([1, 0, 1]), ('a', 'b'))
+    """
     if isinstance(domains, Tensor):
         if domains.dtype.is_floating_point:
             raise DomainDataError(

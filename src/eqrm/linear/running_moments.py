@@ -1,0 +1,188 @@
+"""Means and covariances of many domains in one pass over rows that arrive in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eqrm.errors import DomainDataError
+from eqrm.risks import Domains, number_domains
+
+Floats = NDArray[np.float64]
+
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass
+class RunningMoments:
+    """Count, mean and scatter matrix of the rows seen so far, relative to a pivot row.
+
+    Everything is taken of z − pivot with the first row as pivot, a subtraction that loses
+    nothing where rows lie close together compared with their distance from 0. Two parts are
+    put together by the update of Chan, Golub and LeVeque (1983).
+    """
+
+    pivot: Floats
+    count: float
+    offset: Floats
+    scatter: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, pivot: Floats) -> RunningMoments:
+        """The moments of a block of rows (n, k)."""
+        centred = rows - pivot
+        offset = centred.mean(axis=0)
+        centred -= offset
+        # The rounding of the mean, removed again: a second pass is then exact to first order.
+        rest = centred.mean(axis=0)
+        scatter = centred.T @ centred - len(rows) * np.outer(rest, rest)
+        return cls(pivot, float(len(rows)), offset + rest, scatter)
+
+    def add(self, other: RunningMoments) -> None:
+        """Take in another part, whose pivot may differ."""
+        total = self.count + other.count
+        step = (other.pivot - self.pivot) + other.offset - self.offset
+        self.offset = self.offset + step * (other.count / total)
+        self.scatter = (
+            self.scatter
+            + other.scatter
+            + np.outer(step, step) * (self.count * (other.count / total))
+        )
+        self.count = total
+
+
+class MomentAccumulator:
+    """Takes batches (X, y, domains) and keeps one :class:`RunningMoments` per domain."""
+
+    def __init__(self, features: Sequence[str] | None, target: str) -> None:
+        self.features = None if features is None else tuple(str(name) for name in features)
+        self.target = target
+        self.parts: dict[str, RunningMoments] = {}
+
+    def add(self, X: Any, y: Any, domains: Any) -> None:
+        """Take in a batch; ``domains`` is one name for all its rows, or one per row."""
+        columns, response = as_matrix(X), as_vector(y)
+        self._check(columns, response)
+        if isinstance(domains, (str, int, np.integer)):
+            self._add_rows(str(domains), columns, response)
+            return
+        ids, names = number(domains, len(response))
+        order = np.argsort(ids, kind="stable")
+        ends = np.cumsum(np.bincount(ids, minlength=len(names)))
+        for position, name in enumerate(names):
+            start = 0 if position == 0 else int(ends[position - 1])
+            rows = order[start : int(ends[position])]
+            self._add_rows(str(name), columns[rows], response[rows])
+
+    def _check(self, columns: NDArray[Any], response: NDArray[Any]) -> None:
+        if self.features is None:
+            self.features = tuple(f"x{j + 1}" for j in range(columns.shape[1]))
+        if columns.shape[1] != len(self.features):
+            raise DomainDataError(
+                f"X must have {len(self.features)} columns ({', '.join(self.features[:8])}"
+                f"{', …' if len(self.features) > 8 else ''}), but it has {columns.shape[1]}."
+            )
+        if len(columns) != len(response):
+            raise DomainDataError(
+                f"X and y must have as many rows as each other: X has {len(columns)}, "
+                f"y {len(response)}."
+            )
+
+    def _add_rows(self, name: str, columns: NDArray[Any], response: NDArray[Any]) -> None:
+        for start in range(0, len(response), ROWS_AT_ONCE):
+            block = slice(start, start + ROWS_AT_ONCE)
+            rows = np.empty((len(response[block]), columns.shape[1] + 1))
+            rows[:, :-1] = columns[block]
+            rows[:, -1] = response[block]
+            known = self.parts.get(name)
+            pivot = rows[0].copy() if known is None else known.pivot
+            with np.errstate(invalid="ignore", over="ignore"):
+                part = RunningMoments.of(rows, pivot)
+            if not np.isfinite(part.scatter).all():
+                self._refuse(name, rows)
+            if known is None:
+                self.parts[name] = part
+            else:
+                known.add(part)
+
+    def _refuse(self, name: str, rows: Floats) -> None:
+        columns = (*(self.features or ()), self.target)
+        bad = np.argwhere(~np.isfinite(rows))
+        if len(bad) == 0:
+            widest = columns[int(np.abs(rows).max(axis=0).argmax())]
+            raise DomainDataError(
+                f"Column {widest!r} of domain {name!r} has values so large that their squares "
+                "overflow: divide it by a constant."
+            )
+        row, column = bad[0]
+        raise DomainDataError(
+            f"Column {columns[column]!r} of domain {name!r} holds {rows[row, column]}. Every "
+            "value must be a finite number: drop such rows or fill them in."
+        )
+
+    def ordered(self) -> list[tuple[str, RunningMoments]]:
+        """The domains by number if all names are integers, else by name."""
+        if not self.parts:
+            raise DomainDataError("There are no rows: at least one domain with a row is needed.")
+        return sorted(self.parts.items(), key=sort_key(self.parts))
+
+
+def sort_key(names: Any) -> Any:
+    """Sort "2" before "10" where all names are integers."""
+    try:
+        numbers = {name: int(name) for name in names}
+    except ValueError:
+        return lambda item: item[0]
+    return lambda item: (numbers[item[0]], item[0])
+
+
+def as_matrix(X: Any) -> NDArray[Any]:
+    """X as a numeric (n, d) array, not copied where it is one."""
+    array = _as_array(X, "X")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise DomainDataError(
+            f"X must have shape (rows, features), but its shape is {array.shape}."
+        )
+    return array
+
+
+def as_vector(y: Any) -> NDArray[Any]:
+    """y as a numeric (n,) array, not copied where it is one."""
+    array = _as_array(y, "y")
+    if array.ndim != 1:
+        raise DomainDataError(
+            f"y must be a vector with one number per row, but its shape is {array.shape}."
+        )
+    return array
+
+
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DomainDataError(
+                f"{name} must hold numbers, but its type is {array.dtype}."
+            ) from None
+    return array
+
+
+def number(domains: Domains, rows: int) -> tuple[NDArray[np.int64], Sequence[Any]]:
+    """A number per row, and the name behind each number."""
+    shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
+    if shape != (rows,):
+        raise DomainDataError(
+            f"There must be one domain per row: there are {rows} rows, and domains of shape "
+            f"{shape}."
+        )
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64), ()
+    ids, names = number_domains(domains, torch.device("cpu"))
+    return ids.numpy(), names

@@ -1,0 +1,273 @@
+"""Moments against exact rational arithmetic, in every way in which rows can arrive."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from eqrm.errors import DomainDataError
+from eqrm.linear import DomainMoments
+
+Exact = tuple[list[Fraction], list[list[Fraction]]]
+
+
+def exact_moments(rows: np.ndarray) -> Exact:
+    """Mean and covariance of rows (n, k) in rational arithmetic."""
+    columns = [[Fraction(float(value)) for value in column] for column in rows.T]
+    n = len(rows)
+    means = [sum(column) / n for column in columns]
+    centred = [[value - m for value in column] for column, m in zip(columns, means, strict=True)]
+    covariance = [
+        [sum(a * b for a, b in zip(left, right, strict=True)) / n for right in centred]
+        for left in centred
+    ]
+    return means, covariance
+
+
+def relative_error(moments: DomainMoments, e: int, rows: np.ndarray) -> tuple[float, float]:
+    """The worst error of the mean, relative to its size or spread, and of the covariance."""
+    mean, covariance = exact_moments(rows)
+    mean_error = max(
+        float(abs(Fraction(float(moments.mean[e, j])) - mean[j]))
+        / (float(abs(mean[j])) + float(covariance[j][j]) ** 0.5)
+        for j in range(len(mean))
+    )
+    errors = [
+        float(abs(Fraction(float(moments.covariance[e, i, j])) - covariance[i][j]))
+        / float(covariance[i][i] * covariance[j][j]) ** 0.5
+        for i in range(len(mean))
+        for j in range(len(mean))
+    ]
+    return mean_error, max(errors)
+
+
+def table(rows: int = 300, offset: float = 0.0, seed: int = 0) -> tuple[np.ndarray, ...]:
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, 3)) @ generator.normal(size=(3, 3)) + offset
+    y = X @ [1.0, -2.0, 0.5] + generator.normal(size=rows)
+    return X, y, generator.choice(["a", "b", "c"], size=rows)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("way", ["arrays", "batches", "merge"])
+def test_moments_match_rational_arithmetic_also_far_from_zero(offset: float, way: str) -> None:
+    X, y, domains = table(offset=offset)
+    cuts = [slice(0, 1), slice(1, 120), slice(120, 300)]
+    batches = [(X[cut], y[cut], domains[cut]) for cut in cuts]
+    if way == "arrays":
+        moments = DomainMoments.from_arrays(X, y, domains)
+    elif way == "batches":
+        moments = DomainMoments.from_batches(iter(batches))
+    else:
+        parts = [DomainMoments.from_arrays(*batch) for batch in batches]
+        moments = parts[1].merge(parts[0]).merge(parts[2])
+    assert set(moments.names) == {"a", "b", "c"}
+    for e, name in enumerate(moments.names):
+        mine = domains == name
+        assert moments.counts[e] == mine.sum()
+        rows = np.column_stack([X, y])[mine]
+        mean_error, covariance_error = relative_error(moments, e, rows)
+        assert mean_error < 1e-14
+        assert covariance_error < 1e-13
+
+
+def test_a_million_rows_at_1e8_keep_the_digits_of_their_variance() -> None:
+    # Rows on a grid, so that the sums are known in integers.
+    steps = np.arange(1_000_000) % 1000
+    moments = DomainMoments.from_arrays(1e8 + steps[:, None], 2.0 * steps, np.zeros(10**6, int))
+    variance = (1000**2 - 1) / 12
+    assert moments.covariance[0, 0, 0].item() == pytest.approx(variance, rel=1e-13)
+    assert moments.covariance[0, 0, 1].item() == pytest.approx(2 * variance, rel=1e-13)
+    assert moments.mean[0].tolist() == pytest.approx([1e8 + 499.5, 999.0], rel=1e-15)
+
+
+def test_domains_are_in_numeric_order_when_all_are_integers_else_in_alphabetical() -> None:
+    X, y = np.zeros((3, 1)), np.zeros(3)
+    assert DomainMoments.from_arrays(X, y, [10, 9, 1]).names == ("1", "9", "10")
+    assert DomainMoments.from_arrays(X, y, ["10", "b", "9"]).names == ("10", "9", "b")
+
+
+def test_a_batch_may_name_its_domain_once() -> None:
+    X, y, _ = table()
+    once = DomainMoments.from_batches([(X, y, "a")])
+    assert torch.equal(once.mean, DomainMoments.from_arrays(X, y, ["a"] * 300).mean)
+
+
+def test_merging_keeps_population_moments_apart() -> None:
+    exact = DomainMoments.population([[0.0, 0.0]], [[[1.0, 0.5], [0.5, 1.0]]], ["a"], ["x1"])
+    rows = DomainMoments.from_arrays([[1.0], [2.0]], [1.0, 3.0], ["b", "b"])
+    both = exact.merge(rows)
+    assert both.counts.tolist() == [float("inf"), 2.0]
+    assert torch.equal(both.covariance[0], exact.covariance[0])
+    with pytest.raises(DomainDataError, match="'a' is in both"):
+        exact.merge(exact)
+
+
+def test_risks_are_mean_squared_errors() -> None:
+    X, y, domains = table(offset=3.0)
+    moments = DomainMoments.from_arrays(X, y, domains)
+    beta, b = np.array([0.3, -1.0, 2.0]), 0.7
+    risks = moments.risks(beta, b)
+    for e, name in enumerate(moments.names):
+        errors = (X @ beta + b - y)[domains == name]
+        assert risks[e].item() == pytest.approx((errors**2).mean(), rel=1e-12)
+    batch = moments.risks(torch.tensor(np.stack([beta, 2 * beta])), np.array([b, 0.0]))
+    assert torch.allclose(batch[0], risks, rtol=1e-14)
+    assert torch.allclose(batch[1], moments.risks(2 * beta), rtol=1e-14)
+
+
+def test_risks_agree_with_the_uncentred_second_moments_and_are_differentiable() -> None:
+    X, y, domains = table()
+    moments = DomainMoments.from_arrays(X, y, domains)
+    beta = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    v = torch.cat([b.reshape(1), beta, torch.tensor([-1.0], dtype=torch.float64)])
+    assert torch.allclose(moments.risks(beta, b), v @ moments.second @ v, rtol=1e-13)
+    assert torch.autograd.gradcheck(moments.risks, (beta, b))
+
+
+@pytest.mark.parametrize("kind", ["frame", "chunks", "categorical", "nullable"])
+def test_tables_give_the_same_moments_as_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eqrm.linear.table_batches.ROWS_AT_ONCE", 70)
+    X, y, domains = table()
+    frame = pandas.DataFrame(X, columns=["u", "v", "w"]).assign(out=y, site=domains)
+    given: object = frame
+    if kind == "chunks":
+        given = (frame.iloc[start : start + 99] for start in range(0, 300, 99))
+    elif kind == "categorical":
+        given = frame.astype({"site": "category"})
+    elif kind == "nullable":
+        given = frame.astype({"u": "Float64"})
+    moments = DomainMoments.from_table(given, target="out", domain="site", features=["w", "u"])
+    expected = DomainMoments.from_arrays(X[:, [2, 0]], y, domains)
+    assert moments.features == ("w", "u")
+    assert moments.target == "out"
+    assert moments.names == expected.names
+    assert torch.allclose(moments.covariance, expected.covariance, rtol=1e-12)
+
+
+def test_arrow_tables_and_readers_give_the_same_moments_as_arrays() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    X, y, domains = table()
+    columns = {"u": X[:, 0], "v": X[:, 1], "w": X[:, 2], "out": y, "site": domains}
+    arrow = pyarrow.table(columns)
+    expected = DomainMoments.from_arrays(X, y, domains)
+    for given in (arrow, arrow.to_reader(max_chunksize=50), arrow.to_batches()[0]):
+        moments = DomainMoments.from_table(given, target="out", domain="site")
+        assert torch.allclose(moments.covariance, expected.covariance, rtol=1e-12)
+
+
+def test_subset_takes_domains_by_name_in_the_order_asked_for() -> None:
+    moments = DomainMoments.from_arrays(*table())
+    some = moments.subset(["c", "a"])
+    assert some.names == ("c", "a")
+    assert torch.equal(some.covariance, moments.covariance[[2, 0]])
+    with pytest.raises(DomainDataError, match="no domain 'd'"):
+        moments.subset(["d"])
+
+
+def test_what_is_saved_is_loaded_to_the_last_bit(tmp_path: Path) -> None:
+    X, y, domains = table(offset=1e8)
+    moments = DomainMoments.from_arrays(X, y, domains, features=["ä/b", "<c>", "x y"])
+    path = tmp_path / "moments.safetensors"
+    moments.save(path)
+    loaded = DomainMoments.load(path)
+    for name in ("names", "features", "target"):
+        assert getattr(loaded, name) == getattr(moments, name)
+    for name in ("counts", "mean", "covariance", "remainder"):
+        assert torch.equal(getattr(loaded, name), getattr(moments, name))
+    assert [each.name for each in tmp_path.iterdir()] == ["moments.safetensors"]
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "moments.safetensors"
+    DomainMoments.from_arrays(*table()).save(path)
+    whole = path.read_bytes()
+    for damaged in (whole[:-40], b"", b"PK" + whole[2:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DomainDataError, match="damaged"):
+            DomainMoments.load(path)
+    with pytest.raises(DomainDataError, match="no file"):
+        DomainMoments.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_named_by_column_and_domain(value: float) -> None:
+    X, y, domains = table()
+    X[np.flatnonzero(domains == "b")[-1], 1] = value
+    with pytest.raises(DomainDataError, match="Column 'x2' of domain 'b' holds"):
+        DomainMoments.from_arrays(X, y, domains)
+    y[0] = value
+    with pytest.raises(DomainDataError, match="Column 'out' of domain"):
+        DomainMoments.from_arrays(X[:, :1], y, domains, target="out")
+
+
+def test_values_whose_squares_overflow_are_refused() -> None:
+    with pytest.raises(DomainDataError, match="squares overflow"):
+        DomainMoments.from_arrays([[1e200], [-1e200]], [1.0, 2.0], ["a", "a"])
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    X, y, domains = table()
+    for wrong, message in (
+        ((X[:, 0], y, domains), r"shape \(rows, features\)"),
+        ((X, y[:, None], domains), "y must be a vector"),
+        ((X, y[:-1], domains), "X has 300, y 299"),
+        ((X, y, domains[:-1]), "one domain per row"),
+        ((X[:0], y[:0], domains[:0]), "no rows"),
+        ((X.astype(str).astype(object) + "!", y, domains), "X must hold numbers"),
+    ):
+        with pytest.raises(DomainDataError, match=message):
+            DomainMoments.from_arrays(*wrong)
+    with pytest.raises(DomainDataError, match="must have 2 columns"):
+        DomainMoments.from_arrays(X, y, domains, features=["a", "b"])
+    with pytest.raises(DomainDataError, match="'a' comes twice"):
+        DomainMoments.from_arrays(X, y, domains, features=["a", "b", "a"])
+    with pytest.raises(DomainDataError, match="3 coefficients"):
+        DomainMoments.from_arrays(X, y, domains).risks([1.0, 2.0])
+
+
+def test_columns_that_are_not_there_are_suggested() -> None:
+    frame = pandas.DataFrame({"weight": [1.0, 2.0], "age": ["x", "y"], "site": ["a", None]})
+    with pytest.raises(DomainDataError, match="Did you mean 'weight'"):
+        DomainMoments.from_table(frame, target="wieght", domain="site")
+    with pytest.raises(DomainDataError, match="'age' holds something that is no number"):
+        DomainMoments.from_table(frame, target="weight", domain="site")
+    numbers = frame.assign(age=1.0)
+    with pytest.raises(DomainDataError, match="domain of example 1 is missing"):
+        DomainMoments.from_table(numbers, target="weight", domain="site")
+    with pytest.raises(DomainDataError, match="not dict"):
+        DomainMoments.from_table({"a": [1]}, target="a", domain="b")
+
+
+def test_a_domain_without_rows_and_impossible_covariances_are_refused() -> None:
+    mean = torch.zeros(1, 3, dtype=torch.float64)
+    eye = torch.eye(3, dtype=torch.float64)[None]
+    with pytest.raises(DomainDataError, match="'a' has no rows"):
+        DomainMoments(("a",), torch.zeros(1, dtype=torch.float64), ("x1", "x2"), mean, eye)
+    for i, j, value in ((0, 1, 0.5), (1, 1, -1.0)):
+        wrong = eye.clone()
+        wrong[0, i, j] = value
+        with pytest.raises(DomainDataError, match="symmetric and positive"):
+            DomainMoments.population(mean, wrong)
+    indefinite = torch.full((1, 3, 3), -0.9, dtype=torch.float64) + 1.9 * eye
+    with pytest.raises(DomainDataError, match="not positive semidefinite"):
+        DomainMoments.population(mean, indefinite)
+
+
+def test_constant_and_collinear_columns_are_reported_in_sentences() -> None:
+    X, y, domains = table()
+    assert DomainMoments.from_arrays(X, y, domains).problems() == []
+    wide = np.column_stack([X, np.full(300, 0.1), X[:, 0] - 3 * X[:, 2] + 1e3, X[:, 1] ** 2])
+    problems = DomainMoments.from_arrays(wide, y, domains).problems()
+    assert problems == [
+        "Feature 'x4' is constant: leave it out, the intercept stands for it.",
+        "Features 'x1', 'x3' and 'x5' are linearly dependent: leave one of them out.",
+    ]
+    (constant,) = DomainMoments.from_arrays(X, 0 * y, domains).problems()
+    assert "target 'y' is constant" in constant

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from eqrm.distributions import Gaussian as Gaussian
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
+    from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
+    from eqrm.evaluation.cdf_bands import CdfBand as CdfBand
+    from eqrm.evaluation.cdf_bands import cdf_band as cdf_band
+    from eqrm.evaluation.certificates import Certificate as Certificate
+    from eqrm.evaluation.certificates import probability_bound as probability_bound
+    from eqrm.evaluation.certificates import quantile_bound as quantile_bound
     from eqrm.level import Level as Level
     from eqrm.linear import DomainMoments as DomainMoments
     from eqrm.objectives import ARM as ARM
@@ -63,6 +69,12 @@ _MODULE_OF = {
     "RiskDistribution": "eqrm.distributions",
     "domain_risks": "eqrm.risks",
     "Predictor": "eqrm.predictors",
+    "CdfBand": "eqrm.evaluation.cdf_bands",
+    "Certificate": "eqrm.evaluation.certificates",
+    "cdf_band": "eqrm.evaluation.cdf_bands",
+    "domains_needed": "eqrm.evaluation.binomial_ranks",
+    "probability_bound": "eqrm.evaluation.certificates",
+    "quantile_bound": "eqrm.evaluation.certificates",
     **dict.fromkeys(
         (
             "ARM",
@@ -110,6 +122,8 @@ __all__ = [
     "RSC",
     "SD",
     "Batch",
+    "CdfBand",
+    "Certificate",
     "DomainMoments",
     "DomainRisks",
     "Empirical",
@@ -127,9 +141,13 @@ __all__ = [
     "Superquantile",
     "Update",
     "VREx",
+    "cdf_band",
     "domain_risks",
+    "domains_needed",
     "errors",
     "objective",
+    "probability_bound",
+    "quantile_bound",
 ]
 
 

@@ -30,6 +30,18 @@ class DomainDataError(EqrmError, ValueError):
         self.index = index
 
 
+class TooFewDomainsError(DomainDataError):
+    """A statement about unseen domains that so few domains cannot carry.
+
+    ``domains`` is how many there are, ``needed`` how many the statement takes.
+    """
+
+    def __init__(self, message: str, domains: int, needed: float) -> None:
+        super().__init__(message)
+        self.domains = domains
+        self.needed = needed
+
+
 class SettingError(EqrmError, ValueError):
     """An option or hyperparameter with a name or value that does not exist."""
 

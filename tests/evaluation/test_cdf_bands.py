@@ -1,0 +1,104 @@
+"""Bands for the CDF against scipy's Kolmogorov laws, counting by hand and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eqrm.errors import SettingError
+from eqrm.evaluation.cdf_bands import cdf_band
+from eqrm.evaluation.uniform_paths import probability_within
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 30, 100])
+@pytest.mark.parametrize("scaled", [0.5, 0.8, 1.2, 2.0])
+def test_the_recursion_gives_kolmogorovs_law(m: int, scaled: float) -> None:
+    ranks, width = np.arange(1, m + 1), scaled / math.sqrt(m)
+    both = probability_within(m, ranks, ranks / m - width, (ranks - 1) / m + width)
+    assert both == pytest.approx(stats.kstwo.cdf(width, m), abs=1e-12)
+    one = probability_within(m, ranks, ranks / m - width, np.ones(m))
+    assert one == pytest.approx(stats.ksone.cdf(width, m), abs=1e-12)
+
+
+def test_the_recursion_of_some_ranks_gives_a_beta_law() -> None:
+    low, high = np.array([0.2]), np.array([0.5])
+    found = probability_within(20, np.array([7]), low, high)
+    beta = stats.beta(7, 14)
+    assert found == pytest.approx(beta.cdf(0.5) - beta.cdf(0.2), abs=1e-13)
+
+
+def test_limits_that_contradict_each_other_have_probability_0() -> None:
+    ranks = np.array([1, 2])
+    assert probability_within(2, ranks, np.array([0.6, 0.7]), np.array([0.3, 0.4])) == 0.0
+
+
+@pytest.mark.parametrize("m", [2, 5, 30, 500])
+@pytest.mark.parametrize("side", ["both", "lower"])
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_the_exact_band_achieves_what_was_asked_and_no_more(
+    m: int, side: str, confidence: float
+) -> None:
+    band = cdf_band(np.arange(m), confidence, "exact", side)
+    assert confidence <= band.achieved < confidence + 1e-8
+
+
+@pytest.mark.parametrize("side", ["both", "lower"])
+def test_many_domains_are_carried_by_some_of_their_ranks(side: str) -> None:
+    band = cdf_band(np.arange(5000.0), 0.95, "exact", side)
+    dkw = cdf_band(np.arange(5000.0), 0.95, "dkw", side)
+    assert 0.95 <= band.achieved < 0.95 + 1e-8
+    assert np.all(np.diff(band.lower) >= 0)
+    assert band.quantile_limits(0.99)[1] < dkw.quantile_limits(0.99)[1]
+
+
+@pytest.mark.parametrize("side", ["both", "lower"])
+@pytest.mark.parametrize("method", ["dkw", "exact"])
+@pytest.mark.parametrize("discrete", [False, True])
+def test_the_band_holds_the_true_cdf_as_often_as_computed(
+    side: str, method: str, discrete: bool
+) -> None:
+    m, worlds = 40, 3000
+    law = stats.binom(6, 0.3) if discrete else stats.lognorm(1.0)
+    draws = np.sort(law.rvs((worlds, m), random_state=np.random.default_rng(1)), axis=1)
+    band = cdf_band(np.arange(m), 0.9, method, side)
+    # On [R_(i), R_(i+1)) F must lie between lower_i and upper_i: look at both ends.
+    at_risk, before_risk = law.cdf(draws), law.cdf(draws - 1e-9)
+    inside = (at_risk >= band.lower[1:]) & (before_risk <= band.upper[:-1])
+    held = inside.all(axis=1).mean()
+    error = 3.5 * math.sqrt(0.1 * 0.9 / worlds)
+    assert held >= band.achieved - error
+    assert discrete or held <= band.achieved + error
+
+
+def test_the_exact_band_is_narrower_in_the_tail_than_dkw() -> None:
+    exact, dkw = (cdf_band(np.arange(500.0), 0.95, method) for method in ("exact", "dkw"))
+    assert dkw.quantile_limits(0.95)[1] - 475 > 1.5 * (exact.quantile_limits(0.95)[1] - 475)
+    assert math.isinf(dkw.quantile_limits(0.99)[1])
+    assert exact.quantile_limits(0.985)[1] == 499.0
+    assert (exact.upper - exact.lower).mean() < (dkw.upper - dkw.lower).mean()
+
+
+def test_limits_at_points_and_quantiles_belong_together() -> None:
+    risks = np.sort(np.random.default_rng(0).lognormal(size=200))
+    band = cdf_band(risks)
+    for alpha in (0.1, 0.5, 0.9, 0.95):
+        low, high = band.quantile_limits(alpha)
+        assert band.at(high)[0] >= alpha > band.at(np.nextafter(high, 0))[0]
+        assert band.at(np.nextafter(low, 0))[1] < alpha <= band.at(low)[1]
+    assert "for all risks at once" in band.sentence
+    assert "drawn like these 200" in band.sentence
+
+
+def test_beyond_the_exact_limit_the_band_says_that_it_is_dkw() -> None:
+    band = cdf_band(np.arange(100_001.0), method="exact")
+    assert band.method == "dkw"
+
+
+def test_misspelt_options_are_answered_with_the_right_ones() -> None:
+    with pytest.raises(SettingError, match="Did you mean 'exact'"):
+        cdf_band([0.1, 0.2], method="exakt")
+    with pytest.raises(SettingError, match="no side 'upper'"):
+        cdf_band([0.1, 0.2], side="upper")

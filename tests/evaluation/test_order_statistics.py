@@ -1,0 +1,122 @@
+"""Order-statistic and binomial bounds against scipy's laws and exact fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.evaluation.binomial_ranks import domains_needed
+from eqrm.evaluation.certificates import probability_bound, quantile_bound
+
+GRID = [
+    (m, alpha, confidence)
+    for m in (5, 10, 29, 30, 59, 100, 299, 500, 10_000)
+    for alpha in (0.05, 0.5, 0.75, 0.9, 0.95, 0.99)
+    for confidence in (0.5, 0.9, 0.95, 0.99)
+]
+
+
+@pytest.mark.parametrize(("m", "alpha", "confidence"), GRID)
+def test_the_rank_and_its_confidence_agree_with_scipys_binomial(
+    m: int, alpha: float, confidence: float
+) -> None:
+    risks = np.random.default_rng(m).permutation(np.arange(1.0, m + 1))  # the risk is its rank
+    reachable = alpha**m <= 1.0 - confidence
+    if not reachable:
+        with pytest.raises(TooFewDomainsError) as refusal:
+            quantile_bound(risks, alpha, confidence)
+        needed = refusal.value.needed
+        assert refusal.value.domains == m
+        assert f"at least {needed} are needed" in str(refusal.value)
+        assert alpha**needed <= (1.0 - confidence) * (1 + 1e-12) < alpha ** (needed - 1)
+        return
+    found = quantile_bound(risks, alpha, confidence)
+    assert found.bound == found.rank == stats.binom.ppf(confidence, m, alpha) + 1
+    assert found.achieved == pytest.approx(stats.binom.cdf(found.rank - 1, m, alpha), abs=1e-12)
+    assert stats.binom.cdf(found.rank - 2, m, alpha) < confidence <= found.achieved
+
+
+@pytest.mark.parametrize(("m", "below"), [(5, 1), (5, 5), (29, 29), (40, 30), (500, 497), (30, 0)])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+def test_clopper_pearson_agrees_with_scipy(m: int, below: int, confidence: float) -> None:
+    risks = np.array([0.0] * below + [1.0] * (m - below))
+    found = probability_bound(risks, 0.5, confidence).bound
+    test = stats.binomtest(below, m, alternative="greater")
+    low = test.proportion_ci(confidence, method="exact").low
+    assert found == pytest.approx(low, abs=1e-12)
+
+
+def test_the_confidence_achieved_is_right_in_exact_fractions() -> None:
+    found = quantile_bound(np.arange(40), alpha=0.75, confidence=0.9)
+    share = Fraction(3, 4)
+    below = sum(comb(40, j) * share**j * (1 - share) ** (40 - j) for j in range(found.rank or 0))
+    assert found.achieved == pytest.approx(float(below), abs=1e-14)
+
+
+def test_29_domains_bound_the_90_percent_quantile_at_95_percent_and_28_do_not() -> None:
+    assert domains_needed(0.9, 0.95) == 29
+    assert quantile_bound(np.arange(29.0)).bound == 28.0
+    with pytest.raises(TooFewDomainsError, match="at least 29 are needed"):
+        quantile_bound(np.arange(28.0))
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 5, 40])
+@pytest.mark.parametrize(("alpha", "confidence"), [(0.5, 0.75), (0.9, 0.95), (0.99, 0.9)])
+def test_domains_needed_is_the_smallest_number_that_suffices(
+    alpha: float, confidence: float, beyond: int
+) -> None:
+    needed = domains_needed(alpha, confidence, beyond)
+
+    def confidence_of(m: int) -> float:
+        return float(stats.binom.cdf(m - beyond - 1, m, alpha))
+
+    assert confidence_of(needed) >= confidence - 1e-12
+    assert confidence_of(needed - 1) < confidence
+
+
+def test_sentences_never_state_more_than_was_computed() -> None:
+    found = probability_bound([0.0] * 29, 0.5)
+    assert f"{found.bound:.6f}" == "0.901855"
+    assert "in at least 90.18% of new domains" in found.sentence
+    risks = np.full(50, 0.123451)
+    assert "at most 0.1235 in at least 90% of new domains" in quantile_bound(risks).sentence
+    assert "drawn like these 50" in quantile_bound(risks).sentence
+    assert "measured risk of a new domain of like size" in quantile_bound(risks).sentence
+
+
+@pytest.mark.parametrize(
+    ("risks", "error", "complaint"),
+    [
+        ([], DomainDataError, "empty"),
+        ([0.1], TooFewDomainsError, "at least 2 domains"),
+        ([0.1, float("nan"), 0.2], DomainDataError, "domain 1 is nan"),
+        ([0.1, float("inf")], DomainDataError, "domain 1 is inf"),
+        ([[0.1, 0.2]], DomainDataError, r"shape is \(1, 2\)"),
+        (["low", "high"], DomainDataError, "must be numbers"),
+    ],
+)
+def test_risks_that_cannot_be_used_are_refused(
+    risks: list[object], error: type[Exception], complaint: str
+) -> None:
+    for certify in (quantile_bound, lambda r: probability_bound(r, 0.5)):
+        with pytest.raises(error, match=complaint):
+            certify(risks)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.1, float("nan"), "high"])
+def test_levels_outside_the_open_interval_are_refused(alpha: float) -> None:
+    with pytest.raises(LevelError):
+        quantile_bound(np.arange(50.0), alpha=alpha)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, float("nan"), None])
+def test_confidences_outside_the_open_interval_are_refused(confidence: float) -> None:
+    with pytest.raises(SettingError, match="strictly between 0 and 1"):
+        quantile_bound(np.arange(50.0), confidence=confidence)
+    with pytest.raises(SettingError, match="strictly between 0 and 1"):
+        probability_bound(np.arange(50.0), 1.0, confidence=confidence)

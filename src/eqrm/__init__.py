@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eqrm.evaluation.certificates import quantile_bound as quantile_bound
     from eqrm.level import Level as Level
     from eqrm.linear import DomainMoments as DomainMoments
+    from eqrm.linear import LinearSCM as LinearSCM
     from eqrm.objectives import ARM as ARM
     from eqrm.objectives import CDANN as CDANN
     from eqrm.objectives import CORAL as CORAL
@@ -65,6 +66,7 @@ _MODULE_OF = {
     "Gaussian": "eqrm.distributions",
     "KDE": "eqrm.distributions",
     "Level": "eqrm.level",
+    "LinearSCM": "eqrm.linear",
     "LogNormal": "eqrm.distributions",
     "RiskDistribution": "eqrm.distributions",
     "domain_risks": "eqrm.risks",
@@ -130,6 +132,7 @@ __all__ = [
     "Gaussian",
     "GroupDRO",
     "Level",
+    "LinearSCM",
     "LogNormal",
     "Mixup",
     "Objective",

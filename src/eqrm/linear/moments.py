@@ -103,7 +103,7 @@ class DomainMoments:
         accumulator = MomentAccumulator(features, target)
         for X, y, domains in batches:
             accumulator.add(X, y, domains)
-        return cls._of_parts(accumulator)
+        return cls.of_accumulator(accumulator)
 
     @classmethod
     def from_table(
@@ -128,7 +128,7 @@ class DomainMoments:
         for part in chain([first], parts):
             choose_features(part, target, domain, columns)
             accumulator.add(*batch_of(part, columns, target, domain))
-        return cls._of_parts(accumulator)
+        return cls.of_accumulator(accumulator)
 
     @classmethod
     def population(
@@ -163,13 +163,17 @@ class DomainMoments:
         )
 
     @classmethod
-    def _of_parts(cls, accumulator: MomentAccumulator) -> DomainMoments:
-        names, parts = zip(*accumulator.ordered(), strict=True)
+    def of_accumulator(
+        cls, accumulator: MomentAccumulator, names: Sequence[str] | None = None
+    ) -> DomainMoments:
+        """The moments an accumulator has gathered, its domains sorted or in the order given."""
+        parts = dict(accumulator.ordered())
+        names = tuple(parts) if names is None else tuple(names)
         return cls(
             names=names,
             features=accumulator.features or (),
             target=accumulator.target,
-            **_stack(parts),
+            **_stack([parts[name] for name in names]),
         )
 
     def merge(self, other: DomainMoments) -> DomainMoments:

@@ -36,7 +36,8 @@ class RunningMoments:
     @classmethod
     def of(cls, rows: Floats, pivot: Floats) -> RunningMoments:
         """The moments of a block of rows (n, k)."""
-        centred = rows - pivot
+        # Columns lie together in memory: sums over few long columns are then several times faster.
+        centred = np.subtract(rows, pivot, order="F")
         offset = centred.mean(axis=0)
         centred -= offset
         # The rounding of the mean, removed again: a second pass is then exact to first order.
@@ -97,7 +98,7 @@ class MomentAccumulator:
     def _add_rows(self, name: str, columns: NDArray[Any], response: NDArray[Any]) -> None:
         for start in range(0, len(response), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
-            rows = np.empty((len(response[block]), columns.shape[1] + 1))
+            rows = np.empty((len(response[block]), columns.shape[1] + 1), order="F")
             rows[:, :-1] = columns[block]
             rows[:, -1] = response[block]
             known = self.parts.get(name)

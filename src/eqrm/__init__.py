@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from eqrm.evaluation.certificates import Certificate as Certificate
     from eqrm.evaluation.certificates import probability_bound as probability_bound
     from eqrm.evaluation.certificates import quantile_bound as quantile_bound
+    from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
+    from eqrm.evaluation.evaluate import evaluate as evaluate
+    from eqrm.evaluation.evaluation import Evaluation as Evaluation
+    from eqrm.evaluation.measured_risks import MeasuredRisks as MeasuredRisks
     from eqrm.level import Level as Level
     from eqrm.linear import DomainMoments as DomainMoments
     from eqrm.linear import LinearSCM as LinearSCM
@@ -63,13 +67,17 @@ _MODULE_OF = {
     "DomainMoments": "eqrm.linear",
     "DomainRisks": "eqrm.risks",
     "Empirical": "eqrm.distributions",
+    "Evaluation": "eqrm.evaluation.evaluation",
     "Gaussian": "eqrm.distributions",
     "KDE": "eqrm.distributions",
     "Level": "eqrm.level",
     "LinearSCM": "eqrm.linear",
     "LogNormal": "eqrm.distributions",
+    "MeasuredRisks": "eqrm.evaluation.measured_risks",
+    "RiskAccumulator": "eqrm.evaluation.accumulator",
     "RiskDistribution": "eqrm.distributions",
     "domain_risks": "eqrm.risks",
+    "evaluate": "eqrm.evaluation.evaluate",
     "Predictor": "eqrm.predictors",
     "CdfBand": "eqrm.evaluation.cdf_bands",
     "Certificate": "eqrm.evaluation.certificates",
@@ -129,14 +137,17 @@ __all__ = [
     "DomainMoments",
     "DomainRisks",
     "Empirical",
+    "Evaluation",
     "Gaussian",
     "GroupDRO",
     "Level",
     "LinearSCM",
     "LogNormal",
+    "MeasuredRisks",
     "Mixup",
     "Objective",
     "Predictor",
+    "RiskAccumulator",
     "RiskDistribution",
     "RiskMemory",
     "RiskObjective",
@@ -148,6 +159,7 @@ __all__ = [
     "domain_risks",
     "domains_needed",
     "errors",
+    "evaluate",
     "objective",
     "probability_bound",
     "quantile_bound",

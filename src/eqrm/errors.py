@@ -7,7 +7,7 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class EqrmError(Exception):
@@ -42,6 +42,10 @@ class TooFewDomainsError(DomainDataError):
         self.needed = needed
 
 
+class DataFileError(EqrmError, ValueError):
+    """A file that cannot be found, or cannot be read as the table it should be."""
+
+
 class SettingError(EqrmError, ValueError):
     """An option or hyperparameter with a name or value that does not exist."""
 
@@ -71,3 +75,16 @@ def did_you_mean(name: object, choices: Iterable[str]) -> str:
     hint = f"Did you mean {close[0]!r}? " if close else ""
     more = f" and {len(options) - 20} more" if len(options) > 20 else ""
     return f"{hint}Choose from: {', '.join(options[:20])}{more}."
+
+
+def near_names(name: object, choices: Sequence[object], at_most: int = 20) -> str:
+    """Suggest the nearest of many names, and list the first of them.
+
+    >>> near_names("Hospitl", ["hospital", "y"])
+    "Did you mean 'hospital'? There are: 'hospital', 'y'."
+    """
+    texts = {str(choice).lower(): choice for choice in choices}
+    close = difflib.get_close_matches(str(name).lower(), list(texts), n=1)
+    hint = f"Did you mean {texts[close[0]]!r}? " if close else ""
+    more = f" and {len(choices) - at_most} more" if len(choices) > at_most else ""
+    return f"{hint}There are: {', '.join(repr(c) for c in choices[:at_most])}{more}."

@@ -1,0 +1,176 @@
+"""The measured risks of one predictor: what every route into an evaluation ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.errors import DomainDataError
+
+Numbers = NDArray[np.float64]
+Name = int | str
+FEWEST_DOMAINS = 2
+NAMED_AT_MOST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRisks:
+    """Per domain: its name, the number of examples, the mean of their losses, their variance.
+
+    Four arrays of one length m, in the order of the names (numbers before texts). ``risks`` are
+    the means; ``variances`` are the unbiased variances of the losses (divisor n − 1), NaN for
+    a domain with one example.
+
+    >>> risks = MeasuredRisks.of(["b", "a"], [4, 9], [0.5, 0.2], [0.04, 0.09])
+    >>> risks.domains, risks.risks.tolist(), risks.standard_errors.tolist()
+    (('a', 'b'), [0.2, 0.5], [0.1, 0.1])
+    """
+
+    domains: tuple[Name, ...]
+    counts: NDArray[np.int64]
+    risks: Numbers
+    variances: Numbers
+
+    @classmethod
+    def of(cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any) -> MeasuredRisks:
+        """Put the domains in order; refuse repeated domains, and fewer than two of them."""
+        names = plain_names(domains)
+        order = np.array(sorted(range(len(names)), key=lambda i: _sort_key(names[i])), dtype=int)
+        ordered = tuple(names[i] for i in order)
+        repeated = [a for a, b in pairwise(ordered) if a == b]
+        if repeated:
+            raise DomainDataError(
+                f"There is more than one row for {named(repeated)}. A table per domain has one "
+                "row for each domain; with several predictors in it, name the column that tells "
+                "them apart (predictor=, --predictor)."
+            )
+        if len(ordered) < FEWEST_DOMAINS:
+            found = f"only {named(ordered)}" if ordered else "none"
+            raise DomainDataError(
+                f"How risk varies over domains needs at least two domains, but there is {found}. "
+                "Give the data of more domains, or another column as the domain."
+            )
+        return cls(
+            domains=ordered,
+            counts=np.asarray(counts, dtype=np.int64)[order],
+            risks=np.asarray(risks, dtype=np.float64)[order],
+            variances=np.asarray(variances, dtype=np.float64)[order],
+        )
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+    @property
+    def standard_errors(self) -> Numbers:
+        """The sampling error s/√n of each risk; NaN for a domain with one example."""
+        errors: Numbers = np.sqrt(self.variances / self.counts)
+        return errors
+
+    def only(self, domains: Sequence[Name]) -> MeasuredRisks:
+        """The same measurements of these domains alone.
+
+        >>> MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1]).only([1, 3]).domains
+        (1, 3)
+        """
+        position = {name: i for i, name in enumerate(self.domains)}
+        rows = [position[name] for name in domains]
+        return MeasuredRisks.of(domains, self.counts[rows], self.risks[rows], self.variances[rows])
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Plain lists, for JSON; the variance of a domain with one example is None."""
+        return {
+            "domains": list(self.domains),
+            "counts": self.counts.tolist(),
+            "risks": self.risks.tolist(),
+            "variances": [None if np.isnan(v) else v for v in self.variances.tolist()],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Sequence[Any]]) -> MeasuredRisks:
+        """What :meth:`to_dict` gave.
+
+        >>> risks = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5])
+        >>> MeasuredRisks.from_dict(risks.to_dict()).to_dict() == risks.to_dict()
+        True
+        """
+        variances = [np.nan if v is None else v for v in content["variances"]]
+        return cls.of(content["domains"], content["counts"], content["risks"], variances)
+
+
+def paired(
+    predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
+) -> dict[str, MeasuredRisks]:
+    """The predictors on the same domains; a domain that one of them lacks is refused.
+
+    With ``common_domains``, such domains are left out instead.
+
+    >>> a = MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1])
+    >>> b = MeasuredRisks.of([1, 2], [5, 5], [0.3, 0.1], [1, 1])
+    >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
+    (1, 2)
+    """
+    everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
+    everything = set.union(*(set(p.domains) for p in predictors.values()))
+    if everywhere == everything:
+        return dict(predictors)
+    if not common_domains:
+        lacking = {name: everything - set(p.domains) for name, p in predictors.items()}
+        name, missing = next((n, m) for n, m in lacking.items() if m)
+        raise DomainDataError(
+            f"Predictors are compared on the same domains, but {name!r} has no examples of "
+            f"{named(sorted(missing, key=_sort_key))}. Give it those domains too, or keep to the "
+            f"{len(everywhere)} domains that all have (common_domains=True, --common-domains)."
+        )
+    kept = sorted(everywhere, key=_sort_key)
+    if len(kept) < FEWEST_DOMAINS:
+        raise DomainDataError(
+            f"The predictors have {len(kept)} domains in common, and at least two are needed. "
+            "Check that the domains are named alike in all files."
+        )
+    return {name: p.only(kept) for name, p in predictors.items()}
+
+
+def plain_names(domains: Sequence[Any]) -> list[Name]:
+    """Integers or texts; texts become integers where all of them are integers in plain digits.
+
+    >>> plain_names(["10", "2"]), plain_names(["007", "7"]), plain_names([np.int64(3)])
+    ([10, 2], ['007', '7'], [3])
+    """
+    if all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in domains):
+        return [int(name) for name in domains]
+    texts = [str(name) for name in domains]
+    if all(_is_plain_integer(text) for text in texts):
+        return [int(text) for text in texts]
+    return list(texts)
+
+
+def named(domains: Sequence[Name]) -> str:
+    """The first few of some domains, for an error message.
+
+    >>> named(["a"]), named([1, 2, 3, 4, 5, 6, 7])
+    ("domain 'a'", 'domains 1, 2, 3, 4, 5 and 2 more')
+    """
+    shown = ", ".join(_short(name) for name in domains[:NAMED_AT_MOST])
+    more = len(domains) - NAMED_AT_MOST
+    return f"domain{'s' if len(domains) != 1 else ''} {shown}" + (
+        f" and {more} more" if more > 0 else ""
+    )
+
+
+def _short(name: Name, longest: int = 60) -> str:
+    text = repr(name)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _is_plain_integer(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= 18 and str(int(text)) == text
+
+
+def _sort_key(name: Name) -> tuple[bool, int, str]:
+    return (False, name, "") if isinstance(name, int) else (True, 0, name)

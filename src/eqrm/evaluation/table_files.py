@@ -1,0 +1,189 @@
+"""CSV and Parquet files as one table in DuckDB.
+
+Names of files, columns and domains are data: files go in as parameters, columns as quoted
+identifiers that were first looked up among the columns there are.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, near_names
+
+ENDINGS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
+}
+FILENAME = "filename"
+"""Stands for the name of the file, where no column is called so."""
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of one table, all CSV or all Parquet, and a connection to read them with."""
+
+    connection: Any
+    files: tuple[Path, ...]
+    kind: str
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """The columns and their types. Every column of a CSV file is text, read as it stands."""
+        rows = self.run(f"DESCRIBE SELECT * FROM {self.source}").fetchall()
+        return {row[0]: row[1] for row in rows}
+
+    @property
+    def source(self) -> str:
+        """The table function to select from; its files are the parameter of :meth:`run`."""
+        if self.kind == "parquet":
+            return "read_parquet($files)"
+        return "read_csv($files, header = true, all_varchar = true, null_padding = false)"
+
+    def run(self, sql: str, files: Sequence[Path] | None = None, **parameters: Any) -> Any:
+        """Execute a query over the files, or over some of them."""
+        with self.errors_as_ours():
+            paths = _as_patterns(files or self.files)
+            return self.connection.execute(sql, {"files": paths, **parameters})
+
+    def relation(self, sql: str) -> Any:
+        """A query over the files, to be fetched piece by piece."""
+        with self.errors_as_ours():
+            return self.connection.sql(sql, params={"files": _as_patterns(self.files)})
+
+    @contextmanager
+    def errors_as_ours(self) -> Iterator[None]:
+        """Turn DuckDB's complaint about a file into one line with advice."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except duckdb.OutOfMemoryException as error:
+            raise DataFileError(
+                f"{_first_line(error)}. Allow more memory (memory='2GB', --memory 2GB)."
+            ) from None
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            shown = ", ".join(str(path) for path in self.files[:3])
+            more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
+            raise DataFileError(
+                f"{shown}{more}: cannot be read as {self.kind.upper()}. {_first_line(error)}. "
+                "The file may be cut off or damaged: write it again."
+            ) from None
+
+    def column(self, name: str) -> str:
+        """A column as an identifier in SQL; a name that does not exist is refused."""
+        if name not in self.types:
+            shown = self.files[0].name + (" …" if len(self.files) > 1 else "")
+            raise DomainDataError(
+                f"There is no column {name!r} in {shown}. {near_names(name, list(self.types))}"
+            )
+        return quoted(name)
+
+    def is_filename(self, name: str) -> bool:
+        """Whether a domain column means the file's name."""
+        return name == FILENAME and FILENAME not in self.types
+
+
+@contextmanager
+def opened(data: Any, threads: int | None, memory: str) -> Iterator[TableFiles]:
+    """Open files, patterns or folders as one table, within a number of threads and memory."""
+    duckdb = _duckdb()
+    files = find_files([data] if isinstance(data, (str, Path)) else data)
+    kinds = {_kind(path) for path in files}
+    if len(kinds) > 1:
+        raise DataFileError(
+            "The files of one table must be all CSV or all Parquet, but there are both. "
+            "Convert one kind, or compare them as two predictors."
+        )
+    with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
+        settings = {"temp_directory": folder, "memory_limit": memory}
+        settings["threads"] = str(threads or len(os.sched_getaffinity(0)) if _linux() else 0)
+        settings = {key: value for key, value in settings.items() if value not in ("", "0")}
+        try:
+            connection = duckdb.connect(":memory:", config=settings)
+        except duckdb.Error as error:
+            raise DataFileError(f"DuckDB refused its settings: {_first_line(error)}.") from None
+        try:
+            yield TableFiles(connection, tuple(files), kinds.pop())
+        finally:
+            connection.close()
+
+
+def find_files(patterns: Sequence[str | Path]) -> list[Path]:
+    """The files that names, patterns (``*``, ``**``) and folders stand for, each once, sorted."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        text = os.fspath(pattern)
+        if os.path.isdir(text):
+            matches = sorted(str(p) for p in Path(text).rglob("*") if _ending(p) in ENDINGS)
+        elif os.path.exists(text):
+            matches = [text]
+        else:
+            matches = sorted(glob.glob(text, recursive=True))
+        if not matches:
+            folder = Path(text).parent if Path(text).parent.is_dir() else Path()
+            names = sorted(p.name for p in folder.iterdir() if _ending(p) in ENDINGS)
+            hint = f" {near_names(Path(text).name, names)}" if names else ""
+            raise DataFileError(f"There is no file {text!r}.{hint}")
+        found |= {Path(match): None for match in matches}
+    return list(found)
+
+
+def quoted(identifier: str) -> str:
+    """An identifier for SQL, whatever it contains.
+
+    >>> quoted('a"; DROP TABLE x; --')
+    '"a""; DROP TABLE x; --"'
+    """
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _as_patterns(files: Sequence[Path]) -> list[str]:
+    """DuckDB takes file names as patterns: what looks like one is escaped."""
+    return [glob.escape(str(path)) for path in files]
+
+
+def _kind(path: Path) -> str:
+    ending = _ending(path)
+    if ending not in ENDINGS:
+        raise DataFileError(
+            f"{path}: the ending says neither CSV nor Parquet. Endings are {', '.join(ENDINGS)}."
+        )
+    if path.stat().st_size == 0:
+        raise DataFileError(f"{path} is empty. Write it again.")
+    return ENDINGS[ending]
+
+
+def _ending(path: Path) -> str:
+    name = path.name.lower()
+    return next((e for e in sorted(ENDINGS, key=len, reverse=True) if name.endswith(e)), "")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def _linux() -> bool:
+    return hasattr(os, "sched_getaffinity")
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("duckdb", "tables", "Reading CSV and Parquet files") from error
+    return duckdb

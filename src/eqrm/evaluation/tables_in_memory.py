@@ -1,0 +1,67 @@
+"""Columns of a table in memory: pandas, polars, Arrow, or anything with columns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqrm.errors import DomainDataError, near_names
+from eqrm.evaluation.from_arrays import in_memory
+from eqrm.evaluation.question import by_column
+
+
+def column(table: Any, name: Any) -> Any:
+    """A column as an array; several columns together make one of joined texts.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"city": ["Oslo", "Rome"], "year": [1, 2]})
+    >>> column(table, "city").tolist(), column(table, ["city", "year"]).tolist()
+    (['Oslo', 'Rome'], ['Oslo | 1', 'Rome | 2'])
+    >>> column(table, "cty")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: There is no column 'cty' in the table. Did you mean 'city'? ...
+    """
+    if isinstance(name, (list, tuple)):
+        parts = [in_memory(column(table, part)).tolist() for part in name]
+        if len(parts) == 1:
+            return column(table, name[0])
+        return np.array([joined(row) for row in zip(*parts, strict=True)], dtype=object)
+    names = _names(table)
+    if name not in names:
+        raise DomainDataError(
+            f"There is no column {name!r} in the table. {near_names(name, names)}"
+        )
+    values = table[name]
+    if hasattr(values, "cat") and hasattr(values.cat, "codes"):
+        return values  # a pandas categorical keeps its categories
+    return in_memory(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+
+def several_columns(table: Any, names: Any) -> dict[str, Any] | None:
+    """The columns of several predictors, by the predictor's name."""
+    if names is None:
+        return None
+    return {name: column(table, found) for name, found in by_column(names).items()}
+
+
+def joined(parts: Sequence[Any]) -> str | None:
+    """The name of a domain that several columns make; None if one of them is missing."""
+    if any(part is None or part != part for part in parts):
+        return None
+    return " | ".join(str(part) for part in parts)
+
+
+def _names(table: Any) -> list[str]:
+    for attribute in ("column_names", "columns"):
+        names = getattr(table, attribute, None)
+        if names is not None and all(isinstance(name, (str, int)) for name in names):
+            return list(names)
+    if isinstance(table, Mapping):
+        return list(table)
+    raise DomainDataError(
+        "Data must be a file, a pattern of files, or a table with named columns "
+        f"(pandas, polars, Arrow), not {type(table).__name__}."
+    )

@@ -1,0 +1,236 @@
+"""Every way into an evaluation gives the count, mean and variance that pandas gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import eqrm
+from evaluation.routes import ROUTES, as_parquet, world
+
+LOSSES = {
+    "log-loss": lambda y, p: -np.log(np.where(y == 1, p, 1 - p)),
+    "brier": lambda y, p: (y - p) ** 2,
+    "0-1": lambda y, p: ((p >= 0.5) != (y == 1)).astype(float),
+    "squared": lambda y, p: (y - p) ** 2,
+    "absolute": lambda y, p: np.abs(y - p),
+    "pinball:0.8": lambda y, p: np.where(y > p, 0.8 * (y - p), 0.2 * (p - y)),
+}
+
+
+def by_pandas(frame: pd.DataFrame, losses: Any, domain: Any = "hospital") -> pd.DataFrame:
+    return pd.Series(losses).groupby(frame[domain]).agg(["count", "mean", "var"]).sort_index()
+
+
+def assert_same(found: Any, wanted: pd.DataFrame, rel: float = 1e-13) -> None:
+    assert list(found.domains) == list(wanted.index)
+    assert found.counts.tolist() == wanted["count"].tolist()
+    np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
+    np.testing.assert_allclose(found.variances, wanted["var"], rtol=10 * rel)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("metric", LOSSES)
+def test_predictions_are_measured_as_pandas_measures_them(
+    route: str, metric: str, tmp_path: Path
+) -> None:
+    frame = world()
+    data = ROUTES[route](frame, tmp_path)
+    found = eqrm.evaluate(
+        data, domains="hospital", labels="y", predictions=["erm", "eqrm"], metric=metric
+    )
+    for name in ("erm", "eqrm"):
+        assert_same(found[name], by_pandas(frame, LOSSES[metric](frame.y, frame[name])))
+    assert found.loss == metric
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_given_losses_are_measured_as_pandas_measures_them(route: str, tmp_path: Path) -> None:
+    frame = world()
+    found = eqrm.evaluate(ROUTES[route](frame, tmp_path), domains="ward", losses={"A": "loss"})
+    assert_same(found["A"], by_pandas(frame, frame.loss, "ward"))
+    assert found.domains == tuple(range(12))
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_function_is_a_metric(route: str, tmp_path: Path) -> None:
+    frame = world()
+
+    def cubed(labels: Any, predictions: Any) -> Any:
+        return np.abs(labels - predictions) ** 3
+
+    data = ROUTES[route](frame, tmp_path)
+    found = eqrm.evaluate(data, domains="hospital", labels="y", predictions="erm", metric=cubed)
+    assert_same(found["erm"], by_pandas(frame, (frame.y - frame.erm).abs() ** 3), 1e-12)
+    assert found.loss == "cubed"
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_several_columns_make_a_domain(route: str, tmp_path: Path) -> None:
+    frame = world()
+    data = ROUTES[route](frame, tmp_path)
+    found = eqrm.evaluate(data, domains=["hospital", "ward"], losses="loss")
+    wanted = frame.groupby(["hospital", "ward"]).loss.mean()
+    both = {f"{hospital} | {ward}": risk for (hospital, ward), risk in wanted.items()}
+    assert dict(zip(found.domains, found["loss"].risks, strict=True)) == pytest.approx(both)
+
+
+def test_each_file_may_be_a_domain(tmp_path: Path) -> None:
+    frame = world()
+    found = eqrm.evaluate(ROUTES["parts"](frame, tmp_path), domains="filename", losses="loss")
+    assert [Path(str(name)).name for name in found.domains] == [
+        f"part-{i}.parquet" for i in range(3)
+    ]
+    wanted = [frame.loss[i::3].mean() for i in range(3)]
+    assert found["loss"].risks == pytest.approx(wanted)
+
+
+def test_arrays_lists_and_tensors_are_the_same() -> None:
+    frame = world()
+    wanted = by_pandas(frame, frame.loss, "ward")
+    for kind in (np.asarray, list, torch.tensor):
+        found = eqrm.evaluate(domains=kind(frame.ward.tolist()), losses=kind(frame.loss.tolist()))
+        assert_same(found["predictor"], wanted, 1e-6 if kind is torch.tensor else 1e-13)
+
+
+@pytest.mark.parametrize("metric", ["log-loss", "brier", "0-1"])
+@pytest.mark.parametrize("route", ["columns", "lists", "array"])
+def test_probabilities_of_several_classes(metric: str, route: str, tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    probabilities = generator.dirichlet(np.ones(4), 2000)
+    labels, domains = generator.integers(0, 4, 2000), generator.integers(0, 7, 2000)
+    chosen = probabilities[np.arange(2000), labels]
+    hot = np.eye(4)[labels]
+    losses = {
+        "log-loss": -np.log(chosen),
+        "brier": ((probabilities - hot) ** 2).sum(1),
+        "0-1": (probabilities.argmax(1) != labels).astype(float),
+    }[metric]
+    frame = pd.DataFrame({"domain": domains, "label": labels})
+    names = ["cat", "dog", "cow", 'a"b']
+    if route == "array":
+        found = eqrm.evaluate(
+            domains=domains, labels=labels, predictions=probabilities, metric=metric
+        )
+    elif route == "lists":
+        frame["p"] = list(probabilities)
+        path = as_parquet(frame, tmp_path)
+        found = eqrm.evaluate(
+            path, domains="domain", labels="label", predictions="p", metric=metric
+        )
+    else:
+        frame["label"] = [names[i] for i in labels]
+        for i, name in enumerate(names):
+            frame[f"p {name}!"] = probabilities[:, i]
+        found = eqrm.evaluate(
+            as_parquet(frame, tmp_path),
+            domains="domain",
+            labels="label",
+            predictions="p {class}!",
+            metric=metric,
+        )
+    wanted = pd.Series(losses).groupby(domains).agg(["count", "mean", "var"])
+    assert_same(next(iter(found.predictors.values())), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_classes_are_compared_as_they_are(route: str, tmp_path: Path) -> None:
+    frame = world()
+    generator = np.random.default_rng(2)
+    frame["species"] = generator.choice(["cat", "dog", "7"], len(frame))
+    frame["guess"] = generator.choice(["cat", "dog", "7"], len(frame))
+    data = ROUTES[route](frame, tmp_path)
+    found = eqrm.evaluate(data, domains="ward", labels="species", predictions="guess", metric="0-1")
+    wrong = (frame.species != frame.guess).astype(float)
+    assert_same(found["guess"], by_pandas(frame, wrong, "ward"))
+    found = eqrm.evaluate(data, domains="hospital", labels="y", predictions="ward", metric="0-1")
+    assert_same(found["ward"], by_pandas(frame, (frame.y != frame.ward).astype(float)))
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_table_per_domain_gives_the_same_evaluation(route: str, tmp_path: Path) -> None:
+    frame = world()
+    data = ROUTES["parquet"](frame, tmp_path)
+    raw = eqrm.evaluate(data, domains="hospital", labels="y", predictions=["erm", "eqrm"])
+    tables = []
+    for name in ("erm", "eqrm"):
+        part = by_pandas(frame, LOSSES["log-loss"](frame.y, frame[name])).reset_index()
+        part.columns = pd.Index(["hospital", "n", "mean", "variance"])
+        tables.append(part.assign(model=name))
+    table = pd.concat(tables).sample(frac=1, random_state=0)
+    (tmp_path / "tables").mkdir()
+    found = eqrm.evaluate(
+        ROUTES[route](table, tmp_path / "tables"),
+        domains="hospital",
+        aggregated=True,
+        predictor="model",
+    )
+    assert set(found.predictors) == set(raw.predictors)
+    for name, risks in raw.predictors.items():
+        assert found[name].domains == risks.domains
+        assert found[name].counts.tolist() == risks.counts.tolist()
+        np.testing.assert_allclose(found[name].risks, risks.risks, rtol=1e-13)
+        np.testing.assert_allclose(found[name].variances, risks.variances, rtol=1e-12)
+
+
+def test_predictors_in_several_files_are_paired_by_domain(tmp_path: Path) -> None:
+    frame = world()
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame[::-1].assign(loss=frame.loss + 1).to_csv(tmp_path / "b.csv", index=False)
+    data = {"A": tmp_path / "a.parquet", "B": tmp_path / "b.csv"}
+    found = eqrm.evaluate(data, domains="hospital", losses="loss")
+    assert found["A"].domains == found["B"].domains
+    np.testing.assert_allclose(found["B"].risks, found["A"].risks + 1)
+
+
+def test_a_domain_that_one_predictor_lacks_is_refused_or_left_out() -> None:
+    frame = world()
+    data = {"A": frame, "B": frame[frame.ward != 3]}
+    with pytest.raises(eqrm.errors.DomainDataError, match=r"'B' has no examples of domain 3\."):
+        eqrm.evaluate(data, domains="ward", losses="loss")
+    found = eqrm.evaluate(data, domains="ward", losses="loss", common_domains=True)
+    assert 3 not in found.domains
+    assert len(found.domains) == 11
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_losses_far_from_zero_keep_their_variance(route: str, tmp_path: Path) -> None:
+    frame = world()
+    frame["loss"] = 1e9 + frame.erm
+    found = eqrm.evaluate(ROUTES[route](frame, tmp_path), domains="ward", losses="loss")
+    exact = (frame.loss - 1e9).groupby(frame.ward).var()
+    np.testing.assert_allclose(found["loss"].variances, exact, rtol=1e-5)
+
+
+def test_names_like_007_and_7_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("site,loss\n007,1\n7,2\n007,3\n")
+    assert eqrm.evaluate(path, domains="site", losses="loss").domains == ("007", "7")
+    path.write_text("site,loss\n10,1\n9,2\n")
+    assert eqrm.evaluate(path, domains="site", losses="loss").domains == (9, 10)
+
+
+def test_clip_bounds_the_log_loss() -> None:
+    found = eqrm.evaluate(
+        domains=[0, 0, 1], labels=[1, 0, 1], predictions=[0.0, 0.0, 1.0], clip=1e-3
+    )
+    assert found["predictor"].risks == pytest.approx(
+        [(np.log(1000) - np.log(0.999)) / 2, -np.log(0.999)]
+    )
+    assert found.bounds == pytest.approx((0.0, np.log(1000)))
+
+
+def test_an_evaluation_survives_json(tmp_path: Path) -> None:
+    import json
+
+    frame = world()
+    found = eqrm.evaluate(frame, domains="hospital", labels="y", predictions=["erm", "eqrm"])
+    again = eqrm.Evaluation.from_dict(json.loads(found.to_json()))
+    assert again.to_dict() == found.to_dict()
+    with pytest.raises(eqrm.errors.DomainDataError, match="no evaluation"):
+        eqrm.Evaluation.from_dict({"format": "something else"})

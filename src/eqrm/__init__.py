@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from eqrm.distributions import Gaussian as Gaussian
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
+    from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
     from eqrm.evaluation.cdf_bands import CdfBand as CdfBand
     from eqrm.evaluation.cdf_bands import cdf_band as cdf_band
     from eqrm.evaluation.certificates import Certificate as Certificate
     from eqrm.evaluation.certificates import probability_bound as probability_bound
     from eqrm.evaluation.certificates import quantile_bound as quantile_bound
-    from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.evaluate import evaluate as evaluate
     from eqrm.evaluation.evaluation import Evaluation as Evaluation
     from eqrm.evaluation.measured_risks import MeasuredRisks as MeasuredRisks

@@ -1,10 +1,8 @@
 """Work through a long array in blocks that stay in the cache.
 
 Each block passes through all its operations before the next one starts, so that only the
-first of them waits for memory. torch spreads every operation over its threads. Matrix
-products are avoided: BLAS has threads of its own, and two sets of waiting threads on the same
-cores cost milliseconds each time they meet. (Python threads, one stretch of the array each,
-were tried: with operations this short they wait for the interpreter's lock instead.)
+first of them waits for memory. (Python threads, one stretch of the array each, were tried:
+with operations this short they wait for the interpreter's lock.)
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 BLOCK = 131_072
-"""Two buffers of this length fit the second-level cache of a core."""
+"""Long enough for torch's threads, short enough for three buffers to stay in the cache."""
 
 Work = Callable[[slice, torch.Tensor], tuple[float, ...]]
 

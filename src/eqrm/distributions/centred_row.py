@@ -14,7 +14,8 @@ from scipy.linalg.blas import dnrm2
 from torch import Tensor
 
 from eqrm.distributions.blocks import for_each_block
-from eqrm.distributions.kernel_sums import LARGE, Array
+from eqrm.distributions.kernel_sums import Array
+from eqrm.distributions.long_rows import LONG
 
 
 class CentredRow(NamedTuple):
@@ -39,7 +40,7 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
     values = risks.numpy()
     pivot, m = float(values[0]), values.size
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    if m > LARGE:
+    if m > LONG:
         centred, offset, spread = _centre_in_blocks(risks, weights, pivot)
     else:
         centred = np.subtract(values, pivot, dtype=np.float64)
@@ -70,12 +71,15 @@ def _centre_in_blocks(
         return float(values.sum() / m if shares is None else (values * shares[where]).sum())
 
     def subtract_pivot(where: slice, scratch: Tensor) -> tuple[float, ...]:
-        return (weighed(centred[where].copy_(risks[where]).sub_(pivot), where),)
+        values = torch.sub(risks[where].to(torch.float64), pivot, out=centred[where])
+        return (weighed(values, where),)
 
     offset = float(for_each_block(m, subtract_pivot, buffers=0).sum())
 
     def subtract_mean(where: slice, scratch: Tensor) -> tuple[float, ...]:
         values = centred[where].sub_(offset)
+        if shares is None:
+            return (float(values.dot(values)) / m,)
         return (weighed(torch.mul(values, values, out=scratch[0]), where),)
 
     square = float(for_each_block(m, subtract_mean, buffers=1).sum())

@@ -22,7 +22,15 @@ from torch import Tensor
 
 from eqrm.distributions.bandwidths import Bandwidth, SigmaRule
 from eqrm.distributions.centred_row import center_row
-from eqrm.distributions.kernel_sums import Array, equal_weights, kernel_sums
+from eqrm.distributions.kernel_sums import (
+    Array,
+    BulkSums,
+    Equation,
+    KernelSums,
+    TailSums,
+    equal_weights,
+)
+from eqrm.distributions.long_rows import LONG, LongBulkSums
 from eqrm.distributions.moments import Moments, moments
 from eqrm.distributions.quantile_root import root_of_one, roots_in_tensors
 from eqrm.errors import DomainDataError
@@ -86,14 +94,11 @@ class QuantileOfOneRow(torch.autograd.Function):
     def forward(
         ctx: Any, risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level
     ) -> Tensor:
-        kernels = None if weights is None else weights.numpy()
-        value, gradient = _value_and_gradient(
-            risks.detach(), kernels, rule, level, ctx.needs_input_grad[0]
-        )
-        if gradient is not None:
+        wanted = ctx.needs_input_grad[0]
+        value, gradient = _value_and_gradient(risks.detach(), weights, rule, level, wanted)
+        if wanted:
             ctx.save_for_backward(risks)
-            ctx.gradient = torch.from_numpy(gradient).to(risks.dtype)
-            ctx.settings = weights, rule, level
+            ctx.gradient, ctx.settings = gradient, (weights, rule, level)
         return torch.scalar_tensor(_representable(value, risks.dtype), dtype=risks.dtype)
 
     @staticmethod
@@ -101,7 +106,11 @@ class QuantileOfOneRow(torch.autograd.Function):
         if torch.is_grad_enabled():
             (risks,) = ctx.saved_tensors
             return grad * _gradient_with_graph(risks, *ctx.settings), None, None, None
-        return grad * ctx.gradient, None, None, None
+        gradient, ctx.gradient = ctx.gradient, None
+        if gradient is None:  # asked for a second time, by retain_graph
+            (risks,) = ctx.saved_tensors
+            _, gradient = _value_and_gradient(risks.detach(), *ctx.settings, True)
+        return gradient.mul_(grad), None, None, None
 
 
 def _representable(value: float, dtype: torch.dtype) -> float:
@@ -130,6 +139,15 @@ def _gradient_with_graph(
 
 
 def _value_and_gradient(
+    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
+) -> tuple[float, Tensor | None]:
+    value, gradient = _in_float64(
+        risks, None if weights is None else weights.numpy(), rule, level, wants_gradient
+    )
+    return value, None if gradient is None else torch.from_numpy(gradient).to(risks.dtype)
+
+
+def _in_float64(
     risks: Tensor, weights: Array | None, rule: SigmaRule, level: Level, wants_gradient: bool
 ) -> tuple[float, Array | None]:
     kept, domains = None, risks.numel()
@@ -145,7 +163,7 @@ def _value_and_gradient(
         tail, goal = level.log_tail, level.z
         if level.log_tail > -math.log(2.0):
             bandwidth, tail, goal = -bandwidth, level.log_alpha, -level.z
-        sums = kernel_sums(row.centred, weights, row.std, bandwidth, tail, goal)
+        sums = _sums(Equation(row.centred, weights, row.std, bandwidth, tail, goal))
         root = root_of_one(sums)
         value = row.pivot + (row.offset + bandwidth * (sums.origin + root))
         if not wants_gradient:
@@ -158,6 +176,13 @@ def _value_and_gradient(
         full[kept] = gradient
         gradient = full
     return value, gradient
+
+
+def _sums(equation: Equation) -> KernelSums:
+    largest = TailSums.reached(equation)
+    if largest is not None:
+        return TailSums(equation, largest)
+    return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
 
 
 def quantile_of_one_row(

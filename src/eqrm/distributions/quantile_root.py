@@ -33,10 +33,10 @@ def root_of_one(sums: KernelSums) -> float:
     The scale is G(t) = Φ⁻¹(1 − S(t)) with S the tail probability: linear for one kernel,
     and nearly so in the bulk of many and in their tails.
     """
-    target, goal = sums.log_tail, sums.goal
+    target, goal = sums.equation.log_tail, sums.equation.goal
     low, high, error = -math.inf, math.inf, math.inf
-    coarse = sums.coarse()
-    t = sums.start if coarse is None else root_of_one(coarse)
+    rougher = sums.rougher()
+    t = sums.start if rougher is None else root_of_one(rougher)
     for _ in range(MAX_STEPS):
         tail = sums.at(t)
         log_sf = tail.log_sf
@@ -45,9 +45,13 @@ def root_of_one(sums: KernelSums) -> float:
         else:
             high = t
         step = _step(tail, goal)
+        # How fast the density changes, where it does so faster than one kernel.
+        pace = max(1.0, abs(tail.first), math.sqrt(abs(tail.second)))
+        reach = abs(step) * pace
+        if reach < 1.0:
+            step = _refined(step, tail, target)
         proposal = t + step
-        # The error of a step is its fourth power times the cube of the curve's own scale.
-        if abs(step) * max(1.0, abs(tail.slope)) < sums.tolerance and low <= proposal <= high:
+        if reach < sums.tolerance and low <= proposal <= high:
             return proposal
         before, error = error, abs(log_sf - target)
         if error <= 2e-16 * max(1.0, -target):
@@ -75,23 +79,35 @@ def _step(tail: Tail, goal: float) -> float:
     With a and b the first two derivatives of f over f, the derivatives of G over the first one
     G' = f/φ(G) are A = a + G·G' and B = b − a² + G'² + G·G'·A + A².
     """
-    if tail.hazard == 0.0 or tail.log_sf == 0.0:
+    log_sf, hazard, a, b, *_ = tail
+    if hazard == 0.0 or log_sf == 0.0:
         return math.inf
-    g = normal_upper_quantile(tail.log_sf)
+    g = normal_upper_quantile(log_sf)
     try:
-        first = tail.hazard * math.exp(tail.log_sf + 0.5 * g * g + normal_tails.LOG_SQRT_2PI)
+        first = hazard * math.exp(log_sf + 0.5 * g * g + normal_tails.LOG_SQRT_2PI)
     except OverflowError:
         return math.inf
     if not first > 0.0:
         return math.inf
     newton = (goal - g) / first
-    second = newton * (tail.slope + g * first)
-    third = newton * newton * (tail.bend - tail.slope**2 + first * first)
+    second = newton * (a + g * first)
+    third = newton * newton * (b - a * a + first * first)
     third += newton * g * first * second + second * second
     above, below = 1.0 + 0.5 * second, 1.0 + second + third / 6.0
     # Held to a factor of 2, so that a short step always means that Newton's is short too.
     factor = above / below if below > 0.0 else 2.0
     return newton * min(max(factor, 0.5), 2.0)
+
+
+def _refined(step: float, tail: Tail, target: float) -> float:
+    """A short ``step`` corrected by the five known terms of the Taylor series of S."""
+    log_sf, hazard, a, b, c, d = tail
+    excess = -math.expm1(target - log_sf) / hazard
+    for _ in range(2):
+        slope = 1.0 + step * (a + step * (b / 2.0 + step * (c / 6.0 + step * d / 24.0)))
+        ratio = 1.0 + step * (a / 2.0 + step * (b / 6.0 + step * (c / 24.0 + step * d / 120.0)))
+        step -= (step * ratio - excess) / slope
+    return step
 
 
 def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:

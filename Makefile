@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-$(READY): pyproject.toml constraints.txt scripts/set_up.sh
+$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/native.c
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
 	@touch $(READY)
 

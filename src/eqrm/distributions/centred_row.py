@@ -13,6 +13,7 @@ import torch
 from scipy.linalg.blas import dnrm2
 from torch import Tensor
 
+from eqrm.distributions import native
 from eqrm.distributions.blocks import for_each_block
 from eqrm.distributions.kernel_sums import Array
 from eqrm.distributions.long_rows import LONG
@@ -40,7 +41,10 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
     values = risks.numpy()
     pivot, m = float(values[0]), values.size
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    if m > LONG:
+    if native.LIBRARY is not None and risks.dtype == torch.float64 and risks.is_contiguous():
+        centred, offset, square = native.centre(native.LIBRARY, values, weights, pivot)
+        spread = _root(square, centred, weights)
+    elif m > LONG:
         centred, offset, spread = _centre_in_blocks(risks, weights, pivot)
     else:
         centred = np.subtract(values, pivot, dtype=np.float64)
@@ -84,5 +88,10 @@ def _centre_in_blocks(
 
     square = float(for_each_block(m, subtract_mean, buffers=1).sum())
     row = centred.numpy()
+    return row, offset, _root(square, row, weights)
+
+
+def _root(square: float, centred: Array, weights: Array | None) -> float:
+    """√ of a sum of squares, or the careful way where these overflowed or underflowed."""
     usual = 1e-280 < square < 1e280
-    return row, offset, math.sqrt(square) if usual else _spread(row, weights)
+    return math.sqrt(square) if usual else _spread(centred, weights)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.distributions import native
 from eqrm.distributions.bandwidths import Bandwidth, SigmaRule
 from eqrm.distributions.centred_row import center_row
 from eqrm.distributions.kernel_sums import (
@@ -182,6 +183,8 @@ def _sums(equation: Equation) -> KernelSums:
     largest = TailSums.reached(equation)
     if largest is not None:
         return TailSums(equation, largest)
+    if native.LIBRARY is not None:
+        return native.NativeBulkSums(native.LIBRARY, equation)
     return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
 
 

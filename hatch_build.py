@@ -1,0 +1,61 @@
+"""Builds the C part of eqrm where that is possible; without it eqrm is complete, but slower.
+
+Run by hatchling whenever eqrm is installed or packed. The library is kept only when the
+compiler found vector versions of exp and erfc (GCC and glibc 2.35 or newer on x86-64):
+otherwise the numpy and torch versions of the same sums are the faster ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path("src/eqrm/distributions")
+
+
+def build(source: Path, library: Path) -> str | None:
+    """Compile ``source`` into ``library``; returns why not when that does not work."""
+    compiler = os.environ.get("CC", "cc")
+    with tempfile.TemporaryDirectory() as scratch:
+        compiled, linked = Path(scratch, "native.o"), Path(scratch, "libeqrm.so")
+        # -ffast-math lets the compiler use vector functions. It must not be given when linking:
+        # that would change how the whole process treats very small numbers.
+        compiling = [compiler, "-O3", "-ffast-math", "-fPIC", "-c", str(source), "-o", compiled]
+        linking = [compiler, "-shared", compiled, "-o", linked, "-lm"]
+        for command in (compiling, linking):
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except FileNotFoundError:
+                return f"there is no C compiler {compiler!r}"
+            except subprocess.CalledProcessError as error:
+                return f"{compiler} said: {error.stderr.strip()[-300:]}"
+        content = linked.read_bytes()
+        if b"_erfc" not in content.replace(b"\0erfc", b"") or b"_ZGV" not in content:
+            return "the compiler has no vector version of erfc"
+        temporary = library.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_bytes(content)
+        temporary.replace(library)
+    return None
+
+
+class NativePart(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds the library to the wheel, which is then for this platform only."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called before the wheel is put together."""
+        folder = Path(self.root) / FOLDER
+        library = folder / "libeqrm.so"
+        library.unlink(missing_ok=True)
+        refused = build(folder / "native.c", library)
+        if refused is not None:
+            print(f"eqrm: built without its C part ({refused})", file=sys.stderr)
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["artifacts"].append(str(FOLDER / "libeqrm.so"))

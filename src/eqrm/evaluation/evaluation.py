@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,9 @@ from eqrm.level import Level
 
 if TYPE_CHECKING:
     pass
+
+if TYPE_CHECKING:
+    from eqrm.evaluation.risk_table import RiskTable
 
 LevelLike = Level | float | str
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -53,6 +56,36 @@ class Evaluation:
 
     def __getitem__(self, predictor: str) -> MeasuredRisks:
         return self.predictors[self._known(predictor)]
+
+    def risk_table(
+        self,
+        levels: Sequence[LevelLike] = LEVELS,
+        superquantiles: Sequence[LevelLike] = SUPERQUANTILES,
+        *,
+        confidence: float = 0.95,
+        worst: int = 5,
+        interpolation: str = "step",
+        resamples: int = 2000,
+        seed: int = 0,
+    ) -> RiskTable:
+        """Mean, quantiles and superquantiles of risk per predictor, with intervals (§6.2).
+
+        ``worst`` domains are listed for each predictor. ``interpolation`` is "step", the
+        paper's quantile, or "linear", numpy's. ``resamples`` and ``seed`` are those of the
+        bootstrap over domains behind the intervals of means and superquantiles.
+        """
+        from eqrm.evaluation.risk_table import risk_table
+
+        return risk_table(
+            self.predictors,
+            [Level.of(level) for level in levels],
+            [Level.of(level) for level in superquantiles],
+            confidence=confidence,
+            worst=worst,
+            interpolation=interpolation,
+            resamples=resamples,
+            seed=seed,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""

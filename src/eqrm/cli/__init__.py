@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import demo, figure
+from eqrm.cli import demo, evaluate, figure
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
 
 

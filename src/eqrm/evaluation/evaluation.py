@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name
 from eqrm.level import Level
@@ -50,6 +53,11 @@ class Evaluation:
     def examples(self) -> int:
         """The number of examples of the first predictor over all domains."""
         return int(next(iter(self.predictors.values())).counts.sum())
+
+    @property
+    def all_risks(self) -> NDArray[np.float64]:
+        """The risks of all predictors on all domains, one after the other."""
+        return np.concatenate([risks.risks for risks in self.predictors.values()])
 
     def __len__(self) -> int:
         return len(self.predictors)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.class_probabilities import sql_class_losses
 from eqrm.evaluation.metrics import Metric
-from eqrm.evaluation.question import Question, by_column
+from eqrm.evaluation.question import Columns, Question, by_column
 from eqrm.evaluation.table_files import TableFiles, quoted
 from eqrm.evaluation.unusable_rows import Expected
 
@@ -38,12 +38,25 @@ def loss_columns(table: TableFiles, question: Question) -> list[LossColumn]:
     if question.losses is not None:
         return [
             _given_loss(table, i, name, column)
-            for i, (name, column) in enumerate(by_column(question.losses).items())
+            for i, (name, column) in enumerate(named_columns(table, question.losses).items())
         ]
     return [
         _predicted(table, question, i, name, column)
-        for i, (name, column) in enumerate(by_column(question.predictions).items())
+        for i, (name, column) in enumerate(named_columns(table, question.predictions).items())
     ]
+
+
+def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
+    """Predictors and their columns; ``NAME=COLUMN`` names one, unless a column is called so."""
+    found = {}
+    for name, column in by_column(given).items():
+        before, separator, after = column.partition("=")
+        if separator and name == column not in table.types and before:
+            name, column = before, after
+        if name in found:
+            raise SettingError(f"There are two predictors {name!r}. Name them apart: NAME=COLUMN.")
+        found[name] = column
+    return found
 
 
 def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn:

@@ -40,7 +40,7 @@ class MeasuredRisks:
     def of(cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any) -> MeasuredRisks:
         """Put the domains in order; refuse repeated domains, and fewer than two of them."""
         names = plain_names(domains)
-        order = np.array(sorted(range(len(names)), key=lambda i: _sort_key(names[i])), dtype=int)
+        order = np.array(sorted(range(len(names)), key=lambda i: sort_key(names[i])), dtype=int)
         ordered = tuple(names[i] for i in order)
         repeated = [a for a, b in pairwise(ordered) if a == b]
         if repeated:
@@ -123,10 +123,10 @@ def paired(
         name, missing = next((n, m) for n, m in lacking.items() if m)
         raise DomainDataError(
             f"Predictors are compared on the same domains, but {name!r} has no examples of "
-            f"{named(sorted(missing, key=_sort_key))}. Give it those domains too, or keep to the "
+            f"{named(sorted(missing, key=sort_key))}. Give it those domains too, or keep to the "
             f"{len(everywhere)} domains that all have (common_domains=True, --common-domains)."
         )
-    kept = sorted(everywhere, key=_sort_key)
+    kept = sorted(everywhere, key=sort_key)
     if len(kept) < FEWEST_DOMAINS:
         raise DomainDataError(
             f"The predictors have {len(kept)} domains in common, and at least two are needed. "
@@ -172,5 +172,6 @@ def _is_plain_integer(text: str) -> bool:
     return digits.isascii() and digits.isdecimal() and len(digits) <= 18 and str(int(text)) == text
 
 
-def _sort_key(name: Name) -> tuple[bool, int, str]:
+def sort_key(name: Name) -> tuple[bool, int, str]:
+    """Numbers by size, then texts by letter."""
     return (False, name, "") if isinstance(name, int) else (True, 0, name)

@@ -9,9 +9,10 @@ import numpy as np
 from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.evaluation.accumulator import RiskAccumulator
 from eqrm.evaluation.from_arrays import coded, in_memory
+from eqrm.evaluation.loss_columns import named_columns
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.metrics import as_numbers
-from eqrm.evaluation.question import Question, by_column
+from eqrm.evaluation.question import Question
 from eqrm.evaluation.table_files import TableFiles
 
 ROWS_AT_A_TIME = 500_000
@@ -29,7 +30,7 @@ def risks_of_function(
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "A loss function over files") from error
-    columns = by_column(question.predictions)
+    columns = named_columns(table, question.predictions)
     selected = [question.labels, *columns.values()]
     key = " || ' | ' || ".join(f"CAST({sql} AS VARCHAR)" for sql in domains)
     held = ", ".join(f"{table.column(name)} AS v{i}" for i, name in enumerate(selected))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measured_risks import Name, named
+from eqrm.evaluation.measured_risks import Name, named, sort_key
 from eqrm.evaluation.metrics import Metric, as_numbers
 
 SHOWN = 3
@@ -80,9 +80,10 @@ def refuse(
     expected: Expected,
 ) -> None:
     """Raise the error about rows without a usable loss."""
+    where = named(sorted(domains, key=sort_key))
     first = "; ".join(_shown(row, expected) for row in rows[:SHOWN])
     raise DomainDataError(
-        f"{predictor}: rows without a usable loss: {bad} of {total}, in {named(domains)}. "
+        f"{predictor}: rows without a usable loss: {bad} of {total}, in {where}. "
         f"First: {first}: {expected.complaint(rows[0])}."
     )
 

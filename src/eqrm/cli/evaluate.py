@@ -1,0 +1,203 @@
+"""``eqrm evaluate``: how predictors of any origin do over domains."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eqrm.errors import SettingError, did_you_mean
+
+if TYPE_CHECKING:
+    from eqrm.evaluation.evaluation import Evaluation
+    from eqrm.evaluation.risk_table import RiskTable
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+SWITCH = ("--intervals/--no-intervals",)
+DATA, WHAT, HOW = "Data", "What was measured", "Output"
+
+
+def _option(text: str, panel: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel)
+
+
+def evaluate(
+    files: Annotated[
+        list[str], typer.Argument(help="CSV or Parquet files, patterns such as 'parts/*.parquet'.")
+    ],
+    domain: Annotated[
+        list[str], _option("The column of the domain; repeat it to join several.", DATA)
+    ],
+    loss: Annotated[
+        list[str] | None, _option("A column of losses, or NAME=COLUMN; repeatable.", WHAT)
+    ] = None,
+    label: Annotated[str | None, _option("The column of the labels.", WHAT)] = None,
+    prediction: Annotated[
+        list[str] | None,
+        _option("A column of predictions, NAME=COLUMN, or 'p_{class}'; repeatable.", WHAT),
+    ] = None,
+    metric: Annotated[
+        str, _option("log-loss, brier, 0-1, squared, absolute or pinball:LEVEL.", WHAT)
+    ] = "log-loss",
+    clip: Annotated[
+        float, _option("Keep the probabilities of the log-loss so far from 0 and 1.", WHAT)
+    ] = 0.0,
+    aggregated: Annotated[
+        bool, _option("The table has a row per domain: n, mean, variance.", WHAT, "--aggregated")
+    ] = False,
+    count: Annotated[str, _option("With --aggregated: the column of n.", WHAT)] = "n",
+    mean: Annotated[str, _option("With --aggregated: the mean loss.", WHAT)] = "mean",
+    variance: Annotated[
+        str, _option("With --aggregated: the variance of the losses.", WHAT)
+    ] = "variance",
+    predictor: Annotated[
+        str | None, _option("With --aggregated: the column that tells predictors apart.", WHAT)
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        _option("The file of another predictor, or NAME=FILE; repeatable.", DATA),
+    ] = None,
+    common_domains: Annotated[
+        bool, _option("Leave out domains that a predictor lacks.", DATA, "--common-domains")
+    ] = False,
+    levels: Annotated[
+        str, _option("Levels of the quantiles.", HOW)
+    ] = "0,0.25,0.5,0.75,0.9,0.95,0.99,1",
+    superquantiles: Annotated[str, _option("Levels of the superquantiles.", HOW)] = "0.9,0.95,0.99",
+    confidence: Annotated[float, _option("Of intervals and certificates.", HOW)] = 0.95,
+    worst: Annotated[int, _option("How many of the worst domains to list.", HOW)] = 5,
+    intervals: Annotated[
+        bool | None,
+        _option("Confidence intervals in the table; by default all but LaTeX.", HOW, *SWITCH),
+    ] = None,
+    format: Annotated[str, _option("text, markdown, latex, csv or json.", HOW)] = "text",
+    output: Annotated[Path | None, _option("Write the table there.", HOW)] = None,
+    report: Annotated[Path | None, _option("Write an HTML report there.", HOW)] = None,
+    figures: Annotated[Path | None, _option("Write SVG and PDF figures there.", HOW)] = None,
+    threads: Annotated[int | None, _option("Threads for reading files.", DATA)] = None,
+    memory: Annotated[str, _option("Memory for reading files, such as 2GB.", DATA)] = "600MB",
+) -> None:
+    """Say how predictors do over domains, and what that tells of domains not seen."""
+    from eqrm.evaluation.evaluate import evaluate as run
+    from eqrm.evaluation.figures import write_figures
+    from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
+    from eqrm.level import Level
+
+    if format not in FORMATS:
+        raise SettingError(f"There is no format {format!r}. {did_you_mean(format, FORMATS)}")
+    for path in (output, report):
+        if path is not None:
+            refuse_unwritable(path)
+    write_report = None if report is None else _report_writer()
+    wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
+    found = run(
+        _data(files, compare or []),
+        domains=domain,
+        losses=loss or None,
+        labels=label,
+        predictions=prediction or None,
+        metric=metric,
+        clip=clip,
+        aggregated=aggregated,
+        columns={"count": count, "mean": mean, "variance": variance} if aggregated else None,
+        predictor=predictor,
+        common_domains=common_domains,
+        threads=threads,
+        memory=memory,
+    )
+    table = found.risk_table(wanted, beyond, confidence=confidence, worst=worst)
+    shown = format != "latex" if intervals is None else intervals
+    text = _written(found, table, format, shown)
+    with ExitStack() as outputs:
+        if output is not None:
+            draft = outputs.enter_context(whole_file(output))
+            draft.write_text(text + "\n", encoding="utf-8")
+        if report is not None and write_report is not None:
+            write_report(found, outputs.enter_context(whole_file(report)), command=_command())
+        if figures is not None:
+            write_figures(found, figures)
+    if output is None:
+        typer.echo(text)
+
+
+def _data(files: Sequence[str], others: Sequence[str]) -> Any:
+    """The files of one table, or a mapping of predictors to their files."""
+    if not others:
+        return list(files)
+    data: dict[str, Any] = {_stem(files[0]): list(files)}
+    for text in others:
+        name, path = _named_file(text)
+        if name in data:
+            raise SettingError(f"There are two predictors {name!r}. Name them apart: NAME=FILE.")
+        data[name] = path
+    return data
+
+
+def _named_file(text: str) -> tuple[str, str]:
+    """``NAME=FILE``, or a file that names itself.
+
+    >>> _named_file("EQRM=models/b.parquet"), _named_file("models/b.csv.gz")
+    (('EQRM', 'models/b.parquet'), ('b', 'models/b.csv.gz'))
+    """
+    name, separator, path = text.partition("=")
+    if separator and name and not Path(text).exists():
+        return name, path
+    return _stem(text), text
+
+
+def _stem(path: str) -> str:
+    return Path(path).name.split(".")[0] or path
+
+
+def _listed(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def _written(found: Evaluation, table: RiskTable, format: str, intervals: bool) -> str:
+    import json
+
+    if format == "json":
+        content = {**found.to_dict(), "risk_table": table.to_dict()}
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    if format == "csv":
+        return table.to_csv()
+    if format == "latex":
+        return table.to_latex(intervals)
+    if format == "markdown":
+        return table.to_markdown(intervals)
+    return f"{opening(found)}\n\n{table.to_text(intervals)}"
+
+
+def opening(found: Evaluation) -> str:
+    """What was measured, in one sentence."""
+    number = len(found.predictors)
+    who = "One predictor" if number == 1 else f"{number} predictors"
+    return (
+        f"{who} measured by the {found.loss} of {found.examples:,} examples "
+        f"in {len(found.domains):,} domains."
+    )
+
+
+def _report_writer() -> Callable[..., None]:
+    """``write_report`` of the module that makes the HTML page."""
+    from importlib import import_module
+
+    name = "eqrm.evaluation.report"
+    try:
+        writer: Callable[..., None] = import_module(name).write_report
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise SettingError("This version cannot write an HTML report yet.") from None
+    return writer
+
+
+def _command() -> str:
+    """The command as it can be typed again."""
+    import shlex
+
+    return shlex.join(["eqrm", *sys.argv[1:]])

@@ -1,0 +1,173 @@
+"""``eqrm evaluate`` from files to tables, and what it leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqrm
+from eqrm import cli
+from evaluation.routes import as_csv, as_parquet, world
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of ``eqrm evaluate ARGUMENTS``."""
+    monkeypatch.setattr(sys, "argv", ["eqrm", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    path: Path = as_parquet(world(), tmp_path)
+    return path
+
+
+PREDICTED = ["--domain", "ward", "--label", "y", "--prediction", "ERM=erm", "--prediction", "eqrm"]
+
+
+def test_the_table_is_printed(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(monkeypatch, capsys, str(parquet), *PREDICTED)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "2 predictors measured by the log-loss of 1,500 examples in 12 domains."
+    found = eqrm.evaluate(world(), domains="ward", labels="y", predictions={"ERM": "erm"})
+    assert found.risk_table().cells["ERM"][0].text in out
+
+
+def test_json_holds_what_python_gives(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, "--format", "json")
+    content = json.loads(out)
+    wanted = eqrm.evaluate(
+        parquet, domains="ward", labels="y", predictions={"ERM": "erm", "eqrm": "eqrm"}
+    )
+    assert eqrm.Evaluation.from_dict(content).to_dict() == wanted.to_dict()
+    assert content["risk_table"] == wanted.risk_table().to_dict()
+
+
+def test_an_aggregated_table_gives_the_same_output(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = world()
+    table = frame.groupby("hospital").loss.agg(["size", "mean", "var"]).reset_index()
+    table.to_csv(parquet.parent / "domains.csv", index=False)
+    raw = run(monkeypatch, capsys, str(parquet), "--domain", "hospital", "--loss", "predictor=loss")
+    options = ["--aggregated", "--count", "size", "--variance", "var", "--domain", "hospital"]
+    again = run(monkeypatch, capsys, str(parquet.parent / "domains.csv"), *options)
+    assert raw[0] == 0
+    assert again == raw
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"),
+    [("markdown", "|---|"), ("latex", r"\toprule"), ("csv", "predictor,statistic"), ("text", "*")],
+)
+def test_every_format_is_written_to_a_file(
+    form: str,
+    sign: str,
+    parquet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = parquet.parent / "table.txt"
+    arguments = [str(parquet), *PREDICTED, "--format", form, "--output", str(path)]
+    assert run(monkeypatch, capsys, *arguments) == (0, "", "")
+    assert sign in path.read_text(encoding="utf-8")
+    assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
+
+
+def test_any_levels_can_be_asked_for(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--levels", "0.1 0.999", "--superquantiles", "", "--format", "csv"]
+    _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, *options)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["level"] for row in rows[:3]] == ["", "0.1", "0.999"]
+
+
+def test_files_are_compared(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = as_csv(world().assign(loss=lambda f: f.loss + 1), parquet.parent)
+    arguments = ["--domain", "ward", "--loss", "loss", "--compare", f"B={other}"]
+    _, out, _ = run(monkeypatch, capsys, str(parquet), *arguments, "--format", "json")
+    content = json.loads(out)["predictors"]
+    assert list(content) == ["measured", "B"]
+    np.testing.assert_allclose(
+        content["B"]["risks"], np.array(content["measured"]["risks"]) + 1, rtol=1e-12
+    )
+
+
+def test_figures_are_written(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = parquet.parent / "figures"
+    names = ["--domain", "ward", "--loss", "$\\no/path$=loss", "--loss", "_hidden=erm"]
+    code, _, err = run(monkeypatch, capsys, str(parquet), *names, "--figures", str(folder))
+    assert (code, err) == (0, "")
+    stems = ["risk-cdfs", "risk-distribution-1", "risk-distribution-2"]
+    assert sorted(p.name for p in folder.iterdir()) == sorted(
+        f"{stem}.{kind}" for stem in stems for kind in ("svg", "pdf")
+    )
+    assert "_hidden" in (folder / "risk-cdfs.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--domain", "wrd", "--loss", "loss"], "Did you mean 'ward'"),
+        (["--domain", "ward"], "--loss COLUMN"),
+        (["--domain", "ward", "--loss", "loss", "--format", "latx"], "Did you mean 'latex'"),
+        (["--domain", "ward", "--loss", "loss", "--levels", "2"], "between 0 and 1"),
+        (["--domain", "ward", "--loss", "loss", "--output", "no/such/folder/x"], "no folder"),
+        (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "Memory must"),
+        (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "two predictors 'a'"),
+        (["--domain", "ward", "--label", "ward", "--prediction", "erm"], "labels must be 0 or 1"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    arguments: list[str],
+    complaint: str,
+    parquet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(parquet.parent)
+    outputs = [] if "--output" in arguments else ["--output", "table.txt"]
+    code, out, err = run(monkeypatch, capsys, str(parquet), *arguments, *outputs)
+    assert (code, out) == (2, "")
+    assert err.startswith("eqrm: ")
+    assert err.count("\n") == 1
+    assert complaint in err
+    assert [p.name for p in parquet.parent.iterdir()] == ["measured.parquet"]
+
+
+def test_outputs_appear_together_or_not_at_all(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = parquet.parent / "table.txt"
+    path.write_text("what was there before")
+
+    def break_down(*_: object, **__: object) -> None:
+        raise eqrm.errors.SettingError("the pen broke")
+
+    monkeypatch.setattr("eqrm.evaluation.figures.write_figures", break_down)
+    arguments = [*PREDICTED, "--output", str(path), "--figures", str(parquet.parent / "f")]
+    code, _, err = run(monkeypatch, capsys, str(parquet), *arguments)
+    assert (code, err) == (2, "eqrm: the pen broke\n")
+    assert path.read_text() == "what was there before"
+    assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]

@@ -1,0 +1,251 @@
+"""What cannot be used is refused with the rows or domains, the reason and a way out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, MissingExtraError, SettingError
+from evaluation.routes import ROUTES, as_csv, as_parquet, world
+
+PREDICTED = {"domains": "ward", "labels": "y", "predictions": "erm"}
+GIVEN = {"domains": "ward", "losses": "loss"}
+
+
+def spoiled(**cells: Any) -> Callable[[], pd.DataFrame]:
+    """The world with some cells of row 700 (ward 3) replaced."""
+
+    def make() -> pd.DataFrame:
+        frame = world().assign(ward=lambda f: f.ward.where(f.index != 700, 3))
+        for column, value in cells.items():
+            if isinstance(value, float) and frame[column].dtype.kind == "i":
+                frame[column] = frame[column].astype(float)
+            frame.loc[700, column] = value
+        return frame
+
+    return make
+
+
+CASES: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any], str]] = {
+    "probability above 1": (spoiled(erm=1.25), PREDICTED, "no probability between 0 and 1"),
+    "probability below 0": (spoiled(erm=-0.5), PREDICTED, "no probability between 0 and 1"),
+    "infinite probability": (spoiled(erm=np.inf), PREDICTED, "no probability between 0 and 1"),
+    "missing prediction": (spoiled(erm=np.nan), PREDICTED, "the prediction is missing or NaN"),
+    "missing label": (spoiled(y=np.nan), PREDICTED, "the label is missing or no number"),
+    "label 2": (spoiled(y=2), PREDICTED, "labels must be 0 or 1"),
+    "log of 0": (spoiled(y=1, erm=0.0), PREDICTED, "--clip 1e-7"),
+    "log of 1 - 1": (spoiled(y=0, erm=1.0), PREDICTED, "--clip 1e-7"),
+    "infinite loss": (spoiled(loss=np.inf), GIVEN, "losses must be finite"),
+    "infinitely negative loss": (spoiled(loss=-np.inf), GIVEN, "losses must be finite"),
+    "NaN loss": (spoiled(loss=np.nan), GIVEN, "the loss is"),
+    "overflowing square": (
+        spoiled(erm=1e200),
+        {**PREDICTED, "metric": "squared"},
+        "the loss overflows",
+    ),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("case", CASES)
+def test_an_unusable_row_is_named_with_its_domain_and_a_way_out(
+    case: str, route: str, tmp_path: Path
+) -> None:
+    make, question, complaint = CASES[case]
+    with pytest.raises(DomainDataError) as caught:
+        eqrm.evaluate(ROUTES[route](make(), tmp_path), **question)
+    message = str(caught.value)
+    assert "rows without a usable loss: 1 of 1500, in domain 3" in message
+    place = {"parquet": "row 701", "csv": "row 701", "frame": "index 700"}
+    assert place.get(route, "part-1.parquet row 234") in message
+    assert complaint in message
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_all_unusable_domains_are_counted(route: str, tmp_path: Path) -> None:
+    frame = world()
+    frame.loc[frame.ward < 7, "loss"] = np.nan
+    with pytest.raises(DomainDataError, match=r"domains 0, 1, 2, 3, 4 and 2 more"):
+        eqrm.evaluate(ROUTES[route](frame, tmp_path), **GIVEN)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_missing_domain_is_refused(route: str, tmp_path: Path) -> None:
+    frame = world()
+    frame.loc[700, "hospital"] = None
+    with pytest.raises(DomainDataError, match="missing"):
+        eqrm.evaluate(ROUTES[route](frame, tmp_path), domains="hospital", losses="loss")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("question", "wrong", "meant"),
+    [
+        ({**GIVEN, "domains": "Wrad"}, "Wrad", "ward"),
+        ({**GIVEN, "losses": "los"}, "los", "loss"),
+        ({**PREDICTED, "labels": "yy"}, "yy", None),
+        ({**PREDICTED, "predictions": "eqmr"}, "eqmr", "eqrm"),
+        ({"domains": "hospitl", "aggregated": True}, "hospitl", "hospital"),
+    ],
+)
+def test_a_misspelt_column_is_refused_with_the_nearest(
+    question: dict[str, Any], wrong: str, meant: str | None, route: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DomainDataError) as caught:
+        eqrm.evaluate(ROUTES[route](world(), tmp_path), **question)
+    assert f"There is no column {wrong!r}" in str(caught.value)
+    if meant:
+        assert f"Did you mean {meant!r}?" in str(caught.value)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_one_domain_is_refused(route: str, tmp_path: Path) -> None:
+    frame = world().assign(hospital="only one")
+    with pytest.raises(DomainDataError, match=r"at least two domains.*'only one'"):
+        eqrm.evaluate(ROUTES[route](frame, tmp_path), domains="hospital", losses="loss")
+
+
+def test_floating_point_domains_are_refused(tmp_path: Path) -> None:
+    for data in (world(), as_parquet(world(), tmp_path)):
+        with pytest.raises(DomainDataError, match="floating-point"):
+            eqrm.evaluate(data, domains="erm", losses="loss")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 100, 20_000])
+def test_a_parquet_file_cut_off_anywhere_is_refused(cut: int, tmp_path: Path) -> None:
+    path = as_parquet(world(), tmp_path)
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(DataFileError, match=r"measured\.parquet"):
+        eqrm.evaluate(path, **GIVEN)
+
+
+def test_damage_inside_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = as_parquet(world(), tmp_path)
+    content = bytearray(path.read_bytes())
+    content[50:5000] = bytes(4950)
+    path.write_bytes(content)
+    with pytest.raises(EqrmError):
+        eqrm.evaluate(path, domains="hospital", losses="loss")
+
+
+@pytest.mark.parametrize("kind", ["binary", "cut", "compressed and cut", "only a header", "empty"])
+def test_a_damaged_csv_file_is_refused(kind: str, tmp_path: Path) -> None:
+    import gzip
+
+    path = as_csv(world(), tmp_path)
+    content = path.read_bytes()
+    header = content.splitlines(keepends=True)[0]
+    if kind == "compressed and cut":
+        path = tmp_path / "measured.csv.gz"
+        content = gzip.compress(content)[:-2000]
+    path.write_bytes(
+        {
+            "binary": header + bytes(range(256)) * 40,
+            "cut": content[:-100].rsplit(b",", 2)[0],
+            "compressed and cut": content,
+            "only a header": header,
+            "empty": b"",
+        }[kind]
+    )
+    with pytest.raises(EqrmError):
+        eqrm.evaluate(path, **GIVEN)
+
+
+def test_a_file_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    as_csv(world(), tmp_path)
+    with pytest.raises(DataFileError, match=r"no file .*Did you mean 'measured\.csv'"):
+        eqrm.evaluate(tmp_path / "mesured.csv", **GIVEN)
+    with pytest.raises(DataFileError, match="no file"):
+        eqrm.evaluate(str(tmp_path / "*.parquet"), **GIVEN)
+    (tmp_path / "measured.xlsx").write_text("x")
+    with pytest.raises(DataFileError, match="neither CSV nor Parquet"):
+        eqrm.evaluate(tmp_path / "measured.xlsx", **GIVEN)
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "what[1]'; DROP TABLE x; --?.csv"
+    world().to_csv(path, index=False)
+    assert eqrm.evaluate(path, **GIVEN).examples == 1500
+
+
+@pytest.mark.parametrize(
+    ("question", "complaint"),
+    [
+        ({"losses": "loss"}, "which domain"),
+        ({"domains": "ward"}, "either losses"),
+        ({"domains": "ward", "losses": "loss", "labels": "y"}, "either losses"),
+        ({"domains": "ward", "labels": "y"}, r"predictions \(--prediction\) are missing"),
+        ({**PREDICTED, "metric": "logloss"}, "Did you mean 'log-loss'"),
+        ({**PREDICTED, "metric": "pinball"}, "pinball:0.9"),
+        ({**PREDICTED, "clip": 0.7}, "between 0 and 0.5"),
+        ({"domains": "ward", "aggregated": True, "columns": {"man": "x"}}, "Did you mean 'mean'"),
+    ],
+)
+def test_an_incomplete_question_is_refused(question: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        eqrm.evaluate(world(), **question)
+
+
+def aggregated(**cells: Any) -> pd.DataFrame:
+    table = pd.DataFrame(
+        {"site": ["a", "b", "c"], "n": [5.0, 1.0, 9.0], "mean": 0.5, "variance": [0.1, np.nan, 0.2]}
+    )
+    for column, value in cells.items():
+        table.loc[2, column] = value
+    return table
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("cells", "complaint"),
+    [
+        ({"n": 0}, "n must be a whole number of at least 1, but for domain 'c' it is 0"),
+        ({"n": 2.5}, "n must be a whole number"),
+        ({"n": np.nan}, "n must be a whole number"),
+        ({"mean": np.inf}, "mean must be a finite number"),
+        ({"mean": np.nan}, "mean must be a finite number"),
+        ({"variance": -0.1}, "variance must be a finite number that is not negative"),
+        ({"variance": np.nan}, "variance must be a finite number"),
+        ({"site": "a"}, "more than one row for domain 'a'"),
+    ],
+)
+def test_an_impossible_table_per_domain_is_refused(
+    cells: dict[str, Any], complaint: str, route: str, tmp_path: Path
+) -> None:
+    good = eqrm.evaluate(ROUTES[route](aggregated(), tmp_path), domains="site", aggregated=True)
+    assert good.domains == ("a", "b", "c")
+    data = ROUTES[route](aggregated(**cells), tmp_path)
+    with pytest.raises(DomainDataError, match=complaint):
+        eqrm.evaluate(data, domains="site", aggregated=True)
+
+
+def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"d": [1, 1, 2], "y": ["cat", "cow", "dog"], "p_cat": [0.5] * 3, "p_dog": [0.5] * 3}
+    )
+    path = as_parquet(frame, tmp_path)
+    with pytest.raises(DomainDataError, match=r"'cow' is never predicted.*classes: cat, dog"):
+        eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
+    with pytest.raises(DomainDataError, match=r"label 3 is never predicted"):
+        eqrm.evaluate(domains=[0, 1], labels=[0, 3], predictions=np.full((2, 2), 0.5))
+    with pytest.raises(DomainDataError, match="fits 0 columns"):
+        eqrm.evaluate(path, domains="d", labels="y", predictions="q_{class}")
+    with pytest.raises(DomainDataError, match="add up to 1"):
+        eqrm.evaluate(domains=[0, 1], labels=[0, 1], predictions=np.full((2, 2), 0.3))
+
+
+def test_files_without_duckdb_name_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = as_csv(world(), tmp_path)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[tables\]'"):
+        eqrm.evaluate(path, **GIVEN)
+    assert eqrm.evaluate(world(), **GIVEN).examples == 1500

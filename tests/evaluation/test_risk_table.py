@@ -1,0 +1,219 @@
+"""The risk table: its numbers, intervals, rounding and formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import eqrm
+from eqrm.evaluation.measured_risks import MeasuredRisks
+from eqrm.evaluation.risk_table import Cell, RiskTable
+from eqrm.evaluation.rounding import decimals, rounded
+from eqrm.evaluation.tail_means import tail_mean_intervals
+
+
+def evaluation(*columns: np.ndarray, names: tuple[str, ...] = ("A", "B", "C")) -> eqrm.Evaluation:
+    """Predictors with these risks on domains 0, 1, …, of 100 examples and variance 0.04."""
+    return eqrm.Evaluation(
+        {
+            name: MeasuredRisks.of(
+                range(len(risks)), np.full(len(risks), 100), risks, np.full(len(risks), 0.04)
+            )
+            for name, risks in zip(names, columns, strict=False)
+        },
+        "loss",
+        None,
+    )
+
+
+def lognormal(size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).lognormal(-1, 0.5, size)
+
+
+def values(table: RiskTable, kind: str, predictor: str = "A") -> list[float]:
+    pairs = zip(table.statistics, table.cells[predictor], strict=True)
+    return [cell.value for statistic, cell in pairs if statistic.kind == kind]
+
+
+def test_values_are_those_of_numpy() -> None:
+    risks = lognormal(183)
+    table = evaluation(risks).risk_table()
+    levels = [0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
+    assert values(table, "mean") == pytest.approx([risks.mean()])
+    wanted = np.quantile(risks, levels, method="inverted_cdf")
+    assert values(table, "quantile") == pytest.approx(wanted)
+    linear = evaluation(risks).risk_table(interpolation="linear")
+    assert values(linear, "quantile") == pytest.approx(np.quantile(risks, levels))
+
+
+def test_superquantiles_average_the_worst_share_of_domains() -> None:
+    risks = lognormal(200)
+    worst = np.sort(risks)[::-1]
+    table = evaluation(risks).risk_table(superquantiles=[0.9, 0.95, 1])
+    wanted = [worst[:20].mean(), worst[:10].mean(), worst[0]]
+    assert values(table, "superquantile") == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9])
+def test_intervals_of_quantiles_hold_as_often_as_they_say(alpha: float) -> None:
+    law = stats.lognorm(0.5, scale=np.exp(-1))
+    inside = []
+    for seed in range(400):
+        risks = law.rvs(100, random_state=seed)
+        table = evaluation(risks).risk_table([alpha], [], resamples=100)
+        cell = table.cells["A"][1]
+        assert cell.low is not None
+        assert cell.high is not None
+        inside.append(cell.low <= law.ppf(alpha) <= cell.high)
+    assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_intervals_of_the_mean_have_the_width_of_the_central_limit() -> None:
+    risks = lognormal(400)
+    [(low, high, error)] = tail_mean_intervals(risks, [1.0], 0.95, 5000, 0)
+    assert error == pytest.approx(risks.std(ddof=1) / 20, rel=0.05)
+    assert (low, high) == pytest.approx(
+        (risks.mean() - 1.96 * error, risks.mean() + 1.96 * error), abs=0.2 * error
+    )
+
+
+def test_resampled_superquantiles_are_those_of_each_resample() -> None:
+    risks = lognormal(30)
+    found = tail_mean_intervals(risks, [0.15], 0.9, 200, 7)
+    generator = np.random.default_rng(7)
+    descending = np.sort(risks)[::-1]
+    drawn = np.sort(descending[generator.integers(0, 30, (200, 30))], axis=1)[:, ::-1]
+    means = (drawn[:, :4].sum(1) + 0.5 * drawn[:, 4]) / 4.5
+    assert found[0][:2] == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
+    assert found[0][2] == pytest.approx(means.std(ddof=1))
+
+
+def test_few_domains_leave_ends_open() -> None:
+    table = evaluation(lognormal(8)).risk_table([0.5, 0.99, 1], [0.9])
+    mean, median, high, largest, beyond = table.cells["A"]
+    assert mean.high is None
+    assert (median.low, median.high) == (lognormal(8).min(), lognormal(8).max())
+    assert high.high is None
+    assert (largest.low, largest.high) == (None, None)
+    assert beyond.high is None
+    assert "?" in high.interval
+
+
+def test_the_same_seed_gives_the_same_table() -> None:
+    found = evaluation(lognormal(50), lognormal(50, 1))
+    assert found.risk_table().to_dict() == found.risk_table().to_dict()
+    assert found.risk_table().to_dict() != found.risk_table(seed=1).to_dict()
+
+
+def test_the_best_of_each_column_is_marked() -> None:
+    low, high = np.linspace(0.2, 0.4, 50), np.linspace(0.1, 0.9, 50)
+    table = evaluation(low, high).risk_table([0, 0.9], [])
+    assert [cell.best for cell in table.cells["A"]] == [True, False, True]
+    assert [cell.best for cell in table.cells["B"]] == [False, True, False]
+    alone = evaluation(low).risk_table()
+    assert not any(cell.best for cell in alone.cells["A"])
+
+
+def test_worst_domains_come_with_their_sampling_error() -> None:
+    risks = np.array([0.1, 0.9, 0.3, 0.7])
+    table = evaluation(risks).risk_table(worst=2)
+    assert [(d.domain, d.risk, d.count) for d in table.worst["A"]] == [(1, 0.9, 100), (3, 0.7, 100)]
+    assert table.worst["A"][0].standard_error == pytest.approx(0.02)
+    assert table.worst["A"][0].text == "0.900 ± 0.020"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (0.827, 0.119, "0.83"),
+        (0.827, 0.367, "0.8"),
+        (0.8273, 0.0009, "0.8273"),
+        (0.82734, 0.000967, "0.8273"),
+        (14832.0, 120.0, "14830"),
+        (14832.0, 500.0, "14800"),
+        (0.0, 0.01, "0.000"),
+        (-0.0004, 0.04, "0.00"),
+        (1.2345678, None, "1.23"),
+        (123456.0, None, "123000"),
+        (1.0, float("nan"), "1.00"),
+    ],
+)
+def test_numbers_keep_the_digits_that_their_error_leaves(
+    value: float, error: float | None, shown: str
+) -> None:
+    assert rounded(value, decimals(value, error)) == shown
+
+
+def test_csv_holds_all_digits() -> None:
+    table = evaluation(lognormal(100), lognormal(100, 1), names=('a"b,c', "B")).risk_table()
+    rows = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert len(rows) == 2 * len(table.statistics)
+    for row, cell in zip(rows, [c for cells in table.cells.values() for c in cells], strict=True):
+        assert float(row["value"]) == cell.value
+        assert row["low"] == ("" if cell.low is None else repr(cell.low))
+    assert rows[0]["predictor"] == 'a"b,c'
+
+
+def test_json_is_valid_and_complete() -> None:
+    table = evaluation(lognormal(30)).risk_table()
+    content = json.loads(json.dumps(table.to_dict(), allow_nan=False))
+    assert content["domains"] == 30
+    first = content["predictors"]["A"]["statistics"][0]
+    assert first["statistic"] == "mean"
+    assert first["value"] == table.cells["A"][0].value
+    assert len(content["predictors"]["A"]["worst"]) == 5
+
+
+def test_latex_has_the_columns_of_the_paper() -> None:
+    table = evaluation(lognormal(48), lognormal(48, 1) / 2, names=("ERM", "EQRM_{0.9}%"))
+    text = table.risk_table([0, 0.25, 0.5, 0.75, 0.9, 0.99, 1], []).to_latex()
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{tabular}{@{}lcccccccc@{}} \toprule"
+    assert r"\multicolumn{7}{c}{Quantile risk} \\ \cmidrule(lr){3-9}" in lines[1]
+    assert lines[2] == r"&  & 0 & 0.25 & 0.5 & 0.75 & 0.9 & 0.99 & 1 \\ \midrule"
+    assert lines[4].startswith(r"EQRM\_\{0.9\}\% & \textbf{")
+    assert lines[4].count(r"\textbf{") == 8
+    assert all(line.count("&") == 8 for line in lines[2:5])
+
+
+def test_markdown_escapes_names() -> None:
+    text = evaluation(lognormal(9), names=("<b>|*x*",)).risk_table().to_markdown()
+    header, rule, row = text.splitlines()
+    assert r"&lt;b>\|\*x\*" in row
+    assert rule.count("---") == 1 + header.count("|") - 2
+    assert row.replace(r"\|", "").count("|") == header.count("|")
+
+
+def test_text_is_aligned_whatever_the_names() -> None:
+    names = ("日本語😀", "x" * 10_000, "a\nb\x1b[31m")
+    table = evaluation(lognormal(40), lognormal(40, 1), lognormal(40, 2), names=names).risk_table()
+    text = table.to_text()
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.splitlines()) < 250
+    flat = table.to_text(intervals=False).splitlines()
+    assert flat[0].startswith("predictor")
+    assert flat[3].startswith("a b ")
+
+
+def test_an_open_interval_shows_a_question_mark() -> None:
+    assert Cell(0.5, None, 0.6, 0.05).interval == "[?, 0.60]"
+    assert Cell(0.5, None, None, 0.05).interval == ""
+
+
+def test_wrong_settings_are_refused() -> None:
+    found = evaluation(lognormal(9))
+    with pytest.raises(eqrm.errors.LevelError):
+        found.risk_table([1.5])
+    with pytest.raises(eqrm.errors.SettingError, match="confidence"):
+        found.risk_table(confidence=95)
+    with pytest.raises(eqrm.errors.SettingError, match="resamples"):
+        found.risk_table(resamples=10)
+    with pytest.raises(eqrm.errors.SettingError, match="interpolation"):
+        found.risk_table(interpolation="cubic")
+    with pytest.raises(eqrm.errors.SettingError, match="no predictor 'D'"):
+        found["D"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
+    from eqrm.evaluation.bounds import paper_bound as paper_bound
     from eqrm.evaluation.cdf_bands import CdfBand as CdfBand
     from eqrm.evaluation.cdf_bands import cdf_band as cdf_band
     from eqrm.evaluation.certificates import Certificate as Certificate
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from eqrm.evaluation.evaluate import evaluate as evaluate
     from eqrm.evaluation.evaluation import Evaluation as Evaluation
     from eqrm.evaluation.measured_risks import MeasuredRisks as MeasuredRisks
+    from eqrm.evaluation.planning import domain_plan as domain_plan
+    from eqrm.evaluation.true_risk import true_probability_bound as true_probability_bound
+    from eqrm.evaluation.true_risk import true_risk_bound as true_risk_bound
     from eqrm.level import Level as Level
     from eqrm.linear import DomainMoments as DomainMoments
     from eqrm.linear import LinearSCM as LinearSCM
@@ -82,9 +86,13 @@ _MODULE_OF = {
     "CdfBand": "eqrm.evaluation.cdf_bands",
     "Certificate": "eqrm.evaluation.certificates",
     "cdf_band": "eqrm.evaluation.cdf_bands",
+    "domain_plan": "eqrm.evaluation.planning",
     "domains_needed": "eqrm.evaluation.binomial_ranks",
     "probability_bound": "eqrm.evaluation.certificates",
+    "paper_bound": "eqrm.evaluation.bounds",
     "quantile_bound": "eqrm.evaluation.certificates",
+    "true_probability_bound": "eqrm.evaluation.true_risk",
+    "true_risk_bound": "eqrm.evaluation.true_risk",
     **dict.fromkeys(
         (
             "ARM",
@@ -156,13 +164,17 @@ __all__ = [
     "Update",
     "VREx",
     "cdf_band",
+    "domain_plan",
     "domain_risks",
     "domains_needed",
     "errors",
     "evaluate",
     "objective",
+    "paper_bound",
     "probability_bound",
     "quantile_bound",
+    "true_probability_bound",
+    "true_risk_bound",
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import demo, evaluate, figure
+from eqrm.cli import demo, evaluate, figure, plan
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
+app.command("plan")(plan.plan)
 
 
 def _print_version(wanted: bool) -> None:

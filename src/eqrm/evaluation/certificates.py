@@ -139,9 +139,11 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
     )
 
 
-def too_few(domains: int, alpha: float, confidence: float) -> TooFewDomainsError:
+def too_few(
+    domains: int, alpha: float, confidence: float, needed: int | None = None
+) -> TooFewDomainsError:
     """The refusal of a quantile bound, with the number of domains that it takes."""
-    needed = binomial_ranks.domains_needed(alpha, confidence)
+    needed = needed or binomial_ranks.domains_needed(alpha, confidence)
     within_reach = binomial_ranks.highest_level(domains, confidence)
     return TooFewDomainsError(
         f"{domains} domains are too few to bound the {alpha:.12g}-quantile of risk with "

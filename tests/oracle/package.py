@@ -1,25 +1,26 @@
 """What the package computes for a case of the grid, by each of the roads it may take.
 
-One row of risks on the CPU, rows in a batch, and the fixed number of steps of GPUs, CUDA graphs
-and ``torch.compile`` are different code; each has to reach the truth.
+One row of risks on the CPU (in one call of the C part where that was built, by its sums for long
+rows, or without it in numpy and in blocks of torch), rows in a batch, and the fixed number of
+steps of GPUs, CUDA graphs and ``torch.compile`` are different code; each has to reach the truth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions import quantile_root
+from eqrm.distributions import implicit_gradient, native, quantile_root
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
 
-ROADS = ("one row", "batch", "fixed steps")
+ROADS = ("one row", "sums in C", "numpy", "blocks", "batch", "fixed steps")
 
 
 @contextmanager
@@ -27,6 +28,20 @@ def _as_on_a_gpu() -> Iterator[None]:
     """No more steps than are taken where nobody may look whether the solve has converged."""
     steps = quantile_root.FIXED_STEPS
     with mock.patch.object(quantile_root, "MAX_STEPS", steps):
+        yield
+
+
+@contextmanager
+def _on_road(road: str) -> Iterator[None]:
+    """One row by the given road, whichever the length and whether or not the C part is there."""
+    with ExitStack() as stack:
+        if road != "one row":
+            refuse = mock.patch.object(implicit_gradient, "_by_native_part", lambda *_: None)
+            stack.enter_context(refuse)
+        if road in ("numpy", "blocks"):
+            stack.enter_context(mock.patch.object(native, "LIBRARY", None))
+        if road == "blocks":
+            stack.enter_context(mock.patch.object(implicit_gradient, "LONG", 0))
         yield
 
 
@@ -46,7 +61,8 @@ def quantile_and_gradient(case: Case, road: str = "one row") -> tuple[float, Flo
             estimate = eqrm.KDE(risks[None], bandwidth=case.bandwidth, weights=given)
             value = estimate.quantile(level)[0]
     else:
-        value = eqrm.KDE(risks, bandwidth=case.bandwidth, weights=given).quantile(level)
+        with _on_road(road):
+            value = eqrm.KDE(risks, bandwidth=case.bandwidth, weights=given).quantile(level)
     (gradient,) = torch.autograd.grad(value, risks)
     return float(value.detach()), np.asarray(gradient.numpy(), dtype=np.float64)
 

@@ -38,15 +38,17 @@ def center_row(risks: Tensor, weights: Array | None) -> CentredRow:
     """
     if risks.dtype not in (torch.float32, torch.float64):
         risks = risks.to(torch.float64)
-    values = risks.numpy()
-    pivot, m = float(values[0]), values.size
+    m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
     if native.LIBRARY is not None and risks.dtype == torch.float64 and risks.is_contiguous():
-        centred, offset, square = native.centre(native.LIBRARY, values, weights, pivot)
+        pivot, offset, centred, square = native.centre(native.LIBRARY, risks, weights)
         spread = _root(square, centred, weights)
     elif m > LONG:
+        pivot = float(risks[0])
         centred, offset, spread = _centre_in_blocks(risks, weights, pivot)
     else:
+        values = risks.numpy()
+        pivot = float(values[0])
         centred = np.subtract(values, pivot, dtype=np.float64)
         offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
         centred -= offset

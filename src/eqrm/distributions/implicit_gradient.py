@@ -24,6 +24,7 @@ from eqrm.distributions import native
 from eqrm.distributions.bandwidths import Bandwidth, SigmaRule
 from eqrm.distributions.centred_row import center_row
 from eqrm.distributions.kernel_sums import (
+    FAR_INSIDE_TAIL,
     Array,
     BulkSums,
     Equation,
@@ -110,7 +111,7 @@ class QuantileOfOneRow(torch.autograd.Function):
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is None:  # asked for a second time, by retain_graph
             (risks,) = ctx.saved_tensors
-            _, gradient = _value_and_gradient(risks.detach(), *ctx.settings, True)
+            _, gradient = _value_and_gradient(risks.detach(), *ctx.settings)
         return gradient.mul_(grad), None, None, None
 
 
@@ -140,17 +141,45 @@ def _gradient_with_graph(
 
 
 def _value_and_gradient(
-    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
+    risks: Tensor,
+    weights: Tensor | None,
+    rule: SigmaRule,
+    level: Level,
+    wants_gradient: bool = True,
 ) -> tuple[float, Tensor | None]:
-    value, gradient = _in_float64(
-        risks, None if weights is None else weights.numpy(), rule, level, wants_gradient
-    )
-    return value, None if gradient is None else torch.from_numpy(gradient).to(risks.dtype)
+    wide = risks if risks.dtype == torch.float64 else risks.to(torch.float64)
+    found = _by_native_part(wide, weights, rule, level, wants_gradient)
+    if found is None:
+        kernels = None if weights is None else weights.numpy()
+        found = _in_float64(wide, kernels, rule, level, wants_gradient)
+    value, gradient = found
+    if gradient is not None and gradient.dtype != risks.dtype:
+        gradient = gradient.to(risks.dtype)
+    return value, gradient
+
+
+def _by_native_part(
+    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
+) -> tuple[float, Tensor | None] | None:
+    """Value and gradient where one call of the C part gives them: rows of usual length."""
+    library, m = native.LIBRARY, risks.numel()
+    deep = min(level.log_tail, level.log_alpha) < FAR_INSIDE_TAIL
+    if library is None or m > LONG or deep or not risks.is_contiguous():
+        return None
+    concentration = 1.0 / m
+    if weights is not None:
+        if not bool(weights.all()) or not weights.is_contiguous():
+            return None
+        concentration = float(weights.dot(weights))
+    gradient = torch.empty_like(risks) if wants_gradient else None
+    factor = rule.factor(1.0 / concentration)
+    value = native.quantile(library, risks, weights, factor, concentration, level, gradient)
+    return None if value is None else (value, gradient)
 
 
 def _in_float64(
     risks: Tensor, weights: Array | None, rule: SigmaRule, level: Level, wants_gradient: bool
-) -> tuple[float, Array | None]:
+) -> tuple[float, Tensor | None]:
     kept, domains = None, risks.numel()
     if weights is not None and not weights.all():
         kept = np.flatnonzero(weights)
@@ -159,7 +188,8 @@ def _in_float64(
     bandwidth = rule.factor(1.0 / row.concentration) * row.std
     if bandwidth == 0.0:
         value = row.pivot + row.offset
-        gradient = (equal_weights(row.centred.size) if weights is None else weights).copy()
+        shares = equal_weights(row.centred.size) if weights is None else weights
+        gradient = torch.from_numpy(shares.copy())
     else:
         tail, goal = level.log_tail, level.z
         if level.log_tail > -math.log(2.0):
@@ -173,8 +203,8 @@ def _in_float64(
         coupling = bandwidth / row.std / row.std / (1.0 - row.concentration)
         gradient = sums.gradient(root, coupling)
     if kept is not None:
-        full = np.zeros(domains)
-        full[kept] = gradient
+        full = torch.zeros(domains, dtype=torch.float64)
+        full[torch.from_numpy(kept)] = gradient
         gradient = full
     return value, gradient
 

@@ -59,22 +59,11 @@ class Equation(NamedTuple):
 
         Where these are few it is the root for normal risks.
         """
-        tail = math.exp(self.log_tail)
-        stride = max(1, min(self.centred.size // ENOUGH_CENTRES, 16))
-        some = self.centred[::stride]
-        if some.size < FEW_CENTRES or tail * some.size < 0.5:
+        below = -math.expm1(self.log_tail) if self.bandwidth > 0.0 else math.exp(self.log_tail)
+        centre = quantile_of_some(self.centred, self.weights, below)
+        if centre is None:
             return self.goal * math.hypot(self.std / self.bandwidth, 1.0)
-        below = 1.0 - tail if self.bandwidth > 0.0 else tail
-        if self.weights is None:
-            place = max(below * some.size - 0.5, 0.0)
-            rank = min(int(place), some.size - 2)
-            parted = np.partition(some, rank)
-            here, share = float(parted[rank]), place - rank
-            return (here + share * (float(parted[rank + 1 :].min()) - here)) / self.bandwidth
-        order = some.argsort()
-        reached = self.weights[::stride][order].cumsum()
-        rank = int(reached.searchsorted(below * reached[-1]))
-        return float(some[order[min(rank, some.size - 1)]]) / self.bandwidth
+        return centre / self.bandwidth
 
     def pull(self, mean_z: float, coupling: float) -> Array:
         """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient; over the centred risks."""
@@ -114,7 +103,7 @@ class KernelSums(ABC):
         """The tail probability and its derivatives at ``t``."""
 
     @abstractmethod
-    def gradient(self, t: float, coupling: float) -> Array:
+    def gradient(self, t: float, coupling: float) -> torch.Tensor:
         """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i.
 
         The last thing asked of a row: it may be written over the centred risks.
@@ -171,7 +160,7 @@ class BulkSums(KernelSums):
         third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
         return derivatives(sf, density, first, second, third, fourth)
 
-    def gradient(self, t: float, coupling: float) -> Array:
+    def gradient(self, t: float, coupling: float) -> torch.Tensor:
         z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
         square = z * z
         kernels: Array = np.exp(-square)
@@ -183,7 +172,7 @@ class BulkSums(KernelSums):
             density = float(kernels.sum())
         kernels /= density
         kernels += self.equation.pull(SQRT_2 * float(kernels.dot(z)), coupling)
-        return kernels
+        return torch.from_numpy(kernels)
 
 
 class TailSums(KernelSums):
@@ -243,12 +232,34 @@ class TailSums(KernelSums):
         third, fourth = float(densities.dot(z)), float(densities.dot(square))
         return Tail(log_sf, density / tails, *hermite(first, second, third, fourth))
 
-    def gradient(self, t: float, coupling: float) -> Array:
+    def gradient(self, t: float, coupling: float) -> torch.Tensor:
         densities = self._relative_densities(t)
         densities /= densities.sum()
         gradient = self.equation.pull(t + float(densities.dot(self.distances)), coupling)
         gradient[self.kept] += densities
-        return gradient
+        return torch.from_numpy(gradient)
+
+
+def quantile_of_some(values: Array, weights: Array | None, below: float) -> float | None:
+    """The quantile of every k-th value, quickly; None where they are too few to tell.
+
+    >>> quantile_of_some(np.arange(100.0), None, 0.5)
+    49.5
+    """
+    stride = max(1, min(values.size // ENOUGH_CENTRES, 16))
+    if values.size < FEW_CENTRES or min(below, 1.0 - below) * values.size < 0.5 * stride:
+        return None
+    some = values[::stride]
+    if weights is None:
+        place = max(below * some.size - 0.5, 0.0)
+        rank = min(int(place), some.size - 2)
+        parted = np.partition(some, rank)
+        here = float(parted[rank])
+        return here + (place - rank) * (float(parted[rank + 1 :].min()) - here)
+    order = some.argsort()
+    reached = weights[::stride][order].cumsum()
+    rank = int(reached.searchsorted(below * reached[-1]))
+    return float(some[order[min(rank, some.size - 1)]])
 
 
 FAR_INSIDE_TAIL = -15.0

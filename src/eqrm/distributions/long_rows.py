@@ -8,7 +8,6 @@ import torch
 
 from eqrm.distributions.blocks import for_each_block
 from eqrm.distributions.kernel_sums import (
-    Array,
     Equation,
     KernelSums,
     Tail,
@@ -94,7 +93,7 @@ class LongBulkSums(KernelSums):
         slope = a + d * (b + d * (c / 2.0 + d * e / 6.0))
         return density * ratio, -slope / ratio
 
-    def gradient(self, t: float, coupling: float) -> Array:
+    def gradient(self, t: float, coupling: float) -> torch.Tensor:
         density, mean_z = self._density_and_mean(t)
         factor, size = coupling * mean_z, self.values.numel()
         if self.shares is None:
@@ -112,7 +111,7 @@ class LongBulkSums(KernelSums):
             return ()
 
         for_each_block(size, combine)
-        return self.equation.centred
+        return self.values
 
 
 def negative_square(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:

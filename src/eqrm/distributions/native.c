@@ -1,9 +1,10 @@
-/* The sums over kernels of eqrm.distributions.kernel_sums, one pass each.
+/* The sums over kernels of eqrm.distributions.kernel_sums, one pass each, and the whole quantile
+ * of a row in the common case.
  *
  * Built by hatch_build.py where a C compiler with vector versions of exp and erfc is found, and
  * called through native.py. Everything is finite: native.py is given checked risks only, so the
  * file may be compiled with -ffast-math. With z = shift + unit*x throughout; p may be NULL for
- * equal weights of 1.
+ * equal weights, which then count 1 each and total is n.
  */
 #include <math.h>
 #include <stddef.h>
@@ -13,23 +14,27 @@
 #else
 #define EACH_PROCESSOR
 #endif
+#define INSIDE static inline __attribute__((always_inline))
 
 /* exp(-26^2) = 1e-293: what lies beyond adds nothing, but underflow is slow. */
 #define FARTHEST 26.0
+#define SMALLEST 1e-250
+#define SQRT_2 1.4142135623730951
+#define SQRT_2PI 2.5066282746310002
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 1; }
+int eqrm_version(void) { return 4; }
 
-static inline double standardised(double x, double shift, double unit)
+INSIDE double standardised(double x, double shift, double unit)
 {
     return fmax(-FARTHEST, fmin(FARTHEST, shift + unit * x));
 }
 
-/* x = r - pivot - mean(r - pivot); found = {that mean, sum of p*x*x}; total = sum of p */
-EACH_PROCESSOR
-void eqrm_centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double pivot,
-                 double total, double *restrict x, double *restrict found)
+/* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
+INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
+                   double *restrict x, double *restrict found)
 {
+    const double pivot = r[0];
     double sum = 0.0, square = 0.0;
     if (p)
         for (ptrdiff_t i = 0; i < n; i++) {
@@ -50,14 +55,14 @@ void eqrm_centre(const double *restrict r, const double *restrict p, ptrdiff_t n
     else
         for (ptrdiff_t i = 0; i < n; i++)
             square += x[i] * x[i];
-    found[0] = offset;
-    found[1] = square;
+    found[0] = pivot;
+    found[1] = offset;
+    found[2] = square;
 }
 
 /* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4 */
-EACH_PROCESSOR
-void eqrm_sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-               double unit, double *restrict found)
+INSIDE void sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
+                 double unit, double *restrict found)
 {
     double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
     if (p)
@@ -91,9 +96,8 @@ void eqrm_sums(const double *restrict x, const double *restrict p, ptrdiff_t n, 
 }
 
 /* k = p*exp(-z*z); found = {sum of k, sum of k*z} */
-EACH_PROCESSOR
-void eqrm_kernels(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-                  double unit, double *restrict k, double *restrict found)
+INSIDE void kernels(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
+                    double unit, double *restrict k, double *restrict found)
 {
     double density = 0.0, first = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -112,9 +116,8 @@ void eqrm_kernels(const double *restrict x, const double *restrict p, ptrdiff_t 
 }
 
 /* k = a*k + b*p*x */
-EACH_PROCESSOR
-void eqrm_combine(const double *restrict x, const double *restrict p, ptrdiff_t n, double a,
-                  double b, double *restrict k)
+INSIDE void combine(const double *restrict x, const double *restrict p, ptrdiff_t n, double a,
+                    double b, double *restrict k)
 {
     if (p)
         for (ptrdiff_t i = 0; i < n; i++)
@@ -122,4 +125,109 @@ void eqrm_combine(const double *restrict x, const double *restrict p, ptrdiff_t 
     else
         for (ptrdiff_t i = 0; i < n; i++)
             k[i] = a * k[i] + b * x[i];
+}
+
+EACH_PROCESSOR
+void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
+                 double *found)
+{
+    centre(r, p, n, total, x, found);
+}
+
+EACH_PROCESSOR
+void eqrm_sums(const double *x, const double *p, ptrdiff_t n, double shift, double unit,
+               double *found)
+{
+    sums(x, p, n, shift, unit, found);
+}
+
+EACH_PROCESSOR
+void eqrm_kernels(const double *x, const double *p, ptrdiff_t n, double shift, double unit,
+                  double *k, double *found)
+{
+    kernels(x, p, n, shift, unit, k, found);
+}
+
+EACH_PROCESSOR
+void eqrm_combine(const double *x, const double *p, ptrdiff_t n, double a, double b, double *k,
+                  double *found)
+{
+    (void)found;
+    combine(x, p, n, a, b, k);
+}
+
+/* One step of the root solve from t, as quantile_root.py takes it, but on the scale
+ * sqrt(-2 log S), which needs no inverse of the normal law. Returns 0 when it goes astray: low,
+ * high and error are what earlier steps have found. *reach says how far the step was, in units
+ * in which the density changes. */
+INSIDE int step(const double *m, double total, double log_tail, double *t, double *low,
+                double *high, double *error, double *reach)
+{
+    const double sf = 0.5 * m[0] / total, density = m[1] / total;
+    if (!(sf > SMALLEST) || !(density > SMALLEST) || sf > 0.9999)
+        return 0;
+    const double log_sf = log(sf), hazard = density / (SQRT_2PI * sf), u = 1.0 / m[1];
+    const double z1 = SQRT_2 * m[2] * u, z2 = 2.0 * m[3] * u;
+    const double z3 = 2.0 * SQRT_2 * m[4] * u, z4 = 4.0 * m[5] * u;
+    const double a = -z1, b = z2 - 1.0, c = 3.0 * z1 - z3, d = z4 - 6.0 * z2 + 3.0;
+    if (log_sf > log_tail)
+        *low = *t;
+    else
+        *high = *t;
+    const double before = *error;
+    *error = fabs(log_sf - log_tail);
+    if (*error > 0.5 * before)
+        return 0;
+    const double s = sqrt(-2.0 * log_sf), newton = (sqrt(-2.0 * log_tail) - s) * s / hazard;
+    const double bend = 0.5 * newton * (a + hazard - hazard / (s * s));
+    double by = newton / fmin(2.0, fmax(0.5, 1.0 + bend));
+    *reach = fabs(by) * fmax(1.0, fmax(fabs(a), sqrt(fabs(b))));
+    if (*reach < 1.0) {
+        const double excess = -expm1(log_tail - log_sf) / hazard;
+        for (int again = 0; again < 2; again++) {
+            const double slope =
+                1.0 + by * (a + by * (b / 2.0 + by * (c / 6.0 + by * d / 24.0)));
+            const double ratio =
+                1.0 + by * (a / 2.0 + by * (b / 6.0 + by * (c / 24.0 + by * d / 120.0)));
+            by -= (by * ratio - excess) / slope;
+        }
+    }
+    *t += by;
+    return *low <= *t && *t <= *high;
+}
+
+/* The quantile of a row, and its gradient k unless that is NULL; 1 when it was found, 0 when the
+ * risks are equal or the solve needs the care of quantile_root.py. With s = 1 - sum of squared
+ * weights, and factor the bandwidth over the standard deviation, negative for levels under 1/2.
+ * The solve starts from guess, or where normal risks had their quantile when that is NULL.
+ * found = {pivot, mean - pivot, quantile - mean}; x is scratch. */
+EACH_PROCESSOR
+int eqrm_quantile(const double *r, const double *p, ptrdiff_t n, double total, double s,
+                  double factor, double log_tail, double goal, double tolerance,
+                  const double *guess, double *x, double *k, double *found)
+{
+    double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300;
+    centre(r, p, n, total, x, found);
+    const double variance = found[2] / total / s;
+    if (!(found[2] > 1e-280 && found[2] < 1e280 && s > 1e-12))
+        return 0;
+    const double std = sqrt(variance), h = factor * std, unit = -1.0 / (h * SQRT_2);
+    double t = guess ? (*guess - found[0] - found[1]) / h
+                     : goal * sqrt(1.0 / (factor * factor) + 1.0);
+    for (int count = 0; reach >= tolerance; count++) {
+        if (count == 12)
+            return 0;
+        sums(x, p, n, t / SQRT_2, unit, moments);
+        if (!step(moments, total, log_tail, &t, &low, &high, &error, &reach))
+            return 0;
+    }
+    found[2] = h * t;
+    if (!k)
+        return 1;
+    kernels(x, p, n, t / SQRT_2, unit, k, moments);
+    if (!(moments[0] > SMALLEST))
+        return 0;
+    const double pull = h / variance / s * SQRT_2 * moments[1] / moments[0] / total;
+    combine(x, p, n, 1.0 / moments[0], pull, k);
+    return 1;
 }

@@ -12,31 +12,39 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from eqrm.distributions.kernel_sums import (
+    FEW_CENTRES,
     Array,
     BulkSums,
     Equation,
     KernelSums,
     Tail,
     derivatives,
+    quantile_of_some,
 )
 from eqrm.distributions.normal_tails import SQRT_2
+from eqrm.level import Level
 
-VERSION = 1
+VERSION = 4
 WORTH_THREADS = 200_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
 
+NORMAL_ENOUGH = 1.0
+"""Φ⁻¹(α) beyond which the quantile of normal risks is a poor start."""
+
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
-    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER),
+    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
     "eqrm_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_kernels": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER),
-    "eqrm_combine": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
+    "eqrm_combine": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER),
+    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), *(4 * (_POINTER,))),
 }
 
 
@@ -50,7 +58,7 @@ def _load() -> ctypes.CDLL | None:
             return None
         for name, arguments in _ARGUMENTS.items():
             function = getattr(library, name)
-            function.argtypes, function.restype = arguments, None
+            function.argtypes, function.restype = arguments, ctypes.c_int
     except (OSError, AttributeError):
         # Built elsewhere, for another platform or from another version: not ours to use.
         return None
@@ -61,17 +69,59 @@ LIBRARY = _load()
 
 
 def centre(
-    library: ctypes.CDLL, values: Array, weights: Array | None, pivot: float
-) -> tuple[Array, float, float]:
-    """risks − mean, mean − pivot, and Σp_i(R_i − mean)², from contiguous float64 risks."""
-    centred = np.empty_like(values)
-    found = np.empty(2)
-    size = values.size
+    library: ctypes.CDLL, risks: Tensor, weights: Array | None
+) -> tuple[float, float, Array, float]:
+    """R_0, mean − R_0, risks − mean, and Σp_i(R_i − mean)², from contiguous float64 risks."""
+    centred, found = torch.empty_like(risks), _Three()
+    size = risks.numel()
     total, shares = (float(size), None) if weights is None else (1.0, weights.ctypes.data)
-    target, sums = centred.ctypes.data, found.ctypes.data
-    library.eqrm_centre(values.ctypes.data, shares, size, pivot, total, target, sums)
-    offset, square = found.tolist()
-    return centred, offset, square / total
+    library.eqrm_centre(risks.data_ptr(), shares, size, total, centred.data_ptr(), found)
+    pivot, offset, square = found
+    return pivot, offset, centred.numpy(), square / total
+
+
+def quantile(
+    library: ctypes.CDLL,
+    risks: Tensor,
+    weights: Tensor | None,
+    factor: float,
+    concentration: float,
+    level: Level,
+    gradient: Tensor | None,
+) -> float | None:
+    """The quantile of contiguous float64 risks, in the common case; None in others.
+
+    ``factor`` is h/σ̂. The weights are positive; ``gradient`` is written to.
+    """
+    log_tail, goal, guess = level.log_tail, level.z, None
+    if abs(goal) > NORMAL_ENOUGH and risks.numel() >= FEW_CENTRES:
+        shape = None if weights is None else weights.numpy()
+        guess = quantile_of_some(risks.numpy(), shape, level.alpha)
+    if goal < 0.0:
+        factor, log_tail, goal = -factor, level.log_alpha, -goal
+    size, found, scratch = risks.numel(), _Three(), torch.empty_like(risks)
+    total, shares = (float(size), None) if weights is None else (1.0, weights.data_ptr())
+    if library.eqrm_quantile(
+        risks.data_ptr(),
+        shares,
+        size,
+        total,
+        1.0 - concentration,
+        factor,
+        log_tail,
+        goal,
+        KernelSums.tolerance,
+        None if guess is None else ctypes.byref(_NUMBER(guess)),
+        scratch.data_ptr(),
+        None if gradient is None else gradient.data_ptr(),
+        found,
+    ):
+        pivot, offset, beyond = found
+        return float(pivot + (offset + beyond))
+    return None
+
+
+_Three, _Six = 3 * _NUMBER, 6 * _NUMBER
 
 
 class NativeBulkSums(KernelSums):
@@ -80,89 +130,72 @@ class NativeBulkSums(KernelSums):
     def __init__(self, library: ctypes.CDLL, equation: Equation) -> None:
         self.library, self.equation = library, equation
         self.start = equation.near_root()
-        self.size = equation.centred.size
+        self.size = size = equation.centred.size
         self.unit = -1.0 / (equation.bandwidth * SQRT_2)
         self.centred = equation.centred.ctypes.data
         weights = equation.weights
-        self.weights = None if weights is None else weights.ctypes.data
-        self.total = self.size if weights is None else 1.0
-        self.parts = _parts(self.size)
-        self.found = np.empty((len(self.parts), 6))
-        self.results = self.found.ctypes.data
+        self.weights, self.total = (None, float(size))
+        if weights is not None:
+            self.weights, self.total = weights.ctypes.data, 1.0
+        threads = 1 if size < WORTH_THREADS else torch.get_num_threads()
+        self.parts = _parts(size, threads) if threads > 1 else None
 
     def bracket(self) -> tuple[float, float]:
         centred, bandwidth = self.equation.centred, self.equation.bandwidth
         ends = float(centred.min()) / bandwidth, float(centred.max()) / bandwidth
         return min(ends) + self.equation.goal, max(ends) + self.equation.goal
 
-    def _place(self, part: tuple[int, int]) -> tuple[int, int | None, int]:
-        """Where a part of the kernels begins in memory, its weights, and its length."""
-        begin, length = part
-        weights = None if self.weights is None else self.weights + 8 * begin
-        return self.centred + 8 * begin, weights, length
+    def _over(self, function: Callable[..., None], *settings: float, into: int = 0) -> list[float]:
+        """The sums that ``function`` finds, over all parts; ``into`` is what it writes to."""
+        whole = (into,) if into else ()
+        if self.parts is None:
+            found = _Six()
+            function(self.centred, self.weights, self.size, *settings, *whole, found)
+            return list(found)
+
+        def work(part: tuple[int, int]) -> list[float]:
+            begin, length = part
+            weights = None if self.weights is None else self.weights + 8 * begin
+            own, found = (into + 8 * begin,) if into else (), _Six()
+            function(self.centred + 8 * begin, weights, length, *settings, *own, found)
+            return list(found)
+
+        pool = _pool(os.getpid(), len(self.parts))
+        return [sum(column) for column in zip(*pool.map(work, self.parts), strict=True)]
 
     def at(self, t: float) -> Tail:
-        shift = t / SQRT_2
-        if len(self.parts) == 1:
-            self.library.eqrm_sums(
-                self.centred, self.weights, self.size, shift, self.unit, self.results
-            )
-            sums = self.found[0].tolist()
-        else:
+        found = self._over(self.library.eqrm_sums, t / SQRT_2, self.unit)
+        share = 1.0 / self.total
+        sf, density, first, second, third, fourth = found
+        return derivatives(
+            0.5 * share * sf,
+            share * density,
+            share * first,
+            share * second,
+            share * third,
+            share * fourth,
+        )
 
-            def work(index: int) -> None:
-                place = self._place(self.parts[index])
-                self.library.eqrm_sums(*place, shift, self.unit, self.results + 48 * index)
-
-            _share(work, len(self.parts))
-            sums = self.found.sum(0).tolist()
-        sf, *moments = [value / self.total for value in sums]
-        return derivatives(0.5 * sf, *moments)
-
-    def gradient(self, t: float, coupling: float) -> Array:
-        shift, gradient = t / SQRT_2, np.empty(self.size)
-        target = gradient.ctypes.data
-        self.found[:] = 0.0
-
-        def kernels(index: int) -> None:
-            place, own = self._place(self.parts[index]), target + 8 * self.parts[index][0]
-            results = self.results + 48 * index
-            self.library.eqrm_kernels(*place, shift, self.unit, own, results)
-
-        _share(kernels, len(self.parts))
-        density, first, *_ = self.found.sum(0).tolist()
+    def gradient(self, t: float, coupling: float) -> Tensor:
+        gradient = torch.empty(self.size, dtype=torch.float64)
+        into = gradient.data_ptr()
+        found = self._over(self.library.eqrm_kernels, t / SQRT_2, self.unit, into=into)
+        density, first = found[0], found[1]
         if not density > 1e-250:  # the middle of a wide gap
             return BulkSums(self.equation).gradient(t, coupling)
-        pull = coupling * SQRT_2 * first / density / self.total
-
-        def combine(index: int) -> None:
-            place, own = self._place(self.parts[index]), target + 8 * self.parts[index][0]
-            self.library.eqrm_combine(*place, 1.0 / density, pull, own)
-
-        _share(combine, len(self.parts))
+        pull = coupling * SQRT_2 * first / (density * self.total)
+        self._over(self.library.eqrm_combine, 1.0 / density, pull, into=into)
         return gradient
 
 
-def _parts(size: int) -> list[tuple[int, int]]:
+def _parts(size: int, parts: int) -> list[tuple[int, int]]:
     """(begin, length) of what each thread does.
 
-    >>> _parts(1000)
-    [(0, 1000)]
+    >>> _parts(10, 3)
+    [(0, 3), (3, 3), (6, 4)]
     """
-    threads = torch.get_num_threads() if size >= WORTH_THREADS else 1
-    bounds = [size * part // threads for part in range(threads + 1)]
-    return [(begin, end - begin) for begin, end in zip(bounds, bounds[1:], strict=False)]
-
-
-def _share(work: Callable[[int], None], parts: int) -> None:
-    """Call ``work`` for each part, in threads when there are several (C code frees the lock)."""
-    if parts == 1:
-        work(0)
-        return
-    others = [_pool(os.getpid(), parts).submit(work, part) for part in range(1, parts)]
-    work(0)
-    for other in others:
-        other.result()
+    bounds = [size * part // parts for part in range(parts + 1)]
+    return [(begin, end - begin) for begin, end in pairwise(bounds)]
 
 
 @cache

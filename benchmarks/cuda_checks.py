@@ -62,19 +62,29 @@ def draw_weights(m: int, device: torch.device) -> Tensor:
     return torch.from_numpy(weights).to(device)
 
 
+def kernel_estimates(m: int, device: torch.device) -> dict[str, dict[str, object]]:
+    """The options of every kernel estimate under test, by name."""
+    options: dict[str, dict[str, object]] = {
+        "kde": {},
+        "kde weighted": {"weights": draw_weights(m, device)},
+        "kde silverman": {"bandwidth": "silverman"},
+        "kde scott": {"bandwidth": "scott"},
+        "kde bandwidth 0.1": {"bandwidth": 0.1},
+    }
+    if m <= 1024:
+        options["kde median"] = {"bandwidth": "median"}
+    return options
+
+
 def objectives(m: int, device: torch.device) -> dict[str, Callable[[eqrm.Level], Objective]]:
     """Every estimator whose quantile a training step may differentiate, by name."""
     weights = draw_weights(m, device)
 
-    def kde(**options: object) -> Callable[[eqrm.Level], Objective]:
+    def kde(options: dict[str, object]) -> Callable[[eqrm.Level], Objective]:
         return lambda level: lambda r: eqrm.KDE(r, **options).quantile(level)  # type: ignore[arg-type]
 
-    found: dict[str, Callable[[eqrm.Level], Objective]] = {
-        "kde": kde(),
-        "kde weighted": kde(weights=weights),
-        "kde silverman": kde(bandwidth="silverman"),
-        "kde scott": kde(bandwidth="scott"),
-        "kde bandwidth 0.1": kde(bandwidth=0.1),
+    return {
+        **{name: kde(options) for name, options in kernel_estimates(m, device).items()},
         "kde superquantile": lambda level: lambda r: eqrm.KDE(r).superquantile(level),
         "gaussian": lambda level: lambda r: eqrm.Gaussian(r).quantile(level),
         "gaussian weighted": lambda level: (
@@ -84,9 +94,23 @@ def objectives(m: int, device: torch.device) -> dict[str, Callable[[eqrm.Level],
         "empirical": lambda level: lambda r: eqrm.Empirical(r).quantile(level),
         "empirical superquantile": lambda level: lambda r: eqrm.Empirical(r).superquantile(level),
     }
-    if m <= 1024:
-        found["kde median"] = kde(bandwidth="median")
-    return found
+
+
+def in_a_gap(name: str, risks: Tensor, level: eqrm.Level, value: Tensor) -> bool:
+    """Whether ``value`` solves the equation in a gap between risks, where no digits of it count.
+
+    The same rule as against 50-digit arithmetic: f(q)·(max R − min R) < 1e-3·min(α, 1−α), and
+    the tail probability at ``value`` is right.
+    """
+    options = kernel_estimates(len(risks), torch.device("cpu")).get(name)
+    if options is None or level.alpha == 1.0:
+        return False
+    wide = risks.detach().cpu().double()
+    estimate = eqrm.KDE(wide, **options)  # type: ignore[arg-type]
+    at = value.detach().cpu().double()
+    flat = float(estimate.log_prob(at).exp() * (wide.max() - wide.min()))
+    right = abs(float(estimate.sf(at)) / level.tail - 1.0) <= TOLERANCE
+    return right and flat < 1e-3 * min(level.alpha, level.tail)
 
 
 def value_and_gradient(objective: Objective, risks: Tensor) -> tuple[Tensor, Tensor]:
@@ -320,7 +344,7 @@ def check_agreement(device: torch.device, counts: list[int]) -> Iterator[Outcome
     """Value and gradient in float32 against the CPU, every estimator, law, size and level."""
     cpu = torch.device("cpu")
     for name in objectives(2, device):
-        worst, cases, note = 0.0, 0, ""
+        worst, cases, gaps, note = 0.0, 0, 0, ""
         for m in counts:
             if name not in objectives(m, device):
                 continue
@@ -334,8 +358,13 @@ def check_agreement(device: torch.device, counts: list[int]) -> Iterator[Outcome
                     there = value_and_gradient(objectives(m, cpu)[name](level), risks.cpu())
                     error_here = difference(here, there, risks)
                     cases += 1
+                    if error_here > TOLERANCE and in_a_gap(name, risks, level, here[0]):
+                        gaps += 1
+                        continue
                     if error_here > worst:
                         worst, note = error_here, f"worst: {law}, m = {m}, {text}"
+        if gaps:
+            note += f"; {gaps} in gaps between risks, judged by their residual"
         yield Outcome(f"agrees with the CPU: {name}", worst <= TOLERANCE, cases, worst, note)
 
 

@@ -164,11 +164,16 @@ def _deep_bracket(
     return low.clamp(max=goal), torch.full_like(low, goal)
 
 
+def _may_look(values: Tensor) -> bool:
+    """Whether a look at a result is free: elsewhere it makes the host wait for the device."""
+    return values.device.type == "cpu"
+
+
 def _iterate(
     t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
 ) -> Tensor:
     """Steps until all rows are settled on the CPU, a fixed number of steps elsewhere."""
-    watch = shifted.device.type == "cpu"
+    watch = _may_look(shifted)
     fixed = FIXED_STEPS if shifted.shape[-1] <= SAMPLE else FIXED_STEPS_OF_LONG_ROWS
     error = torch.full_like(t, math.inf)
     for _ in range(MAX_STEPS if watch else fixed):
@@ -181,8 +186,8 @@ def _iterate(
 
 
 FIXED_STEPS = 10
-"""Steps where nobody may look at the result, from a bracket cut to 1/262,144. Too few only for
-bandwidths that are not tied to σ̂, with risks over many orders of magnitude (docs/cuda.md)."""
+"""Steps where nobody may look at the result, from a bracket cut to 1e-9 of its length. Too few only
+for bandwidths not tied to σ̂, with risks over more orders of magnitude than that (docs/cuda.md)."""
 
 FIXED_STEPS_OF_LONG_ROWS = 20
 """Steps from the root of a sample, which for heavy tails can be far off."""
@@ -208,8 +213,8 @@ def _start(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A bracket and a point in it from which a few steps suffice.
 
-    Small arrays: cut the bracket by evaluating 63 points at once, three times. Large ones: solve
-    for every k-th kernel, whose root is near.
+    Small arrays: cut the bracket by evaluating 63 points at once, five times (once where later
+    steps can be watched). Large ones: solve for every k-th kernel, whose root is near.
     """
     stride = -(-shifted.shape[-1] // SAMPLE)
     if stride > 1:
@@ -221,7 +226,7 @@ def _start(
         return low, high, torch.minimum(torch.maximum(t, low), high)
     points = 63
     grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
-    for _ in range(3):
+    for _ in range(1 if _may_look(shifted) else 5):
         width = high - low
         at = low + width * grid
         z = at.unsqueeze(-1) - shifted.unsqueeze(-2)

@@ -28,9 +28,16 @@ if TYPE_CHECKING:
     from eqrm.evaluation.certificates import Certificate as Certificate
     from eqrm.evaluation.certificates import probability_bound as probability_bound
     from eqrm.evaluation.certificates import quantile_bound as quantile_bound
+    from eqrm.evaluation.comparison import bootstrap_intervals as bootstrap_intervals
+    from eqrm.evaluation.comparison import paired_differences as paired_differences
     from eqrm.evaluation.evaluate import evaluate as evaluate
     from eqrm.evaluation.evaluation import Evaluation as Evaluation
+    from eqrm.evaluation.exchangeability import order_test as order_test
+    from eqrm.evaluation.exchangeability import shift_test as shift_test
     from eqrm.evaluation.measured_risks import MeasuredRisks as MeasuredRisks
+    from eqrm.evaluation.noise import denoised_quantile as denoised_quantile
+    from eqrm.evaluation.noise import denoised_risks as denoised_risks
+    from eqrm.evaluation.noise import noise_split as noise_split
     from eqrm.evaluation.planning import domain_plan as domain_plan
     from eqrm.evaluation.true_risk import true_probability_bound as true_probability_bound
     from eqrm.evaluation.true_risk import true_risk_bound as true_risk_bound
@@ -86,6 +93,13 @@ _MODULE_OF = {
     "CdfBand": "eqrm.evaluation.cdf_bands",
     "Certificate": "eqrm.evaluation.certificates",
     "cdf_band": "eqrm.evaluation.cdf_bands",
+    "bootstrap_intervals": "eqrm.evaluation.comparison",
+    "denoised_quantile": "eqrm.evaluation.noise",
+    "denoised_risks": "eqrm.evaluation.noise",
+    "noise_split": "eqrm.evaluation.noise",
+    "order_test": "eqrm.evaluation.exchangeability",
+    "paired_differences": "eqrm.evaluation.comparison",
+    "shift_test": "eqrm.evaluation.exchangeability",
     "domain_plan": "eqrm.evaluation.planning",
     "domains_needed": "eqrm.evaluation.binomial_ranks",
     "probability_bound": "eqrm.evaluation.certificates",
@@ -163,16 +177,23 @@ __all__ = [
     "Superquantile",
     "Update",
     "VREx",
+    "bootstrap_intervals",
     "cdf_band",
+    "denoised_quantile",
+    "denoised_risks",
     "domain_plan",
     "domain_risks",
     "domains_needed",
     "errors",
     "evaluate",
+    "noise_split",
     "objective",
+    "order_test",
+    "paired_differences",
     "paper_bound",
     "probability_bound",
     "quantile_bound",
+    "shift_test",
     "true_probability_bound",
     "true_risk_bound",
 ]

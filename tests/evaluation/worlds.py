@@ -130,7 +130,13 @@ def measured_risk_coverage(
 
 
 def true_risk_coverage(
-    law: RiskLaw, m: int, alpha: float, confidence: float, worlds: int, seed: int
+    law: RiskLaw,
+    m: int,
+    alpha: float,
+    confidence: float,
+    worlds: int,
+    seed: int,
+    methods: tuple[str, ...] = ("auto", "kl", "bernstein", "clopper-pearson"),
 ) -> list[Coverage]:
     """Bounds on the true risk, from domains measured on 5 to 200 examples with losses 0 or 1."""
     generator = np.random.default_rng([seed, m, 7])
@@ -141,7 +147,7 @@ def true_risk_coverage(
     quantile, threshold = float(law.law.ppf(alpha)), float(law.law.ppf(0.8))
     share = float(law.law.cdf(threshold))
     found = []
-    for method in ("auto", "kl", "bernstein", "clopper-pearson"):
+    for method in methods:
         bounds, shares = [], []
         for risks, n, s2 in zip(measured, counts, variances, strict=True):
             options: dict[str, Any] = {"loss_variances": s2, "method": method}

@@ -36,7 +36,7 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
 
 def checked_counts(counts: Any, domains: int) -> Vector:
     """Examples per domain (m,), or one number for all; whole and at least 1."""
-    values = _per_domain(counts, "counts", domains)
+    values = per_domain(counts, "counts", domains)
     wrong = ~((values >= 1.0) & (values == np.floor(values)) & np.isfinite(values))
     if wrong.any():
         index = int(np.flatnonzero(wrong)[0])
@@ -50,7 +50,7 @@ def checked_counts(counts: Any, domains: int) -> Vector:
 
 def checked_variances(variances: Any, domains: int, what: str = "variances") -> Vector:
     """A finite number that is not negative per domain (m,), or one for all."""
-    values = _per_domain(variances, what, domains)
+    values = per_domain(variances, what, domains)
     _refuse_non_finite(values, what)
     if (values < 0.0).any():
         index = int(np.flatnonzero(values < 0.0)[0])
@@ -109,7 +109,12 @@ def _vector(values: Any, what: str) -> Vector:
     return array
 
 
-def _per_domain(values: Any, what: str, domains: int) -> Vector:
+def per_domain(values: Any, what: str, domains: int) -> Vector:
+    """One number per domain (m,), or one for all of them.
+
+    >>> per_domain(3, "counts", 2)
+    array([3., 3.])
+    """
     if np.ndim(values) == 0:
         values = np.full(domains, values)
     array = _vector(values, what)

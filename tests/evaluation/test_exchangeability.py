@@ -1,0 +1,115 @@
+"""Tests of exchangeability: their level, their power, scipy's ranks, and what they say."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
+from eqrm.evaluation.exchangeability import order_test, shift_test
+
+
+def test_the_trend_is_spearmans_correlation() -> None:
+    generator = np.random.default_rng(0)
+    risks, sizes = generator.integers(0, 9, 50).astype(float), generator.integers(5, 15, 50)
+    found = order_test(risks, sizes, by="size")
+    assert found.statistics["trend"] == pytest.approx(stats.spearmanr(risks, sizes).statistic)
+    assert set(found.statistics) == {"trend"}
+
+
+def test_the_permutation_p_value_is_near_that_of_all_permutations() -> None:
+    risks = np.array([0.1, 0.3, 0.2, 0.6, 0.5, 0.9])
+    order = np.array([1, 2, 3, 4, 5, 5.0])  # a tie: no neighbours, the trend only
+    rank = stats.rankdata(risks)
+    seen = abs(np.corrcoef(rank, stats.rankdata(order))[0, 1])
+    every = [
+        abs(np.corrcoef(permuted, stats.rankdata(order))[0, 1])
+        for permuted in itertools.permutations(rank)
+    ]
+    exact = float((np.array(every) >= seen - 1e-12).mean())
+    assert order_test(risks, order).p_value == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize("m", [8, 60])
+def test_exchangeable_domains_are_rejected_as_often_as_stated(m: int) -> None:
+    generator = np.random.default_rng(m)
+    p_values = [
+        order_test(generator.lognormal(size=m), permutations=199, seed=i).p_value
+        for i in range(600)
+    ]
+    # The smaller of two p-values, doubled: at most the level, and not far below it.
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.075
+
+
+def test_the_normal_limit_agrees_with_permutations() -> None:
+    generator = np.random.default_rng(3)
+    risks = generator.lognormal(size=1500) + np.arange(1500) * 1e-4
+    permuted = order_test(risks)
+    many = order_test(np.concatenate([risks, generator.lognormal(size=1000)]))
+    assert (permuted.method, many.method) == ("4999 permutations", "normal limit")
+    p = [order_test(generator.lognormal(size=2001)).p_value for _ in range(400)]
+    assert 0.015 < np.mean(np.array(p) < 0.05) < 0.085
+
+
+def test_a_drift_a_season_and_a_size_effect_are_found_and_named() -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.normal(0, 1, 120)
+    drift = order_test(noise - np.arange(120) / 30, order=np.arange(120))
+    assert "falls with time" in (drift.warning or "")
+    season = order_test(noise + 2 * np.sin(np.arange(120) / 6))
+    assert "follow each other are alike" in (season.warning or "")
+    sizes = generator.integers(10, 1000, 120)
+    by_size = order_test(noise + np.log(sizes), sizes, by="size")
+    assert "grows with size" in (by_size.warning or "")
+    assert "another size" in by_size.sentence
+
+
+def test_dates_and_texts_sort() -> None:
+    days = np.datetime64("2020-01-01") + np.arange(30)[::-1]
+    falling = order_test(np.arange(30.0), days)
+    assert falling.statistics["trend"] == pytest.approx(-1.0)
+    assert order_test(np.arange(30.0), days.astype(str)).statistics == falling.statistics
+
+
+def test_shifted_domains_are_told_from_alike_ones() -> None:
+    generator = np.random.default_rng(1)
+    old = generator.normal(0, 1, 80)
+    higher = shift_test(generator.normal(1, 1, 60), old)
+    assert "higher risks than training" in (higher.warning or "")
+    wider = shift_test(generator.normal(0, 4, 300), generator.normal(0, 1, 300))
+    assert "may not be drawn alike" in (wider.warning or "")
+    p = [
+        shift_test(generator.normal(size=40), generator.normal(size=50)).p_value for _ in range(400)
+    ]
+    assert np.mean(np.array(p) < 0.05) < 0.08
+    assert shift_test([1.0, 1.0], [1.0, 1.0]).p_value == 1.0
+    assert "No sign" in shift_test(old[:40], old[40:]).sentence
+
+
+def test_equal_risks_give_no_warning() -> None:
+    assert order_test(np.ones(20)).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("order", "complaint"),
+    [
+        ([1, 2, 3], "one value per domain"),
+        ([1.0, 2.0, 3.0, 4.0, float("nan"), 6.0], "NaN or infinite"),
+        (np.array(["2020-01-01", "NaT"] * 3, dtype="datetime64[D]"), "missing"),
+    ],
+)
+def test_orders_that_cannot_be_used_are_refused(order: object, complaint: str) -> None:
+    with pytest.raises(DomainDataError, match=complaint):
+        order_test(np.arange(6.0), order)
+
+
+def test_few_domains_and_few_permutations_are_refused() -> None:
+    with pytest.raises(TooFewDomainsError, match="at least 5"):
+        order_test([0.1, 0.2])
+    with pytest.raises(SettingError, match="99 permutations"):
+        order_test(np.arange(9.0), permutations=10)
+    with pytest.raises(TooFewDomainsError):
+        shift_test([0.1], [0.2, 0.3])

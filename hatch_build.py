@@ -1,8 +1,8 @@
 """Builds the C part of eqrm where that is possible; without it eqrm is complete, but slower.
 
-Run by hatchling whenever eqrm is installed or packed. The library is kept only when the
-compiler found vector versions of exp and erfc (GCC and glibc 2.35 or newer on x86-64):
-otherwise the numpy and torch versions of the same sums are the faster ones.
+Run by hatchling whenever eqrm is installed or packed; ``python hatch_build.py`` builds in place.
+The library is kept only when the compiler found vector versions of exp and erfc (GCC and glibc
+2.35 or newer on x86-64): otherwise the numpy and torch versions of the same sums are faster.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # not needed to build in place
+    BuildHookInterface = object
 
-FOLDER = Path("src/eqrm/distributions")
+FOLDER, LIBRARY = Path("src/eqrm/distributions"), "libeqrm.so"
 
 
 def build(source: Path, library: Path) -> str | None:
     """Compile ``source`` into ``library``; returns why not when that does not work."""
     compiler = os.environ.get("CC", "cc")
     with tempfile.TemporaryDirectory() as scratch:
-        compiled, linked = Path(scratch, "native.o"), Path(scratch, "libeqrm.so")
+        compiled, linked = Path(scratch, "native.o"), Path(scratch, LIBRARY)
         # -ffast-math lets the compiler use vector functions. It must not be given when linking:
         # that would change how the whole process treats very small numbers.
         compiling = [compiler, "-O3", "-ffast-math", "-fPIC", "-c", str(source), "-o", compiled]
@@ -44,18 +47,26 @@ def build(source: Path, library: Path) -> str | None:
     return None
 
 
-class NativePart(BuildHookInterface):  # type: ignore[type-arg]
+class NativePart(BuildHookInterface):  # type: ignore[type-arg,misc]
     """Adds the library to the wheel, which is then for this platform only."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is put together."""
-        folder = Path(self.root) / FOLDER
-        library = folder / "libeqrm.so"
-        library.unlink(missing_ok=True)
-        refused = build(folder / "native.c", library)
-        if refused is not None:
-            print(f"eqrm: built without its C part ({refused})", file=sys.stderr)
-            return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-        build_data["artifacts"].append(str(FOLDER / "libeqrm.so"))
+        if build_in_place(Path(self.root)):
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["artifacts"].append(str(FOLDER / LIBRARY))
+
+
+def build_in_place(root: Path) -> bool:
+    """Build the library next to its source, or say why not."""
+    library = root / FOLDER / LIBRARY
+    library.unlink(missing_ok=True)
+    refused = build(root / FOLDER / "native.c", library)
+    if refused is not None:
+        print(f"eqrm: built without its C part ({refused})", file=sys.stderr)
+    return refused is None
+
+
+if __name__ == "__main__":
+    sys.exit(not build_in_place(Path(__file__).parent))

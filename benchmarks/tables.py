@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from eqrm.distributions import native
+
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in plain text, the first column to the left and the rest to the right.
@@ -49,6 +51,7 @@ def machine() -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "C part": "no" if native.LIBRARY is None else "yes",
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     }
 

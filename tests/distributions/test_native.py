@@ -1,0 +1,161 @@
+"""The C part: built, refused or left out, it never changes a result."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import eqrm
+from eqrm.distributions import implicit_gradient, native
+
+ROOT = Path(__file__).parents[2]
+needs_native = pytest.mark.skipif(
+    native.LIBRARY is None, reason="the C part was not built here (see hatch_build.py)"
+)
+
+
+def _build_script() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def _risks(m: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(m).lognormal(size=m))
+
+
+def _quantile_and_gradient(
+    risks: torch.Tensor, alpha: float, weights: torch.Tensor | None = None
+) -> tuple[float, torch.Tensor]:
+    leaf = risks.clone().requires_grad_()
+    value = eqrm.KDE(leaf, weights=weights).quantile(alpha)
+    value.backward()
+    assert leaf.grad is not None
+    return value.item(), leaf.grad
+
+
+def test_without_a_compiler_the_build_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    source = ROOT / "src/eqrm/distributions/native.c"
+    refused = _build_script().build(source, tmp_path / "libeqrm.so")
+    assert refused == "there is no C compiler 'no-such-compiler'"
+    assert not list(tmp_path.iterdir())
+
+
+@needs_native
+def test_a_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "broken.c"
+    source.write_text("int broken(void) { return }")
+    refused = _build_script().build(source, tmp_path / "libeqrm.so")
+    assert "error" in refused
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.c"]
+
+
+@needs_native
+def test_without_vector_functions_the_library_is_not_kept(tmp_path: Path) -> None:
+    source = tmp_path / "plain.c"
+    source.write_text("double plain(double x) { return x; }")
+    refused = _build_script().build(source, tmp_path / "libeqrm.so")
+    assert "vector" in refused
+
+
+@needs_native
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "VERSION", -1)
+    assert native._load() is None
+
+
+def test_an_environment_variable_switches_it_off() -> None:
+    program = (
+        "import torch, eqrm; from eqrm.distributions import native; "
+        "print(native.LIBRARY, eqrm.KDE(torch.tensor([1.0, 2.0, 4.0])).quantile(0.5).item())"
+    )
+    environment = {**os.environ, "EQRM_NATIVE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    library, value = done.stdout.split()
+    assert library == "None"
+    assert float(value) == eqrm.KDE(torch.tensor([1.0, 2.0, 4.0])).quantile(0.5).item()
+
+
+@needs_native
+def test_very_small_numbers_are_still_numbers() -> None:
+    _quantile_and_gradient(_risks(100), 0.5)
+    assert float(np.float64(1e-310) * np.float64(0.5)) > 0.0
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 0.5) > 0.0
+
+
+@needs_native
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [0.01, 0.5, 0.99])
+def test_long_rows_in_threads_agree_with_blocks_of_torch(alpha: float, weighted: bool) -> None:
+    risks = _risks(native.WORTH_THREADS + 17)
+    weights = 0.1 + _risks(len(risks)).flip(0) if weighted else None
+    with mock.patch.object(torch, "get_num_threads", return_value=3):
+        value, gradient = _quantile_and_gradient(risks, alpha, weights)
+    with mock.patch.object(native, "LIBRARY", None):
+        expected, expected_gradient = _quantile_and_gradient(risks, alpha, weights)
+    assert value == pytest.approx(expected, rel=1e-13)
+    error = (gradient - expected_gradient).abs().max() / expected_gradient.abs().max()
+    assert error < 1e-11
+
+
+@needs_native
+def test_the_usual_row_needs_one_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("fell back")
+
+    monkeypatch.setattr(implicit_gradient, "_in_float64", refuse)
+    for m in (2, 10, 100, 1000):
+        for alpha in (0.5, 0.75, 0.99):
+            _quantile_and_gradient(_risks(m), alpha)
+
+
+def test_several_threads_at_once_get_the_same_answers() -> None:
+    rows = [_risks(m) for m in range(2, 60)]
+    expected = [_quantile_and_gradient(row, 0.9)[0] for row in rows]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda row: _quantile_and_gradient(row, 0.9)[0], rows * 5))
+    assert found == expected * 5
+
+
+def _quantile_of_long_row() -> float:
+    return float(eqrm.KDE(_risks(native.WORTH_THREADS)).quantile(0.9))
+
+
+@needs_native
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_forked_process_does_not_wait_for_the_threads_of_its_parent() -> None:
+    with mock.patch.object(torch, "get_num_threads", return_value=2):
+        expected = _quantile_of_long_row()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                found = pool.apply_async(_quantile_of_long_row).get(timeout=60)
+    assert found == expected
+
+
+def test_backward_twice_gives_the_same_gradient_twice() -> None:
+    leaf = _risks(10).requires_grad_()
+    value = eqrm.KDE(leaf).quantile(0.9)
+    (first,) = torch.autograd.grad(value, leaf, retain_graph=True)
+    (second,) = torch.autograd.grad(3.0 * value, leaf)
+    torch.testing.assert_close(3.0 * first, second, rtol=1e-14, atol=0.0)

@@ -93,6 +93,18 @@ def test_resampled_superquantiles_are_those_of_each_resample() -> None:
     assert found[0][2] == pytest.approx(means.std(ddof=1))
 
 
+def test_many_domains_need_no_resampling_of_all() -> None:
+    risks = lognormal(20_000)
+    found = tail_mean_intervals(risks, [1.0, 0.5, 0.05], 0.95, 300, 0)
+    resampled = np.sort(np.random.default_rng(1).choice(risks, (300, 20_000)), axis=1)[:, ::-1]
+    for (low, high, error), share in zip(found, (20_000, 10_000, 1_000), strict=True):
+        means = resampled[:, :share].mean(axis=1)
+        assert error == pytest.approx(means.std(), rel=0.2)
+        middle = np.sort(risks)[::-1][:share].mean()
+        assert (low + high) / 2 == pytest.approx(middle, abs=0.5 * error)
+        assert high - low == pytest.approx(2 * 1.96 * error, rel=0.2)
+
+
 def test_few_domains_leave_ends_open() -> None:
     table = evaluation(lognormal(8)).risk_table([0.5, 0.99, 1], [0.9])
     mean, median, high, largest, beyond = table.cells["A"]

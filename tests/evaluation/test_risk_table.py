@@ -14,7 +14,6 @@ import eqrm
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.risk_table import Cell, RiskTable
 from eqrm.evaluation.rounding import decimals, rounded
-from eqrm.evaluation.tail_means import tail_mean_intervals
 
 
 def evaluation(*columns: np.ndarray, names: tuple[str, ...] = ("A", "B", "C")) -> eqrm.Evaluation:
@@ -73,36 +72,15 @@ def test_intervals_of_quantiles_hold_as_often_as_they_say(alpha: float) -> None:
     assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
-def test_intervals_of_the_mean_have_the_width_of_the_central_limit() -> None:
-    risks = lognormal(400)
-    [(low, high, error)] = tail_mean_intervals(risks, [1.0], 0.95, 5000, 0)
-    assert error == pytest.approx(risks.std(ddof=1) / 20, rel=0.05)
-    assert (low, high) == pytest.approx(
-        (risks.mean() - 1.96 * error, risks.mean() + 1.96 * error), abs=0.2 * error
-    )
-
-
-def test_resampled_superquantiles_are_those_of_each_resample() -> None:
-    risks = lognormal(30)
-    found = tail_mean_intervals(risks, [0.15], 0.9, 200, 7)
-    generator = np.random.default_rng(7)
-    descending = np.sort(risks)[::-1]
-    drawn = np.sort(descending[generator.integers(0, 30, (200, 30))], axis=1)[:, ::-1]
-    means = (drawn[:, :4].sum(1) + 0.5 * drawn[:, 4]) / 4.5
-    assert found[0][:2] == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
-    assert found[0][2] == pytest.approx(means.std(ddof=1))
-
-
-def test_many_domains_need_no_resampling_of_all() -> None:
-    risks = lognormal(20_000)
-    found = tail_mean_intervals(risks, [1.0, 0.5, 0.05], 0.95, 300, 0)
-    resampled = np.sort(np.random.default_rng(1).choice(risks, (300, 20_000)), axis=1)[:, ::-1]
-    for (low, high, error), share in zip(found, (20_000, 10_000, 1_000), strict=True):
-        means = resampled[:, :share].mean(axis=1)
-        assert error == pytest.approx(means.std(), rel=0.2)
-        middle = np.sort(risks)[::-1][:share].mean()
-        assert (low + high) / 2 == pytest.approx(middle, abs=0.5 * error)
-        assert high - low == pytest.approx(2 * 1.96 * error, rel=0.2)
+def test_intervals_of_means_have_the_width_of_the_central_limit() -> None:
+    risks = lognormal(1000)
+    mean, _, beyond = evaluation(risks).risk_table([0.5], [0.9]).cells["A"]
+    excess = np.maximum(risks - np.quantile(risks, 0.9), 0) / 0.1
+    for cell, spread in ((mean, risks.std()), (beyond, excess.std())):
+        assert cell.low is not None
+        assert cell.high is not None
+        assert cell.low < cell.value < cell.high
+        assert cell.high - cell.low == pytest.approx(2 * 1.96 * spread / 1000**0.5, rel=0.15)
 
 
 def test_few_domains_leave_ends_open() -> None:

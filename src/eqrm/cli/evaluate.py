@@ -15,6 +15,7 @@ from eqrm.errors import SettingError, did_you_mean
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
     from eqrm.evaluation.risk_table import RiskTable
+    from eqrm.evaluation.summary import Summary
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 SWITCH = ("--intervals/--no-intervals",)
@@ -68,6 +69,7 @@ def evaluate(
         str, _option("Levels of the quantiles.", HOW)
     ] = "0,0.25,0.5,0.75,0.9,0.95,0.99,1",
     superquantiles: Annotated[str, _option("Levels of the superquantiles.", HOW)] = "0.9,0.95,0.99",
+    alpha: Annotated[str, _option("The level of the certificate.", HOW)] = "0.9",
     confidence: Annotated[float, _option("Of intervals and certificates.", HOW)] = 0.95,
     worst: Annotated[int, _option("How many of the worst domains to list.", HOW)] = 5,
     intervals: Annotated[
@@ -83,7 +85,7 @@ def evaluate(
 ) -> None:
     """Say how predictors do over domains, and what that tells of domains not seen."""
     from eqrm.evaluation.evaluate import evaluate as run
-    from eqrm.evaluation.figures import write_figures
+    from eqrm.evaluation.summary import summarised
     from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
     from eqrm.level import Level
 
@@ -93,6 +95,7 @@ def evaluate(
         if path is not None:
             refuse_unwritable(path)
     write_report = None if report is None else _report_writer()
+    certified = Level.parse(alpha)
     wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
     found = run(
         _data(files, compare or []),
@@ -108,10 +111,12 @@ def evaluate(
         common_domains=common_domains,
         threads=threads,
         memory=memory,
+        progress=sys.stderr.isatty(),
     )
     table = found.risk_table(wanted, beyond, confidence=confidence, worst=worst)
     shown = format != "latex" if intervals is None else intervals
-    text = _written(found, table, format, shown)
+    summary = summarised(found, certified, confidence)
+    text = _written(found, table, summary, format, shown)
     with ExitStack() as outputs:
         if output is not None:
             draft = outputs.enter_context(whole_file(output))
@@ -119,6 +124,8 @@ def evaluate(
         if report is not None and write_report is not None:
             write_report(found, outputs.enter_context(whole_file(report)), command=_command())
         if figures is not None:
+            from eqrm.evaluation.figures import write_figures
+
             write_figures(found, figures)
     if output is None:
         typer.echo(text)
@@ -157,11 +164,17 @@ def _listed(text: str) -> list[str]:
     return [word for word in text.replace(",", " ").split() if word]
 
 
-def _written(found: Evaluation, table: RiskTable, format: str, intervals: bool) -> str:
+def _written(
+    found: Evaluation, table: RiskTable, summary: Summary, format: str, intervals: bool
+) -> str:
     import json
 
     if format == "json":
-        content = {**found.to_dict(), "risk_table": table.to_dict()}
+        content = {
+            **found.to_dict(),
+            "risk_table": table.to_dict(),
+            "summary": summary.to_dict(),
+        }
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     if format == "csv":
         return table.to_csv()
@@ -169,7 +182,7 @@ def _written(found: Evaluation, table: RiskTable, format: str, intervals: bool) 
         return table.to_latex(intervals)
     if format == "markdown":
         return table.to_markdown(intervals)
-    return f"{opening(found)}\n\n{table.to_text(intervals)}"
+    return f"{opening(found)}\n\n{table.to_text(intervals)}\n\n{summary.to_text()}"
 
 
 def opening(found: Evaluation) -> str:

@@ -40,6 +40,7 @@ def evaluate(
     common_domains: bool = False,
     threads: int | None = None,
     memory: str = "600MB",
+    progress: bool = False,
 ) -> Evaluation:
     """How predictors do over domains, and what that says about domains not seen.
 
@@ -59,8 +60,9 @@ def evaluate(
 
     Without ``data`` these are arrays, lists or tensors. With ``data`` they are names of
     columns: ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder
-    or a list of them, read by DuckDB within ``memory`` and ``threads``; or a pandas, polars or
-    Arrow table. Several domain columns together make a domain; ``"filename"`` is the file's.
+    or a list of them, read by DuckDB within ``memory`` and ``threads``, with a bar if
+    ``progress``; or a pandas, polars or Arrow table. Several domain columns together make a
+    domain; ``"filename"`` is the file's.
 
     Several predictors are compared on the same domains. Give a mapping of names to columns as
     ``losses`` or ``predictions``, or a mapping of names to files or tables as ``data``.
@@ -96,6 +98,7 @@ def evaluate(
         columns={**AGGREGATED, **(columns or {})},
         threads=threads,
         memory=memory,
+        progress=progress,
     )
     measured = _measured(data, question)
     return Evaluation(

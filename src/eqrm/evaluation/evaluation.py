@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,20 @@ from eqrm.evaluation.measured_risks import MeasuredRisks, Name
 from eqrm.level import Level
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
+    from eqrm.evaluation.cdf_bands import CdfBand
+    from eqrm.evaluation.certificates import Certificate
+    from eqrm.evaluation.comparison import Difference
+    from eqrm.evaluation.exchangeability import ExchangeabilityTest
+    from eqrm.evaluation.noise import NoiseSplit
     from eqrm.evaluation.risk_table import RiskTable
 
 LevelLike = Level | float | str
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
+COMPARED_LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
+DRAWS = 20_000_000
+FEWEST_TO_TEST = 5
+_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?$")
 FORMAT = "eqrm evaluation 1"
 
 
@@ -73,14 +80,15 @@ class Evaluation:
         confidence: float = 0.95,
         worst: int = 5,
         interpolation: str = "step",
-        resamples: int = 2000,
+        resamples: int | None = None,
         seed: int = 0,
     ) -> RiskTable:
         """Mean, quantiles and superquantiles of risk per predictor, with intervals (§6.2).
 
         ``worst`` domains are listed for each predictor. ``interpolation`` is "step", the
         paper's quantile, or "linear", numpy's. ``resamples`` and ``seed`` are those of the
-        bootstrap over domains behind the intervals of means and superquantiles.
+        bootstrap over domains behind the intervals of means and superquantiles; 2,000 unless
+        given, and fewer beyond 10,000 domains.
         """
         from eqrm.evaluation.risk_table import risk_table
 
@@ -91,9 +99,156 @@ class Evaluation:
             confidence=confidence,
             worst=worst,
             interpolation=interpolation,
-            resamples=resamples,
+            resamples=resamples or self._resamples,
             seed=seed,
         )
+
+    def compare(
+        self,
+        baseline: str | None = None,
+        levels: Sequence[LevelLike] = COMPARED_LEVELS,
+        *,
+        confidence: float = 0.95,
+        resamples: int | None = None,
+        seed: int = 0,
+    ) -> dict[str, list[Difference]]:
+        """Each predictor against ``baseline`` (the first): differences, paired by domain.
+
+        Differences of mean, quantiles and superquantiles at ``levels``, with intervals from a
+        bootstrap that draws the same domains for both. Negative where the predictor is better.
+        ``resamples`` is 2,000, and fewer beyond 10,000 domains.
+
+        >>> import eqrm
+        >>> days = list(range(30)) * 2
+        >>> risks = [day / 30 for day in days]
+        >>> found = eqrm.evaluate(domains=days, losses={"A": risks, "B": [r / 2 for r in risks]})
+        >>> mean = found.compare()["B"][0]
+        >>> round(mean.value, 4), mean.clear
+        (-0.2417, True)
+        """
+        from eqrm.evaluation.comparison import paired_differences
+
+        first = self._known(baseline)
+        number = resamples or self._resamples
+        return {
+            name: paired_differences(
+                self[first].risks, risks.risks, levels, confidence, resamples=number, seed=seed
+            )
+            for name, risks in self.predictors.items()
+            if name != first
+        }
+
+    @property
+    def noise(self) -> dict[str, NoiseSplit | None]:
+        """How much of the spread of each predictor's risks is sampling noise.
+
+        None where no domain has two examples: then nobody can tell.
+
+        >>> import eqrm
+        >>> found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.0, 1.0, 0.0, 1.0])
+        >>> found.noise["predictor"].noise_share
+        1.0
+        """
+        from eqrm.evaluation.noise import noise_split
+
+        return {
+            name: noise_split(risks.risks, risks.counts, risks.variances)
+            if (risks.counts > 1).any()
+            else None
+            for name, risks in self.predictors.items()
+        }
+
+    @property
+    def exchangeability(self) -> dict[str, list[ExchangeabilityTest]]:
+        """Signs that domains are not drawn alike: risk against size, and against time.
+
+        Time is tested where the domains' names are dates (2024-05-31, 2024-05). Fewer than
+        five domains are not tested. :func:`eqrm.evaluation.exchangeability.order_test` takes
+        any other order, ``shift_test`` compares with training domains.
+        """
+        from eqrm.evaluation.exchangeability import order_test
+
+        if len(self.domains) < FEWEST_TO_TEST:
+            return {name: [] for name in self.predictors}
+        dated = all(isinstance(name, str) and _DATE.match(name) for name in self.domains)
+        orders: dict[str, Any] = {"time": list(self.domains)} if dated else {}
+        return {
+            name: [
+                order_test(risks.risks, order, by)
+                for by, order in {**orders, "size": risks.counts}.items()
+            ]
+            for name, risks in self.predictors.items()
+        }
+
+    def certificate(
+        self,
+        alpha: LevelLike = 0.9,
+        confidence: float = 0.95,
+        *,
+        threshold: float | None = None,
+        true_risk: bool = False,
+        predictor: str | None = None,
+    ) -> Certificate:
+        """A statement about domains not seen that holds with a stated confidence.
+
+        Without ``threshold``: a risk that a share ``alpha`` of new domains does not exceed.
+        With it: the share of new domains whose risk is at most ``threshold``. It speaks of the
+        measured risk of new domains of like size or, with ``true_risk``, of their true risk,
+        which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
+        domains raise ``TooFewDomainsError``, which says how many it takes.
+
+        >>> import eqrm
+        >>> rows = list(range(40)) * 2
+        >>> found = eqrm.evaluate(domains=rows, losses=[day / 100 for day in rows])
+        >>> found.certificate(0.9).bound
+        0.39
+        """
+        from eqrm.evaluation import certificates
+
+        risks = self.predictors[self._known(predictor)]
+        if true_risk:
+            return self._true_risk_certificate(risks, alpha, confidence, threshold)
+        if threshold is None:
+            return certificates.quantile_bound(risks.risks, alpha, confidence)
+        return certificates.probability_bound(risks.risks, threshold, confidence)
+
+    def _true_risk_certificate(
+        self, risks: MeasuredRisks, alpha: LevelLike, confidence: float, threshold: float | None
+    ) -> Certificate:
+        from eqrm.evaluation.true_risk import true_probability_bound, true_risk_bound
+
+        if self.bounds is None:
+            raise SettingError(
+                f"A bound on true risks needs bounds on the {self.loss}: give the least and the "
+                "largest loss possible, evaluate(..., bounds=(0, 1)). The log-loss gets them "
+                "from clip."
+            )
+        known = None if np.isnan(risks.variances).any() else risks.variances
+        if threshold is None:
+            return true_risk_bound(
+                risks.risks,
+                risks.counts,
+                alpha,
+                confidence,
+                loss_range=self.bounds,
+                loss_variances=known,
+            )
+        return true_probability_bound(
+            risks.risks,
+            risks.counts,
+            threshold,
+            confidence,
+            loss_range=self.bounds,
+            loss_variances=known,
+        )
+
+    def cdf_band(
+        self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
+    ) -> CdfBand:
+        """Limits between which the CDF of the risk of a new domain lies, all of it at once."""
+        from eqrm.evaluation.cdf_bands import cdf_band
+
+        return cdf_band(self.predictors[self._known(predictor)].risks, confidence, method)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""
@@ -125,6 +280,10 @@ class Evaluation:
             content["loss"],
             None if bounds is None else (float(bounds[0]), float(bounds[1])),
         )
+
+    @property
+    def _resamples(self) -> int:
+        return max(200, min(2000, DRAWS // len(self.domains)))
 
     def _known(self, predictor: str | None) -> str:
         """A predictor's name; None means the only one, or the first."""

@@ -9,19 +9,17 @@ import numpy as np
 
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.aggregated import risks_of_table
-from eqrm.evaluation.loss_columns import LossColumn, as_double, loss_columns
+from eqrm.evaluation.loss_columns import INTEGERS, LossColumn, as_double, loss_columns
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name, plain_names
 from eqrm.evaluation.question import AGGREGATED, Question
 from eqrm.evaluation.table_files import TableFiles, opened
 from eqrm.evaluation.tables_in_memory import joined
 from eqrm.evaluation.unusable_rows import SHOWN, Row, refuse
 
-NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
-
 
 def risks_of_files(data: Any, question: Question) -> dict[str, MeasuredRisks]:
     """The measured risks of every predictor in a table of files."""
-    with opened(data, question.threads, question.memory) as table:
+    with opened(data, question.threads, question.memory, question.progress) as table:
         if question.aggregated:
             return _of_aggregated(table, question)
         if question.losses is None and not isinstance(question.metric, str):
@@ -49,7 +47,7 @@ def _domain_sql(table: TableFiles, columns: list[str]) -> list[str]:
                 f"Domains must be integers or texts, but the column {name!r} holds "
                 "floating-point numbers. Convert it where the file is written."
             )
-        plain = kind.removeprefix("U") in NUMBERS or kind == "VARCHAR"
+        plain = kind.removeprefix("U") in INTEGERS or kind == "VARCHAR"
         parts.append(identifier if plain else f"CAST({identifier} AS VARCHAR)")
     return parts
 
@@ -71,7 +69,10 @@ def _row_by_row(
     first = _select({**keys, **inputs, **shown})
     kept = {key: key for key in (*keys, *shown)}
     raw = _select({**kept, **{f"r{i}": column.loss for i, column in enumerate(columns)}})
-    finite = {f"l{i}": f"CASE WHEN isfinite(r{i}) THEN r{i} END" for i in range(len(columns))}
+    finite = {
+        f"l{i}": f"r{i}" if column.is_finite else f"CASE WHEN isfinite(r{i}) THEN r{i} END"
+        for i, column in enumerate(columns)
+    }
     usable = _select({**kept, **finite})
     return f"{usable} FROM ({raw} FROM ({first} FROM {table.source}))"
 
@@ -93,8 +94,7 @@ def _grouped(
     rows = _row_by_row(table, domains, columns)
     sql = f"SELECT {keys}, count(*) AS n, {sums} FROM ({rows}) GROUP BY {keys}"
     parameters = {k: v for column in columns for k, v in column.parameters.items()}
-    with table.errors_as_ours():
-        found = table.run(sql, **parameters).fetchnumpy()
+    found = table.fetched(sql, **parameters)
     found_names = _names_of_domains(table, names, found, len(domains))
     counts = np.asarray(found["n"])
     for i, column in enumerate(columns):
@@ -180,8 +180,7 @@ def _of_aggregated(table: TableFiles, question: Question) -> dict[str, MeasuredR
         f"SELECT {', '.join(keys + values)}, CAST({label} AS VARCHAR) AS predictor, 1 AS n "
         f"FROM {table.source}"
     )
-    with table.errors_as_ours():
-        found = table.run(sql).fetchnumpy()
+    found = table.fetched(sql)
     rows = np.array(_names_of_domains(table, names, found, len(domains)), dtype=object)
     arrays: list[Any] = [
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED

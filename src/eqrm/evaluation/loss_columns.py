@@ -14,6 +14,7 @@ from eqrm.evaluation.question import Columns, Question, by_column
 from eqrm.evaluation.table_files import TableFiles, quoted
 from eqrm.evaluation.unusable_rows import Expected
 
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
 FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -31,6 +32,11 @@ class LossColumn:
     shown: tuple[str, str]
     expected: Expected
     parameters: Mapping[str, Any]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss is finite wherever it is not NULL: probabilities were looked at."""
+        return self.expected.metric is not None and self.expected.metric.probabilities
 
 
 def loss_columns(table: TableFiles, question: Question) -> list[LossColumn]:
@@ -130,4 +136,7 @@ def as_double(identifier: str, kind: str) -> str:
             f"(CASE lower(trim({identifier})) WHEN 'true' THEN 1 WHEN 'false' THEN 0 "
             f"ELSE TRY_CAST({identifier} AS DOUBLE) END)"
         )
-    return identifier if kind == "DOUBLE" else f"TRY_CAST({identifier} AS DOUBLE)"
+    if kind == "DOUBLE":
+        return identifier
+    never_fails = kind.removeprefix("U") in INTEGERS or kind.startswith(FLOATS)
+    return f"{'CAST' if never_fails else 'TRY_CAST'}({identifier} AS DOUBLE)"

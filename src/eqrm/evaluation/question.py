@@ -32,6 +32,7 @@ class Question:
     columns: Mapping[str, Any] = field(default_factory=lambda: dict(AGGREGATED))
     threads: int | None = None
     memory: str = "600MB"
+    progress: bool = False
 
     @property
     def known_metric(self) -> Metric | None:

@@ -12,15 +12,12 @@ import torch
 
 from eqrm.distributions import Empirical
 from eqrm.errors import SettingError
-from eqrm.evaluation import binomial_ranks
+from eqrm.evaluation.comparison import Interval, bootstrap_intervals, order_statistic_interval
 from eqrm.evaluation.inputs import checked_confidence
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name
 from eqrm.evaluation.rounding import decimals, rounded
-from eqrm.evaluation.tail_means import tail_mean_intervals
 from eqrm.level import Level
 
-FEWEST_TO_RESAMPLE = 10
-"""Resampling fewer domains than this cannot tell how large a mean might be."""
 MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
 
 
@@ -192,45 +189,31 @@ class _Maker:
 
     def row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
         law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
-        averages = [s for s in statistics if s.kind != QUANTILE and _share(s) > 0.0]
-        found = tail_mean_intervals(
-            risks.risks, [_share(s) for s in averages], self.confidence, self.resamples, self.seed
+        levels = [s.level for s in statistics if s.kind == SUPERQUANTILE and s.level is not None]
+        found = bootstrap_intervals(
+            risks.risks, levels, self.confidence, resamples=self.resamples, seed=self.seed
         )
-        ends = dict(zip(averages, found, strict=True))
+        means = dict(zip((None, *levels), (found[0], *found[1 + len(levels) :]), strict=True))
         return [
-            self._average(risks, law, s, ends)
-            if s.kind != QUANTILE
-            else self._quantile(risks, law, s)
+            self._quantile(risks, law, s.level)
+            if s.level is not None and (s.kind == QUANTILE or s.level.tail == 0.0)
+            else self._average(means[s.level])
             for s in statistics
         ]
 
-    def _average(
-        self,
-        risks: MeasuredRisks,
-        law: Empirical,
-        statistic: Statistic,
-        ends: Mapping[Statistic, tuple[float, float, float]],
-    ) -> Cell:
-        if statistic not in ends:  # beyond level 1 lies the largest risk alone
-            return self._quantile(risks, law, statistic)
-        low, high, error = ends[statistic]
-        level = statistic.level
-        value = float(law.mean if level is None else law.superquantile(level))
-        enough = _share(statistic) * len(risks) >= FEWEST_TO_RESAMPLE
-        return Cell(value, low, high if enough else None, error)
+    def _average(self, found: Interval) -> Cell:
+        low, high = _finite(found.low), _finite(found.high)
+        error = self._error_of(found.value, low, high)
+        return Cell(found.value, low, high if found.reliable else None, error)
 
-    def _quantile(self, risks: MeasuredRisks, law: Empirical, statistic: Statistic) -> Cell:
-        level = statistic.level or Level(0.5)
+    def _quantile(self, risks: MeasuredRisks, law: Empirical, level: Level) -> Cell:
         value = float(law.quantile(level))
         if not 0.0 < level.alpha < 1.0:
             nearest = int(np.abs(risks.risks - value).argmin())
             return Cell(value, None, None, _finite(risks.standard_errors[nearest]))
-        m, miss = len(risks), (1.0 - self.confidence) / 2.0
-        low = binomial_ranks.lower_rank(m, level.alpha, miss)
-        high = binomial_ranks.upper_rank(m, level.alpha, miss)
-        ordered = np.sort(risks.risks)
-        ends = [None if rank is None else float(ordered[rank - 1]) for rank in (low, high)]
-        return Cell(value, ends[0], ends[1], self._error_of(value, ends[0], ends[1]))
+        ends = order_statistic_interval(risks.risks, level, self.confidence)
+        low, high = (_finite(end) for end in ends)
+        return Cell(value, low, high, self._error_of(value, low, high))
 
     def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
         """The standard error that a normal interval of this width would have."""
@@ -239,11 +222,6 @@ class _Maker:
             return (high - low) / (2.0 * z)
         end = low if high is None else high
         return None if end is None else abs(end - value) / z
-
-
-def _share(statistic: Statistic) -> float:
-    """The share of worst domains that a mean is taken over."""
-    return 1.0 if statistic.level is None else statistic.level.tail
 
 
 def _finite(number: float) -> float | None:

@@ -10,8 +10,9 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class TableFiles:
     connection: Any
     files: tuple[Path, ...]
     kind: str
+    progress: bool = False
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -57,6 +59,29 @@ class TableFiles:
             paths = _as_patterns(files or self.files)
             return self.connection.execute(sql, {"files": paths, **parameters})
 
+    def fetched(self, sql: str, **parameters: Any) -> dict[str, Any]:
+        """The columns that a query over all files gives, with a bar on the way if wanted."""
+        if not self.progress:
+            with self.errors_as_ours():
+                found: dict[str, Any] = self.run(sql, **parameters).fetchnumpy()
+            return found
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with (
+            ThreadPoolExecutor(1) as worker,
+            Progress(console=Console(stderr=True), transient=True) as bar,
+        ):
+            task = bar.add_task("reading", total=100.0)
+            running = worker.submit(replace(self, progress=False).fetched, sql, **parameters)
+            try:
+                while not wait([running], timeout=0.1).done:
+                    bar.update(task, completed=max(0.0, self.connection.query_progress()))
+            except KeyboardInterrupt:
+                self.connection.interrupt()
+                raise
+            return running.result()
+
     def relation(self, sql: str) -> Any:
         """A query over the files, to be fetched piece by piece."""
         with self.errors_as_ours():
@@ -71,16 +96,23 @@ class TableFiles:
             yield
         except duckdb.InterruptException:
             raise KeyboardInterrupt from None
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # what Ctrl-C becomes inside DuckDB
+                raise KeyboardInterrupt from None
+            raise
         except duckdb.OutOfMemoryException as error:
             raise DataFileError(
                 f"{_first_line(error)}. Allow more memory (memory='2GB', --memory 2GB)."
             ) from None
+        except (duckdb.ParserException, duckdb.CatalogException):
+            raise  # a defect of ours, not of the file
         except (duckdb.Error, UnicodeDecodeError) as error:
             shown = ", ".join(str(path) for path in self.files[:3])
             more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
             raise DataFileError(
                 f"{shown}{more}: cannot be read as {self.kind.upper()}. {_first_line(error)}. "
-                "The file may be cut off or damaged: write it again."
+                "It may be cut off or damaged, have other columns than the first file, or not "
+                "be text in UTF-8: write it again."
             ) from None
 
     def column(self, name: str) -> str:
@@ -98,7 +130,9 @@ class TableFiles:
 
 
 @contextmanager
-def opened(data: Any, threads: int | None, memory: str) -> Iterator[TableFiles]:
+def opened(
+    data: Any, threads: int | None, memory: str, progress: bool = False
+) -> Iterator[TableFiles]:
     """Open files, patterns or folders as one table, within a number of threads and memory."""
     duckdb = _duckdb()
     files = find_files([data] if isinstance(data, (str, Path)) else data)
@@ -114,10 +148,13 @@ def opened(data: Any, threads: int | None, memory: str) -> Iterator[TableFiles]:
         settings = {key: value for key, value in settings.items() if value not in ("", "0")}
         try:
             connection = duckdb.connect(":memory:", config=settings)
+            # DuckDB would draw a bar of its own on standard output, into the table.
+            connection.execute("SET enable_progress_bar_print = false")
+            connection.execute(f"SET enable_progress_bar = {'true' if progress else 'false'}")
         except duckdb.Error as error:
             raise DataFileError(f"DuckDB refused its settings: {_first_line(error)}.") from None
         try:
-            yield TableFiles(connection, tuple(files), kinds.pop())
+            yield TableFiles(connection, tuple(files), kinds.pop(), progress)
         finally:
             connection.close()
 

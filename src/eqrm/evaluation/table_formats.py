@@ -31,20 +31,20 @@ def as_text(table: RiskTable, intervals: bool) -> str:
 
     With intervals a line per statistic, which fits a terminal; without, a line per predictor.
     """
-    parts = [_aligned(_upright(table) if intervals else _flat(table)), _legend(table, intervals)]
+    parts = [aligned(_upright(table) if intervals else _flat(table)), _legend(table, intervals)]
     for name, domains in table.worst.items():
         if domains:
-            parts.append(f"Worst domains of {_name(name)}:\n{_worst_lines(domains)}")
+            parts.append(f"Worst domains of {one_line(name)}:\n{_worst_lines(domains)}")
     return "\n\n".join(parts)
 
 
 def _flat(table: RiskTable) -> list[list[str]]:
     header = ["predictor", *(s.label for s in table.statistics)]
-    return [header, *([_name(n), *map(_marked, cells)] for n, cells in table.cells.items())]
+    return [header, *([one_line(n), *map(_marked, cells)] for n, cells in table.cells.items())]
 
 
 def _upright(table: RiskTable) -> list[list[str]]:
-    lines = [["", *(part for name in table.cells for part in (_name(name), ""))]]
+    lines = [["", *(part for name in table.cells for part in (one_line(name), ""))]]
     for i, statistic in enumerate(table.statistics):
         row = [cells[i] for cells in table.cells.values()]
         lines.append([statistic.label, *(t for c in row for t in (_marked(c), c.interval))])
@@ -60,7 +60,7 @@ def as_markdown(table: RiskTable, intervals: bool) -> str:
     header = ["predictor", *(s.label for s in table.statistics)]
     rows = []
     for name, cells in table.cells.items():
-        rows.append([_in_markdown(_name(name)), *(_markdown_cell(c, intervals) for c in cells)])
+        rows.append([_in_markdown(one_line(name)), *(_markdown_cell(c, intervals) for c in cells)])
     rule = "|".join(["---", *["---:"] * len(table.statistics)])
     body = [f"| {' | '.join(row)} |" for row in [header, *rows]]
     return "\n".join([body[0], f"|{rule}|", *body[1:]])
@@ -85,7 +85,7 @@ def as_latex(table: RiskTable, intervals: bool) -> str:
         " & ".join(labels).strip() + r" \\ \midrule",
     ]
     for name, cells in table.cells.items():
-        row = " & ".join([_in_latex(_name(name)), *(_latex_cell(c, intervals) for c in cells)])
+        row = " & ".join([_in_latex(one_line(name)), *(_latex_cell(c, intervals) for c in cells)])
         lines.append(row + r" \\")
     lines[-1] += r" \bottomrule"
     return "\n".join([*lines, r"\end{tabular}"])
@@ -150,7 +150,7 @@ def _worst_dict(domain: WorstDomain) -> dict[str, Any]:
 
 def _legend(table: RiskTable, intervals: bool) -> str:
     words = [
-        f"Risk over {table.domains} domains. Columns 0 to 1 are quantiles (0.9: nine of ten "
+        f"Risk over {table.domains} domains. 0 to 1 are quantiles (0.9: nine of ten "
         'domains have at most this risk), "beyond 0.9" is the mean of the worst tenth.'
     ]
     if intervals:
@@ -164,11 +164,11 @@ def _legend(table: RiskTable, intervals: bool) -> str:
 
 
 def _worst_lines(domains: Sequence[WorstDomain]) -> str:
-    rows = [[f"  {_name(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
-    return _aligned(rows)
+    rows = [[f"  {one_line(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
+    return aligned(rows)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
     """The first column to the left, the others to the right."""
     widths = [max(_width(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
@@ -187,7 +187,7 @@ def _width(text: str) -> int:
     )
 
 
-def _name(name: str) -> str:
+def one_line(name: str) -> str:
     """One line of moderate length, without control characters."""
     plain = "".join(c if c.isprintable() else " " for c in name)
     return plain if len(plain) <= LONGEST_NAME else f"{plain[: LONGEST_NAME - 1]}…"

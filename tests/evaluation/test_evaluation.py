@@ -1,0 +1,138 @@
+"""What an evaluation says beyond its table: certificates, differences, noise, order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import eqrm
+from eqrm.errors import SettingError, TooFewDomainsError
+from eqrm.evaluation.measured_risks import MeasuredRisks
+from eqrm.evaluation.summary import summarised
+from eqrm.evaluation.table_files import opened
+
+
+def measured(risks: Any, counts: Any = 100, variances: Any = 0.01, names: Any = None) -> Any:
+    size = len(risks)
+    names = list(range(size)) if names is None else names
+    full = [np.broadcast_to(np.asarray(a, dtype=float), size) for a in (counts, variances)]
+    return MeasuredRisks.of(names, full[0], risks, full[1])
+
+
+def evaluation(bounds: tuple[float, float] | None = None, **predictors: Any) -> eqrm.Evaluation:
+    return eqrm.Evaluation(predictors, "loss", bounds)
+
+
+RISKS = np.random.default_rng(0).beta(2, 5, 200)
+
+
+def test_certificates_are_those_of_the_predictor_asked_for() -> None:
+    found = evaluation(A=measured(RISKS), B=measured(RISKS / 2))
+    rank = int(stats.binom.ppf(0.95, 200, 0.9)) + 1
+    assert found.certificate().bound == np.sort(RISKS)[rank - 1]
+    assert found.certificate(predictor="B").bound == np.sort(RISKS)[rank - 1] / 2
+    share = found.certificate(threshold=0.5).bound
+    below = int((RISKS <= 0.5).sum())
+    assert share == pytest.approx(stats.beta.ppf(0.05, below, 201 - below))
+    with pytest.raises(SettingError, match="no predictor 'C'"):
+        found.certificate(predictor="C")
+
+
+def test_true_risks_need_bounds_and_lie_above_the_measured_ones() -> None:
+    with pytest.raises(SettingError, match="bounds"):
+        evaluation(A=measured(RISKS)).certificate(true_risk=True)
+    found = evaluation((0.0, 1.0), A=measured(RISKS))
+    bound = found.certificate(true_risk=True)
+    assert bound.bound > found.certificate().bound
+    assert "true risk" in bound.speaks_of
+    assert found.certificate(threshold=0.6, true_risk=True).bound < 1.0
+    single = evaluation((0.0, 1.0), A=measured(RISKS, variances=np.r_[np.nan, [0.01] * 199]))
+    assert 1.0 > single.certificate(true_risk=True).bound > found.certificate().bound
+
+
+def test_too_few_domains_are_refused_with_the_number_needed() -> None:
+    with pytest.raises(TooFewDomainsError) as refusal:
+        evaluation(A=measured(RISKS[:20])).certificate()
+    assert refusal.value.needed == 29
+
+
+def test_differences_are_paired_by_domain() -> None:
+    found = evaluation(A=measured(RISKS), B=measured(RISKS - 0.01), C=measured(RISKS[::-1]))
+    mean = found.compare()["B"][0]
+    assert mean.value == pytest.approx(-0.01)
+    assert mean.high - mean.low < 1e-9
+    apart = found.compare()["C"][0]
+    assert apart.high - apart.low > 0.01
+    assert set(found.compare("B")) == {"A", "C"}
+    assert found.compare("B")["A"][0].value == pytest.approx(0.01)
+
+
+def test_noise_is_told_from_spread() -> None:
+    generator = np.random.default_rng(1)
+    true = generator.normal(1.0, 0.1, 2000)
+    noisy = true + generator.normal(0, 0.2, 2000)
+    found = evaluation(A=measured(true, 10**6), B=measured(noisy, 25, 1.0))
+    splits = found.noise
+    assert splits["A"] is not None
+    assert splits["B"] is not None
+    assert splits["A"].noise_share < 0.01
+    assert splits["B"].noise_share == pytest.approx(0.8, abs=0.05)
+    assert evaluation(A=measured(true, 1, np.nan)).noise == {"A": None}
+
+
+def test_a_drift_over_dates_is_noticed() -> None:
+    days = pd.date_range("2024-01-01", periods=200).strftime("%Y-%m-%d").tolist()
+    order = np.random.default_rng(2).permutation(200)
+    drifting = np.sort(RISKS)[order]
+    found = evaluation(A=measured(drifting, names=[days[i] for i in order]))
+    tests = {test.what: test for test in found.exchangeability["A"]}
+    assert tests["changes with time"].p_value < 0.01
+    assert set(tests) == {"changes with time", "changes with size"}
+    assert [t.what for t in evaluation(A=measured(RISKS)).exchangeability["A"]] == [
+        "changes with size"
+    ]
+    assert evaluation(A=measured(RISKS[:3])).exchangeability == {"A": []}
+
+
+def test_the_summary_says_it_all_in_words_and_in_json() -> None:
+    found = evaluation(A=measured(RISKS), **{"B\n\x1b[31m": measured(RISKS / 2)})
+    summary = summarised(found)
+    text = summary.to_text()
+    assert "With 95% confidence" in text
+    assert "Minus A, paired by domain" in text
+    assert "\x1b" not in text
+    content = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
+    assert content["certificates"]["A"]["bound"] == found.certificate().bound
+    assert content["baseline"] == "A"
+    few = summarised(evaluation(A=measured(RISKS[:8])))
+    assert "at least 29 are needed" in few.to_text()
+    assert "at least 29" in few.to_dict()["certificates"]["A"]["refused"]
+
+
+def test_duckdb_draws_nothing_into_the_output(tmp_path: Any) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("d,loss\na,1\nb,2\n")
+    for progress in (False, True):
+        with opened(path, 1, "100MB", progress) as table:
+            row = table.connection.execute(
+                "SELECT current_setting('enable_progress_bar_print')"
+            ).fetchone()
+            assert row == (False,)
+
+
+def test_progress_changes_nothing_but_the_waiting(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("d,loss\na,1\nb,2\n")
+    found = eqrm.evaluate(path, domains="d", losses="loss", progress=True)
+    assert found["loss"].risks.tolist() == [1.0, 2.0]
+    assert capsys.readouterr().out == ""
+    path.write_text("d,loss\na,1\nb,oops\n")
+    with pytest.raises(eqrm.errors.DomainDataError, match="row 2"):
+        eqrm.evaluate(path, domains="d", losses="loss", progress=True)

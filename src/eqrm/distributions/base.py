@@ -80,15 +80,16 @@ class RiskDistribution(ABC):
     def _back(self, value: Tensor) -> Tensor:
         """To the dtype of the risks; refuses what that dtype cannot hold."""
         result = value.to(self._risks.dtype)
-        if self._validate and result.dtype != torch.float64:
-            lost = result.isinf() & value.isfinite()
-            if bool(lost.any()):
-                worst = float(value.detach().abs().max())
-                raise DomainDataError(
-                    f"The result {worst:g} is too large for {result.dtype}. "
-                    "Pass the risks in float32 or float64."
-                )
+        if self._validate and result.dtype != value.dtype:
+            self._refuse_overflow(result.isinf() & value.isfinite())
         return result
+
+    def _refuse_overflow(self, lost: Tensor) -> None:
+        if bool(lost.any()):
+            raise DomainDataError(
+                f"The result is too large for {self._risks.dtype}. Pass the risks in "
+                f"{'smaller units' if self._risks.dtype == torch.float64 else 'float32 or float64'}."
+            )
 
     def _points(self, x: Tensor | float) -> Tensor:
         """``x`` in float64 with a last dimension to set against the risks."""

@@ -6,9 +6,9 @@ with z_i = (q − R_i)/h, w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i,
     dq/dR_i = w_i + z̄ · ∂h/∂R_i.
 
 :func:`quantile_by_composition` builds q from differentiable pieces and works everywhere, to
-any order of derivative. :func:`quantile_of_one_row` is the quick road for one row of risks
-on the CPU and bandwidths proportional to σ̂: it finds value and gradient in one go, and falls
-back on the first road when somebody differentiates the gradient.
+any order of derivative. :func:`sigma_quantile` is the quick road for bandwidths proportional to
+σ̂: it finds value and gradient in one go, and falls back on the first road when somebody
+differentiates the gradient.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def quantile_by_composition(
     return found.pivot + (found.mean_offset + bandwidth * root)
 
 
-class QuantileOfOneRow(torch.autograd.Function):
-    """Value and gradient for risks of shape (m,) on the CPU, h = c·σ̂."""
+class SigmaQuantile(torch.autograd.Function):
+    """Value and gradient in one go for h = c·σ̂, shape ``risks.shape[:-1]``."""
 
     @staticmethod
     def forward(
@@ -101,18 +101,19 @@ class QuantileOfOneRow(torch.autograd.Function):
         if wanted:
             ctx.save_for_backward(risks)
             ctx.gradient, ctx.settings = gradient, (weights, rule, level)
-        return torch.scalar_tensor(_representable(value, risks.dtype), dtype=risks.dtype)
+        return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        each = grad.unsqueeze(-1)
         if torch.is_grad_enabled():
             (risks,) = ctx.saved_tensors
-            return grad * _gradient_with_graph(risks, *ctx.settings), None, None, None
+            return each * _gradient_with_graph(risks, *ctx.settings), None, None, None
         gradient, ctx.gradient = ctx.gradient, None
         if gradient is None:  # asked for a second time, by retain_graph
             (risks,) = ctx.saved_tensors
             _, gradient = _value_and_gradient(risks.detach(), *ctx.settings)
-        return gradient.mul_(grad), None, None, None
+        return gradient.mul_(each), None, None, None
 
 
 def _representable(value: float, dtype: torch.dtype) -> float:
@@ -134,7 +135,10 @@ def _gradient_with_graph(
     risks: Tensor, weights: Tensor | None, rule: Bandwidth, level: Level
 ) -> Tensor:
     wide = risks.to(torch.float64)
-    shares = torch.full_like(wide, 1.0 / risks.numel()) if weights is None else weights
+    if weights is None:
+        shares = torch.full_like(wide[..., :1], 1.0 / risks.shape[-1])
+    else:
+        shares, wide = weights, torch.where(weights > 0, wide, 0.0)
     value = quantile_by_composition(moments(wide, weights), rule(wide, weights), shares, level)
     (gradient,) = torch.autograd.grad(value.sum(), risks, create_graph=True)
     return gradient
@@ -146,15 +150,43 @@ def _value_and_gradient(
     rule: SigmaRule,
     level: Level,
     wants_gradient: bool = True,
-) -> tuple[float, Tensor | None]:
+) -> tuple[Tensor, Tensor | None]:
+    """Value and gradient in the dtype of the risks."""
     wide = risks if risks.dtype == torch.float64 else risks.to(torch.float64)
-    found = _by_native_part(wide, weights, rule, level, wants_gradient)
-    if found is None:
-        kernels = None if weights is None else weights.numpy()
-        found = _in_float64(wide, kernels, rule, level, wants_gradient)
-    value, gradient = found
+    if risks.ndim == 1 and risks.device.type == "cpu":
+        found = _by_native_part(wide, weights, rule, level, wants_gradient)
+        if found is None:
+            kernels = None if weights is None else weights.numpy()
+            found = _in_float64(wide, kernels, rule, level, wants_gradient)
+        value = torch.scalar_tensor(_representable(found[0], risks.dtype), dtype=risks.dtype)
+        gradient = found[1]
+    else:
+        wide_value, gradient = _of_rows(wide, weights, rule, level, wants_gradient)
+        value = wide_value.to(risks.dtype)
     if gradient is not None and gradient.dtype != risks.dtype:
         gradient = gradient.to(risks.dtype)
+    return value, gradient
+
+
+def _of_rows(
+    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Rows in a batch and on other devices, in tensors and without a look at them."""
+    shares = torch.full_like(risks[..., :1], 1.0 / risks.shape[-1]) if weights is None else weights
+    if weights is not None:
+        risks = torch.where(weights > 0, risks, 0.0)
+    found = moments(risks, weights)
+    bandwidth = rule.constant * found.effective**-0.2 * found.std
+    centres, root = centres_and_root(found, bandwidth, shares, level)
+    value = (found.pivot + (found.mean_offset + bandwidth * root)).squeeze(-1)
+    if not wants_gradient:
+        return value, None
+    kernels = relative_kernels(centres, shares.log(), root)
+    mean_z = root - (kernels * centres).sum(-1, keepdim=True)
+    # dh/dR_i = h·p_i·x_i/((1−Σp²)·σ̂²) = p_i·y_i·(h/σ̂)²/(1−Σp²), and y = 0 where h is.
+    ratio = rule.constant * found.effective**-0.2
+    several = (1.0 - 1.0 / found.effective).clamp(min=1e-12)
+    gradient = kernels + shares * centres * (mean_z * ratio * ratio / several)
     return value, gradient
 
 
@@ -218,18 +250,16 @@ def _sums(equation: Equation) -> KernelSums:
     return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
 
 
-def quantile_of_one_row(
-    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level
-) -> Tensor:
-    """q of one row of risks, 0-dimensional, in their dtype, differentiable to any order.
+def sigma_quantile(risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level) -> Tensor:
+    """q for h = c·σ̂, shape ``risks.shape[:-1]``, differentiable to any order.
 
     >>> risks = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    >>> q = quantile_of_one_row(risks, None, SigmaRule(1.0), Level(0.5))
+    >>> q = sigma_quantile(risks, None, SigmaRule(1.0), Level(0.5))
     >>> q.backward()
     >>> round(q.item(), 6), [round(g, 3) for g in risks.grad.tolist()]
     (2.0, [0.24, 0.521, 0.24])
     """
-    value: Tensor = QuantileOfOneRow.apply(  # type: ignore[no-untyped-call]
+    value: Tensor = SigmaQuantile.apply(  # type: ignore[no-untyped-call]
         risks, weights, rule, level
     )
     return value

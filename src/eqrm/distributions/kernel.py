@@ -19,7 +19,7 @@ from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.implicit_gradient import (
     centres_and_root,
     quantile_by_composition,
-    quantile_of_one_row,
+    sigma_quantile,
 )
 from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
@@ -105,14 +105,11 @@ class KDE(RiskDistribution):
             return self._back((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._back(self._quantile_with_published_gradient(level).squeeze(-1))
-        if (
-            isinstance(self._rule, SigmaRule)
-            and self._risks.ndim == 1
-            and self._risks.device.type == "cpu"
-            and not torch.compiler.is_compiling()
-        ):
-            weights = self._given_weights
-            return quantile_of_one_row(self._risks, weights, self._rule, level)
+        if isinstance(self._rule, SigmaRule) and not torch.compiler.is_compiling():
+            value = sigma_quantile(self._risks, self._given_weights, self._rule, level)
+            if self._validate and value.ndim > 0:
+                self._refuse_overflow(value.isinf())
+            return value
         composed = quantile_by_composition(self._moments, self._h, self.weights, level)
         return self._back(composed.squeeze(-1))
 

@@ -16,6 +16,9 @@ bisect when a step would leave it or gain nothing.
 from __future__ import annotations
 
 import math
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -138,13 +141,41 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
     smallest = torch.where(present, centres, math.inf).amin(-1, keepdim=True)
     if target >= -15.0 - math.log(centres.shape[-1]):
         shifted = torch.where(present, centres, smallest)
-        low, high, t = _start(shifted, log_weights, target, smallest + goal, largest + goal)
+        low, high = smallest + goal, largest + goal
+        if _one_launch_each(shifted):
+            variance = (log_weights.exp() * shifted * shifted).sum(-1, keepdim=True)
+            start = torch.minimum(torch.maximum(goal * (variance + 1.0).sqrt(), low), high)
+            return _solve_in_one_launch(shifted, log_weights, target, low, high, start, False)
+        low, high, t = _start(shifted, log_weights, target, low, high)
         return _iterate(t, shifted, log_weights, target, low, high)
     # Deep in the tail only distances to the largest centre matter; with the origin there
     # they keep their digits even at log tails of -1e30.
     shifted = torch.where(present, centres, smallest) - largest
     low, high = _deep_bracket(shifted, log_weights, target, goal)
+    if _one_launch_each(shifted):
+        found = _solve_in_one_launch(shifted, log_weights, target, low, high, low, True)
+        return found + largest
     return _iterate(low, shifted, log_weights, target, low, high) + largest
+
+
+def _one_launch_each(rows: Tensor) -> bool:
+    """Whether rows on a GPU are solved by one program each."""
+    return rows.device.type == "cuda" and rows.shape[-1] <= LONGEST_LAUNCH and _triton_is_there()
+
+
+LONGEST_LAUNCH = 2_097_152
+"""One program works through a row: longer rows are better served by the whole device."""
+
+
+@cache
+def _triton_is_there() -> bool:
+    return find_spec("triton") is not None
+
+
+def _solve_in_one_launch(*arguments: Any) -> Tensor:
+    from eqrm.distributions.triton_roots import solve
+
+    return solve(*arguments)
 
 
 def _deep_bracket(

@@ -134,7 +134,7 @@ def test_figures_are_written(
         (["--domain", "ward", "--loss", "loss", "--format", "latx"], "Did you mean 'latex'"),
         (["--domain", "ward", "--loss", "loss", "--levels", "2"], "between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--output", "no/such/folder/x"], "no folder"),
-        (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "Memory must"),
+        (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "Memory"),
         (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "two predictors 'a'"),
         (["--domain", "ward", "--label", "ward", "--prediction", "erm"], "labels must be 0 or 1"),
     ],

@@ -234,3 +234,37 @@ def test_an_evaluation_survives_json(tmp_path: Path) -> None:
     assert again.to_dict() == found.to_dict()
     with pytest.raises(eqrm.errors.DomainDataError, match="no evaluation"):
         eqrm.Evaluation.from_dict({"format": "something else"})
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "date", "bool", "category", "int8"])
+def test_domains_of_any_type_have_the_same_names_everywhere(kind: str, tmp_path: Path) -> None:
+    days = pd.Series(pd.date_range("2024-01-01", periods=2)[np.arange(6) % 2])
+    domains = {
+        "datetime64[ns]": days,
+        "date": days.dt.date,
+        "bool": days.dt.day == 1,
+        "category": days.dt.day_name().astype("category"),
+        "int8": days.dt.day.astype("int8"),
+    }[kind]
+    frame = pd.DataFrame({"d": domains, "loss": np.arange(6.0)})
+    found = eqrm.evaluate(frame, domains="d", losses="loss")
+    from_file = eqrm.evaluate(as_parquet(frame, tmp_path), domains="d", losses="loss")
+    assert from_file.to_dict() == found.to_dict()
+    assert sorted(found["loss"].risks) == [2.0, 3.0]
+
+
+def test_arrow_tables_are_read() -> None:
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(world())
+    found = eqrm.evaluate(table, domains="hospital", labels="y", predictions="erm")
+    assert_same(found["erm"], by_pandas(world(), world().loss))
+
+
+def test_missing_values_of_pandas_are_missing() -> None:
+    frame = pd.DataFrame({"d": pd.array([1, 2, None], dtype="Int64"), "loss": [1.0, 2.0, 3.0]})
+    with pytest.raises(eqrm.errors.DomainDataError, match="missing"):
+        eqrm.evaluate(frame, domains="d", losses="loss")
+    frame = pd.DataFrame({"d": [1, 2, 2], "loss": pd.array([1.0, None, 3.0], dtype="Float64")})
+    with pytest.raises(eqrm.errors.DomainDataError, match="index 1"):
+        eqrm.evaluate(frame, domains="d", losses="loss")

@@ -98,6 +98,8 @@ def coded(domains: Any) -> Any:
     """
     if hasattr(domains, "cat") or hasattr(domains, "codes"):
         return domains
+    if getattr(getattr(domains, "dtype", None), "kind", "") == "M":
+        domains = _dates(np.asarray(domains))
     is_objects = isinstance(domains, np.ndarray) and domains.dtype.kind == "O"
     if not is_objects and not isinstance(domains, (list, tuple)):
         return domains if hasattr(domains, "detach") else np.asarray(domains)
@@ -121,7 +123,18 @@ def _wrong_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Numbers:
 
 
 def _missing(value: Any) -> bool:
-    return value is None or value != value
+    """None, NaN and NaT, which differ from themselves, and pandas' NA, which does not say."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def _dates(dates: NDArray[Any]) -> NDArray[Any]:
+    """Dates as texts in SQL's manner; missing ones as None."""
+    texts = [text.replace("T", " ") for text in np.datetime_as_string(dates, "s").tolist()]
+    missing = np.isnat(dates)
+    return np.array([None if m else t for t, m in zip(texts, missing, strict=True)], dtype=object)
 
 
 def _reduced(

@@ -34,23 +34,22 @@ def risks_of_function(
     selected = [question.labels, *columns.values()]
     key = " || ' | ' || ".join(f"CAST({sql} AS VARCHAR)" for sql in domains)
     held = ", ".join(f"{table.column(name)} AS v{i}" for i, name in enumerate(selected))
-    relation = table.relation(f"SELECT {key} AS d, {held} FROM {table.source}")
+    sql = f"SELECT {key} AS d, {held} FROM {table.source}"
     gathered = {name: RiskAccumulator(across_processes=False) for name in columns}
     start = 0
-    with table.errors_as_ours():
-        for batch in relation.to_arrow_reader(ROWS_AT_A_TIME):
-            names = batch.column("d").to_pylist()
-            if None in names:
-                raise DomainDataError(
-                    f"The domain of row {start + names.index(None) + 1} is missing. "
-                    "Give such rows a domain of their own or drop them."
-                )
-            values = [_read(batch.column(f"v{i}")) for i in range(len(selected))]
-            for predictions, (name, accumulator) in zip(values[1:], gathered.items(), strict=True):
-                losses = as_numbers(in_memory(question.metric(values[0], predictions)))  # type: ignore[operator]
-                _refuse_bad(name, losses, names, start)
-                accumulator.update(losses, coded(names))
-            start += len(names)
+    for batch in table.batches(sql, ROWS_AT_A_TIME):
+        names = batch.column("d").to_pylist()
+        if None in names:
+            raise DomainDataError(
+                f"The domain of row {start + names.index(None) + 1} is missing. "
+                "Give such rows a domain of their own or drop them."
+            )
+        values = [_read(batch.column(f"v{i}")) for i in range(len(selected))]
+        for predictions, (name, accumulator) in zip(values[1:], gathered.items(), strict=True):
+            losses = as_numbers(in_memory(question.metric(values[0], predictions)))  # type: ignore[operator]
+            _refuse_bad(name, losses, names, start)
+            accumulator.update(losses, coded(names))
+        start += len(names)
     return {name: accumulator.compute() for name, accumulator in gathered.items()}
 
 

@@ -82,10 +82,13 @@ class TableFiles:
                 raise
             return running.result()
 
-    def relation(self, sql: str) -> Any:
-        """A query over the files, to be fetched piece by piece."""
+    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+        """The Arrow batches that a query over all files gives, of about so many rows."""
         with self.errors_as_ours():
-            return self.connection.sql(sql, params={"files": _as_patterns(self.files)})
+            relation = self.connection.sql(sql, params={"files": _as_patterns(self.files)})
+            newer = hasattr(relation, "to_arrow_reader")  # DuckDB 1.4 renamed it
+            read = relation.to_arrow_reader if newer else relation.fetch_arrow_reader
+            yield from read(rows)
 
     @contextmanager
     def errors_as_ours(self) -> Iterator[None]:

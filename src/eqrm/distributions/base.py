@@ -86,9 +86,10 @@ class RiskDistribution(ABC):
 
     def _refuse_overflow(self, lost: Tensor) -> None:
         if bool(lost.any()):
+            dtype = self._risks.dtype
+            remedy = "smaller units" if dtype == torch.float64 else "float32 or float64"
             raise DomainDataError(
-                f"The result is too large for {self._risks.dtype}. Pass the risks in "
-                f"{'smaller units' if self._risks.dtype == torch.float64 else 'float32 or float64'}."
+                f"The result is too large for {dtype}. Pass the risks in {remedy}."
             )
 
     def _points(self, x: Tensor | float) -> Tensor:

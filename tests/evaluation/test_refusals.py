@@ -249,3 +249,13 @@ def test_files_without_duckdb_name_the_extra(
     with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[tables\]'"):
         eqrm.evaluate(path, **GIVEN)
     assert eqrm.evaluate(world(), **GIVEN).examples == 1500
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_labels_that_are_never_predicted_are_refused(route: str, tmp_path: Path) -> None:
+    frame = world().assign(species=lambda f: np.where(f.y == 1, "cat", "dog"))
+    data = ROUTES[route](frame, tmp_path)
+    question = {"domains": "ward", "labels": "species", "metric": "0-1"}
+    with pytest.raises(DomainDataError, match="y: no label is ever predicted, in any of 1500 rows"):
+        eqrm.evaluate(data, predictions="y", **question)
+    assert eqrm.evaluate(data, predictions="species", **question)["species"].risks.max() == 0.0

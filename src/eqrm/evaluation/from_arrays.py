@@ -14,7 +14,7 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.class_probabilities import class_losses, positions_of
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.metrics import Metric, as_numbers
-from eqrm.evaluation.unusable_rows import Expected, Row, refuse
+from eqrm.evaluation.unusable_rows import Expected, Row, refuse, refuse_if_never_right
 from eqrm.risks import domain_risks
 
 Numbers = NDArray[np.float64]
@@ -162,9 +162,11 @@ def _reduced(
         refuse(name, rows, int(bad.size), int(losses.size), found, expected)
     squares = measured.squared_deviations(measured.values).numpy()
     counts = measured.counts.numpy()
-    return MeasuredRisks.of(
+    risks = MeasuredRisks.of(
         measured.names, counts, measured.values.numpy(), variances_from(squares, counts)
     )
+    refuse_if_never_right(name, risks, expected)
+    return risks
 
 
 def variances_from(squares: Numbers, counts: NDArray[np.int64]) -> Numbers:

@@ -14,7 +14,7 @@ from eqrm.evaluation.measured_risks import MeasuredRisks, Name, plain_names
 from eqrm.evaluation.question import AGGREGATED, Question
 from eqrm.evaluation.table_files import TableFiles, opened
 from eqrm.evaluation.tables_in_memory import joined
-from eqrm.evaluation.unusable_rows import SHOWN, Row, refuse
+from eqrm.evaluation.unusable_rows import SHOWN, Row, refuse, refuse_if_never_right
 
 
 def risks_of_files(data: Any, question: Question) -> dict[str, MeasuredRisks]:
@@ -101,12 +101,13 @@ def _grouped(
         bad = counts - np.asarray(found[f"n{i}"])
         if bad.any():
             _refuse_rows(table, domains, column, found_names, bad, int(counts.sum()))
-    return {
-        column.predictor: MeasuredRisks.of(
-            found_names, counts, found[f"m{i}"], np.ma.filled(found[f"v{i}"], np.nan)
-        )
-        for i, column in enumerate(columns)
-    }
+    measured = {}
+    for i, column in enumerate(columns):
+        variances = np.ma.filled(found[f"v{i}"], np.nan)
+        risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances)
+        refuse_if_never_right(column.predictor, risks, column.expected)
+        measured[column.predictor] = risks
+    return measured
 
 
 def _names_of_domains(

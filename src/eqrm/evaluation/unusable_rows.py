@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measured_risks import Name, named, sort_key
+from eqrm.evaluation.measured_risks import MeasuredRisks, Name, named, sort_key
 from eqrm.evaluation.metrics import Metric, as_numbers
 
 SHOWN = 3
@@ -86,6 +86,15 @@ def refuse(
         f"{predictor}: rows without a usable loss: {bad} of {total}, in {where}. "
         f"First: {first}: {expected.complaint(rows[0])}."
     )
+
+
+def refuse_if_never_right(predictor: str, risks: MeasuredRisks, expected: Expected) -> None:
+    """Raise if no class predicted is the label's, in any row: they must be coded differently."""
+    if expected.as_classes and risks.risks.min() == 1.0:
+        raise DomainDataError(
+            f"{predictor}: no label is ever predicted, in any of {int(risks.counts.sum())} rows. "
+            "Labels and predictions must be coded alike: 'cat' is not 0, and '1' is not '1.0'."
+        )
 
 
 def _shown(row: Row, expected: Expected) -> str:

@@ -38,6 +38,8 @@ class Outcome:
     noise_share: float
     measured: float
     denoised: float
+    simulation_error: float
+    """One standard error of the ratio, for worlds are drawn too."""
 
     @property
     def ratio(self) -> float:
@@ -48,7 +50,8 @@ class Outcome:
         return (
             f"{self.law} risks, {self.losses} losses, {self.domains} domains of "
             f"{self.examples} examples: noise {100 * self.noise_share:.0f}%, error "
-            f"{self.measured:.4f} → {self.denoised:.4f} ({self.ratio:.2f})"
+            f"{self.measured:.4f} → {self.denoised:.4f} "
+            f"({self.ratio:.2f} ± {self.simulation_error:.2f})"
         )
 
 
@@ -90,12 +93,16 @@ def outcome(
         plain.append(np.quantile(means, 0.9, method="inverted_cdf") - truth)
         without.append(denoised_quantile(means, counts, variances, 0.9) - truth)
         shares.append((variances / counts).mean() / means.var(ddof=1))
+    before, after = np.square(plain), np.square(without)
+    ratio = float(np.sqrt(after.mean() / before.mean()))
+    scatter = float(np.std(after - ratio**2 * before) / np.sqrt(worlds))
     return Outcome(
         law,
         losses + (", unequal sizes" if unequal else ""),
         domains,
         examples,
         float(np.mean(shares)),
-        float(np.sqrt(np.mean(np.square(plain)))),
-        float(np.sqrt(np.mean(np.square(without)))),
+        float(np.sqrt(before.mean())),
+        float(np.sqrt(after.mean())),
+        scatter / (2.0 * ratio * float(before.mean())),
     )

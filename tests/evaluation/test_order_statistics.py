@@ -120,3 +120,18 @@ def test_confidences_outside_the_open_interval_are_refused(confidence: float) ->
         quantile_bound(np.arange(50.0), confidence=confidence)
     with pytest.raises(SettingError, match="strictly between 0 and 1"):
         probability_bound(np.arange(50.0), 1.0, confidence=confidence)
+
+
+@pytest.mark.parametrize("threshold", [float("nan"), None, "low"])
+def test_thresholds_that_are_no_numbers_are_refused(threshold: float) -> None:
+    with pytest.raises(SettingError, match="threshold"):
+        probability_bound([0.1, 0.2], threshold)
+
+
+def test_levels_close_to_1_have_finite_answers() -> None:
+    needed = domains_needed(1 - 1e-9, 0.95)
+    assert needed == pytest.approx(np.log(0.05) / np.log1p(-1e-9), rel=1e-6)
+    with pytest.raises(TooFewDomainsError, match="at least"):
+        quantile_bound(np.arange(50.0), alpha="1-e^-20")
+    with pytest.raises(LevelError, match="strictly between"):
+        quantile_bound(np.arange(50.0), alpha="1-e^-1000")

@@ -13,9 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import DomainDataError, TooFewDomainsError
+from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import binomial_ranks
-from eqrm.evaluation.inputs import LevelLike, checked_alpha, checked_confidence, checked_risks
+from eqrm.evaluation.inputs import (
+    LevelLike,
+    checked_alpha,
+    checked_confidence,
+    checked_risks,
+    checked_threshold,
+)
 
 MEASURED = "the measured risk of a new domain of like size"
 TRUE = "the true risk of a new domain"
@@ -120,9 +126,8 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
     True
     """
     values, asked = checked_risks(risks), checked_confidence(confidence)
-    if np.isnan(threshold):
-        raise DomainDataError("The threshold must be a risk, but it is NaN.")
-    below = int((values <= threshold).sum())
+    limit = checked_threshold(threshold)
+    below = int((values <= limit).sum())
     bound = binomial_ranks.probability_below(below, values.size, 1.0 - asked)
     return Certificate(
         kind="probability",
@@ -133,7 +138,7 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
         method="Clopper-Pearson",
         speaks_of=MEASURED,
         alpha=None,
-        threshold=float(threshold),
+        threshold=limit,
         rank=below,
         vacuous=below == 0,
     )

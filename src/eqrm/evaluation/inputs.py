@@ -95,6 +95,21 @@ def checked_alpha(alpha: LevelLike) -> float:
     return float(alpha) if isinstance(alpha, (int, float)) else level.alpha
 
 
+def checked_threshold(threshold: float) -> float:
+    """A risk to compare with: a number, not NaN.
+
+    >>> checked_threshold("0.3")
+    0.3
+    """
+    try:
+        value = float(threshold)
+    except (TypeError, ValueError):
+        value = np.nan
+    if np.isnan(value):
+        raise SettingError(f"The threshold must be a risk, a number, but it is {threshold!r}.")
+    return value
+
+
 def _vector(values: Any, what: str) -> Vector:
     if hasattr(values, "detach"):  # a tensor
         values = values.detach().cpu().numpy()

@@ -28,6 +28,7 @@ from eqrm.evaluation.inputs import (
     checked_confidence,
     checked_counts,
     checked_risks,
+    checked_threshold,
     checked_variances,
 )
 
@@ -104,11 +105,10 @@ def true_probability_bound(
     0.969
     """
     asked = checked_confidence(confidence)
-    if np.isnan(threshold):
-        raise DomainDataError("The threshold must be a risk, but it is NaN.")
+    limit = checked_threshold(threshold)
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     miss = MISS_PER_DOMAIN
-    below = int((uppers_at(miss) <= threshold).sum())
+    below = int((uppers_at(miss) <= limit).sum())
     share = binomial_ranks.probability_below(below, domains, 1.0 - asked)
     bound = max(0.0, (share - miss) / (1.0 - miss))
     return Certificate(
@@ -120,7 +120,7 @@ def true_probability_bound(
         method=f"Clopper-Pearson on {method} bounds",
         speaks_of=TRUE,
         alpha=None,
-        threshold=float(threshold),
+        threshold=limit,
         rank=below,
         vacuous=bound == 0.0,
     )

@@ -16,6 +16,14 @@ from eqrm.level import Level
 LevelLike = Level | float | str
 
 
+def being_transformed() -> bool:
+    """Whether ``torch.compile`` or a transform of ``torch.func`` is at work.
+
+    Then values cannot be looked at, and only differentiable pieces will do.
+    """
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
 class RiskDistribution(ABC):
     """The law of the risk of a new domain, estimated from the risks of m domains.
 
@@ -41,9 +49,8 @@ class RiskDistribution(ABC):
         tensor = risks if isinstance(risks, Tensor) else torch.as_tensor(risks)
         self._risks = _checked_shape(tensor)
         self._given_weights: Tensor | None = None
-        compiling = torch.compiler.is_compiling()
         if validate is None:
-            validate = self._risks.device.type == "cpu" and not compiling
+            validate = self._risks.device.type == "cpu" and not being_transformed()
         self._validate = validate
         if weights is not None:
             self._given_weights = _checked_weights(weights, self._risks, validate)

@@ -43,10 +43,13 @@ class Root(torch.autograd.Function):
     """t(y) with Σ p_i Φ(y_i − t) = 1−α, and dt/dy_i = w_i ∝ p_i φ(t − y_i)."""
 
     @staticmethod
-    def forward(ctx: Any, centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
-        root = roots_in_tensors(centres, log_weights, level)
-        ctx.save_for_backward(centres, log_weights, root)
-        return root
+    def forward(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
+        return roots_in_tensors(centres, log_weights, level)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        centres, log_weights, _ = inputs
+        ctx.save_for_backward(centres, log_weights, output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
@@ -54,6 +57,17 @@ class Root(torch.autograd.Function):
         # through it as well.
         centres, log_weights, root = ctx.saved_tensors
         return grad * relative_kernels(centres, log_weights, root), None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], centres: Tensor, weights: Tensor, level: Level
+    ) -> tuple[Tensor, int]:
+        """Rows are solved together anyway: the mapped dimension becomes the first of them."""
+        mapped = [
+            values.expand(info.batch_size, *values.shape) if dim is None else values.movedim(dim, 0)
+            for values, dim in zip((centres, weights), in_dims, strict=False)
+        ]
+        return Root.apply(*mapped, level), 0  # type: ignore[no-untyped-call]
 
 
 def relative_kernels(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tensor:

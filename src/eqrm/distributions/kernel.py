@@ -15,7 +15,7 @@ from eqrm.distributions.bandwidths import (
     SigmaRule,
     resolve_bandwidth,
 )
-from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.base import LevelLike, RiskDistribution, being_transformed
 from eqrm.distributions.implicit_gradient import (
     centres_and_root,
     quantile_by_composition,
@@ -105,7 +105,7 @@ class KDE(RiskDistribution):
             return self._back((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._back(self._quantile_with_published_gradient(level).squeeze(-1))
-        if isinstance(self._rule, SigmaRule) and not torch.compiler.is_compiling():
+        if isinstance(self._rule, SigmaRule) and not being_transformed():
             value = sigma_quantile(self._risks, self._given_weights, self._rule, level)
             if self._validate and value.ndim > 0:
                 self._refuse_overflow(value.isinf())

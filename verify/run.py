@@ -17,6 +17,8 @@ import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# A module of the same name here would hide a folder of tests.
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT / "verify"]
 for folder in (ROOT / "benchmarks", ROOT / "tests", ROOT / "src", ROOT):
     sys.path.insert(0, str(folder))
 

@@ -1,0 +1,122 @@
+"""Assumption (v) of the paper's causal-recovery theorem, decided from moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.causal.equal_values import TIE, Explorer
+from eqrm.causal.invariant_risk import describe_steps
+from eqrm.causal.quadratics import (
+    Floats,
+    Quadratics,
+    as_floats,
+    excess_quadratics,
+    residual_moments,
+)
+from eqrm.errors import DomainDataError
+from eqrm.linear.moments import DomainMoments
+
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AssumptionV:
+    """Whether the causal predictor is the only minimal invariant-risk predictor.
+
+    ``status`` is "unique", "not unique" or "undecided". ``counterexample`` (d,) is another
+    predictor with excess risk ``excess`` ≤ 0 over the causal one, the same in every domain to
+    ``spread`` (relative to the risk), and ``difference`` is x = β − β̂ of the paper. ``proof``
+    says what "unique" rests on, ``tried`` what was left open.
+
+    ``homoskedastic`` is Assumption (iv), the causal predictor's own risk being the same in every
+    domain: without it (v) is decided for the excess risks, as the paper writes it, and says
+    nothing about recovery.
+    """
+
+    status: str
+    homoskedastic: bool
+    proof: tuple[str, ...]
+    tried: tuple[str, ...] = ()
+    counterexample: Tensor | None = None
+    difference: Tensor | None = None
+    excess: float = 0.0
+    spread: float = 0.0
+
+
+def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) -> AssumptionV:
+    """Decide whether 0 ≥ xᵀE_e[XXᵀ]x + 2xᵀE_e[NX], equal in all domains e, has only x = 0.
+
+    ``causal`` (d,) is β of Y = βᵀX + N. With ``intercept`` (a number: that of the causal
+    predictor) predictors have an intercept too, and 1 is one more feature.
+
+    Facts to know: `do` on every covariate is not enough, whatever the paper's case 2 says.
+
+    >>> from eqrm.linear import Do, LinearSCM
+    >>> scm = LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
+    >>> z = 0.5**0.5
+    >>> domains = {"base": [], "do X1": [Do("X1", z)], "do X2": [Do("X2", z)]}
+    >>> answer = assumption_v(scm.population(domains), scm.causal_coefficients)
+    >>> answer.status, round(answer.excess, 4), (7 * answer.difference).round().int().tolist()
+    ('not unique', -0.3265, [-4, -4])
+    """
+    beta = as_floats(causal)
+    if beta.shape != (moments.num_features,):
+        raise DomainDataError(
+            f"There must be {moments.num_features} causal coefficients, one per feature, but "
+            f"their shape is {beta.shape}."
+        )
+    if intercept is not None:
+        beta = np.append(beta, float(intercept))
+    quadratics = excess_quadratics(moments, beta, intercept is not None)
+    own = residual_moments(moments, beta, intercept is not None)[2]
+    same = bool(np.ptp(own) <= EQUAL * max(float(own.max()), 1e-300))
+    exploration = Explorer(quadratics.forms).run(known=np.zeros(quadratics.basis.shape[1]))
+    proof = describe_steps(exploration)
+    another = _another(quadratics, exploration.minimisers())
+    if another is not None:
+        return _not_unique(moments, beta, another, intercept is not None, same, quadratics.unit)
+    if exploration.undecided:
+        return AssumptionV("undecided", same, proof, tuple(exploration.undecided))
+    return AssumptionV("unique", same, proof)
+
+
+def _another(quadratics: Quadratics, minimisers: list[Floats]) -> Floats | None:
+    """A difference x = β − β̂ that is not 0, if there is one."""
+    for w in minimisers:
+        if np.linalg.norm(w) > 1e-6:
+            return np.asarray(-(quadratics.basis @ w))
+    if quadratics.flat.shape[1] > 0:
+        return np.asarray(quadratics.flat[:, 0])
+    return None
+
+
+def _not_unique(
+    moments: DomainMoments,
+    beta: Floats,
+    x: Floats,
+    intercept: bool,
+    homoskedastic: bool,
+    unit: float,
+) -> AssumptionV:
+    """Check the counter-example on the moments themselves, and report it only if it holds."""
+    grams, cross, _ = residual_moments(moments, beta, intercept)
+    quadratic = np.einsum("i,eij,j->e", x, grams, x)
+    excess = quadratic + 2 * cross @ x
+    size = np.maximum(quadratic, unit)
+    spread = float((np.abs(excess - excess.mean()) / size).max())
+    holds = spread <= EQUAL and excess.mean() <= TIE * unit
+    return AssumptionV(
+        status="not unique" if holds else "undecided",
+        homoskedastic=homoskedastic,
+        proof=("The counter-example's risks were computed from the moments.",) if holds else (),
+        tried=() if holds else (f"a candidate whose excess risks differ by {spread:.1e}",),
+        counterexample=torch.from_numpy(beta - x)[: moments.num_features],
+        difference=torch.from_numpy(x)[: moments.num_features],
+        excess=float(excess.mean()),
+        spread=spread,
+    )

@@ -1,0 +1,115 @@
+"""Points where several quadratic forms vanish together: found by search, claimed by check."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+Floats = NDArray[np.float64]
+
+STARTS = 64
+SETTLED = 1e-11
+
+
+def independent_forms(forms: Floats, noises: Floats) -> Floats:
+    """A basis (r, n, n), of norm 1 each, of the span of forms (m, n, n) above their noise."""
+    size = np.abs(forms).max(axis=(1, 2))
+    loud = size > noises
+    if not loud.any():
+        return forms[:0]
+    scaled = forms[loud] / size[loud, None, None]
+    _, s, vt = np.linalg.svd(scaled.reshape(len(scaled), -1), full_matrices=False)
+    relative = float((noises[loud] / size[loud]).max())
+    keep = s > max(1e-9, 10 * relative) * s[0]
+    return np.asarray(vt[keep].reshape(-1, *forms.shape[1:]))
+
+
+def find_common_zeros(forms: Floats, starts: int = STARTS, seed: int = 0) -> Floats:
+    """Distinct u (s, k) with (1, u)ᵀF_i(1, u) = 0 for all i, by Levenberg-Marquardt."""
+    k = forms.shape[1] - 1
+    generator = np.random.default_rng(seed)
+    u = generator.standard_normal((starts, k)) * generator.choice([0.3, 1.0, 4.0], (starts, 1))
+    damping = np.ones(starts)
+    value, jacobian = _residuals(forms, u)
+    for _ in range(120):
+        normal = np.einsum("sik,sil->skl", jacobian, jacobian)
+        slope = np.einsum("sik,si->sk", jacobian, value)
+        regular = normal + (damping[:, None, None] + 1e-15) * np.eye(k)
+        moved = u - np.linalg.solve(regular, slope[..., None])[..., 0]
+        new_value, new_jacobian = _residuals(forms, moved)
+        better = (new_value**2).sum(1) < (value**2).sum(1)
+        u = np.where(better[:, None], moved, u)
+        value = np.where(better[:, None], new_value, value)
+        jacobian = np.where(better[:, None, None], new_jacobian, jacobian)
+        damping = np.clip(np.where(better, damping / 5, damping * 3), 1e-14, 1e8)
+    good = np.abs(value).max(axis=1) <= SETTLED * (1 + (u**2).sum(axis=1))
+    return _distinct(u[good])
+
+
+def _residuals(forms: Floats, u: Floats) -> tuple[Floats, Floats]:
+    h = np.concatenate([np.ones((len(u), 1)), u], axis=1)
+    pushed = np.einsum("ijk,sk->sij", forms, h)
+    return np.einsum("sij,sj->si", pushed, h), 2 * pushed[:, :, 1:]
+
+
+def _distinct(points: Floats) -> Floats:
+    chosen: list[Floats] = []
+    for point in points:
+        if all(
+            np.linalg.norm(point - other) > 1e-5 * (1 + np.linalg.norm(point)) for other in chosen
+        ):
+            chosen.append(point)
+    return np.array(chosen).reshape(-1, points.shape[1])
+
+
+def lowest_common_zeros(forms: Floats, objective: Floats, points: Floats) -> Floats:
+    """Local minima (s, k) of (1, u)ᵀ·objective·(1, u) on the common zeros, from given ones."""
+
+    def value(form: Floats, u: Floats) -> float:
+        h = np.append(1.0, u)
+        return float(h @ form @ h)
+
+    def slope(form: Floats, u: Floats) -> Floats:
+        return np.asarray(2 * (form @ np.append(1.0, u))[1:])
+
+    constraints = {
+        "type": "eq",
+        "fun": lambda u: np.array([value(form, u) for form in forms]),
+        "jac": lambda u: np.array([slope(form, u) for form in forms]),
+    }
+    order = np.argsort([value(objective, u) for u in points])
+    found = []
+    for start in points[order[:12]]:
+        result = optimize.minimize(
+            lambda u: value(objective, u),
+            start,
+            jac=lambda u: slope(objective, u),
+            constraints=constraints,
+            method="SLSQP",
+            options={"maxiter": 200, "ftol": 1e-15},
+        )
+        polished = polish(forms, objective, np.asarray(result.x))
+        error = np.abs(_residuals(forms, polished[None])[0]).max()
+        if error <= SETTLED * (1 + polished @ polished):
+            found.append(polished)
+    return _distinct(np.array(found).reshape(-1, points.shape[1]))
+
+
+def polish(forms: Floats, objective: Floats, u: Floats) -> Floats:
+    """Newton's method on the Lagrange conditions, least squares where they are degenerate."""
+    k = len(u)
+    for _ in range(8):
+        h = np.append(1.0, u)
+        pushed = forms @ h
+        J, residual = 2 * pushed[:, 1:], pushed @ h
+        gradient = 2 * (objective @ h)[1:]
+        multipliers = np.linalg.lstsq(J.T, -gradient, rcond=1e-12)[0]
+        hessian = 2 * (objective + np.tensordot(multipliers, forms, 1))[1:, 1:]
+        system = np.block([[hessian, J.T], [J, np.zeros((len(J), len(J)))]])
+        right = -np.concatenate([gradient + J.T @ multipliers, residual])
+        step = np.linalg.lstsq(system, right, rcond=1e-13)[0][:k]
+        if not np.isfinite(step).all() or np.linalg.norm(step) > 0.1 * (1 + np.linalg.norm(u)):
+            break
+        u = u + step
+    return u

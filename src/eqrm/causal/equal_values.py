@@ -1,0 +1,281 @@
+"""Where are E quadratic functions equal, and where is their common value lowest?
+
+E − 1 quadratic equations have no general solution in closed form, but three steps decide most
+systems that domains give rise to, and each step is a proof:
+
+1. **Reduce.** A semidefinite difference q_e − q_f vanishes on its kernel only: an affine set.
+   The same holds for any combination of differences.
+2. **Split.** A difference that is a product of two linear factors vanishes where one of them
+   does: two affine pieces (an intervention by `do` or by scale gives such differences).
+3. **Bound.** On equal values the common value is at least the mean value, which is strictly
+   convex; its minimiser on a piece, where the values are equal, is the only lowest point there.
+
+What no step decides is searched for points, with a combination Σλ_e q_e, Σλ_e = 1, that is
+strictly convex with its minimum at the best point as the proof that it is the lowest; or it is
+left undecided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
+from eqrm.causal.definite_combination import definite_combination
+from eqrm.causal.pieces import (
+    ROUNDING,
+    Piece,
+    Shape,
+    factors_of,
+    kernel_of,
+    kernel_of_row,
+    shape_of,
+)
+
+Floats = NDArray[np.float64]
+
+TIE = 1e-9
+MAX_PIECES = 20_000
+
+
+@dataclass
+class Exploration:
+    """What is known: lowest points, affine pieces of equal values, steps taken, open questions."""
+
+    points: list[tuple[float, Floats]] = field(default_factory=list)
+    equal_pieces: list[Piece] = field(default_factory=list)
+    steps: Counter[str] = field(default_factory=Counter)
+    undecided: list[str] = field(default_factory=list)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest common value found so far."""
+        return min((value for value, _ in self.points), default=float("inf"))
+
+    def minimisers(self) -> list[Floats]:
+        """The distinct points with the lowest value."""
+        found: list[Floats] = []
+        limit = self.lowest + TIE * (1 + abs(self.lowest))
+        for value, point in sorted(self.points, key=lambda pair: pair[0]):
+            near = any(np.linalg.norm(point - w) <= 1e-6 * (1 + np.linalg.norm(w)) for w in found)
+            if value <= limit and not near:
+                found.append(point)
+        return found
+
+
+class Explorer:
+    """Takes pieces apart until each is decided. ``forms`` is Q (E, K+1, K+1)."""
+
+    def __init__(self, forms: Floats, *, everything: bool = False) -> None:
+        self.forms = forms
+        self.mean = forms.mean(axis=0)
+        self.everything = everything
+        self.result = Exploration()
+        size = np.abs(forms).max(axis=(1, 2))
+        first, second = _pairs(len(forms))
+        self.differences = forms[first] - forms[second]
+        self.noises = ROUNDING * (size[first] + size[second])
+
+    def run(self, known: Floats | None = None) -> Exploration:
+        """Decide all of the space; ``known`` is a point of equal values to begin with."""
+        if known is not None:
+            self._add_point(Piece.everything(self.forms.shape[1] - 1), known)
+        todo = [Piece.everything(self.forms.shape[1] - 1)]
+        seen = 0
+        while todo:
+            seen += 1
+            if seen > MAX_PIECES:
+                self.result.undecided.append(f"more than {MAX_PIECES} pieces")
+                break
+            todo.extend(self._decide(todo.pop()))
+        return self.result
+
+    def _decide(self, piece: Piece) -> list[Piece]:
+        """Close the piece, or give the smaller ones that hold all its points of equal value."""
+        if self._closed_by_bound(piece):
+            return []
+        growth = float(np.abs(piece.map).max()) ** 2
+        forms, noises = piece.restrict(self.differences), self.noises * growth
+        shapes = [shape_of(form, noise) for form, noise in zip(forms, noises, strict=True)]
+        if all(shape.kind == "zero" for shape in shapes):
+            self._close_equal(piece)
+            return []
+        for step in (self._reduce, self._split):
+            parts = step(piece, shapes)
+            if parts is not None:
+                return parts
+        basis = independent_forms(forms, noises)
+        parts = self._split_pencil(piece, basis, float(noises.max()))
+        return self._search(piece, basis) if parts is None else parts
+
+    def _closed_by_bound(self, piece: Piece) -> bool:
+        w, value = self.lowest_mean(piece)
+        if self.everything:
+            return False
+        limit = self.result.lowest
+        if value > limit + TIE * (1 + abs(limit)):
+            self.result.steps["pieces where even the mean risk is larger"] += 1
+            return True
+        if self._equal_at(w):
+            self.result.points.append((value, w))
+            self.result.steps["pieces whose lowest mean risk is attained with equal risks"] += 1
+            return True
+        return False
+
+    def lowest_mean(self, piece: Piece) -> tuple[Floats, float]:
+        """The point (K,) of a piece with the lowest mean value, and that value."""
+        mean = piece.restrict(self.mean)
+        u = np.asarray(-np.linalg.solve(mean[1:, 1:], mean[1:, 0]), dtype=np.float64)
+        h = np.append(1.0, u)
+        return piece.point(u), float(h @ mean @ h)
+
+    def _equal_at(self, w: Floats) -> bool:
+        h = np.append(1.0, w)
+        values = np.einsum("i,eij,j->e", h, self.differences, h)
+        return bool((np.abs(values) <= 100 * self.noises * (h @ h)).all())
+
+    def _add_point(self, piece: Piece, u: Floats) -> None:
+        w = piece.point(u)
+        h = np.append(1.0, w)
+        self.result.points.append((float(h @ self.mean @ h), w))
+
+    def _close_equal(self, piece: Piece) -> None:
+        w, value = self.lowest_mean(piece)
+        self.result.points.append((value, w))
+        self.result.equal_pieces.append(piece)
+        self.result.steps["affine pieces on which all risks are equal"] += 1
+
+    def _reduce(self, piece: Piece, shapes: list[Shape]) -> list[Piece] | None:
+        usable = [shape for shape in shapes if shape.kind == "semidefinite"]
+        if not usable:
+            return None
+        self.result.steps["reductions by a semidefinite difference of two risks"] += 1
+        return _some(piece.within(kernel_of(max(usable, key=lambda shape: shape.rank))))
+
+    def _split(self, piece: Piece, shapes: list[Shape]) -> list[Piece] | None:
+        for shape in shapes:
+            if shape.kind == "two factors":
+                self.result.steps["splits by a difference with two linear factors"] += 1
+                return [
+                    part
+                    for row in factors_of(shape)
+                    for part in _some(piece.within(kernel_of_row(row)))
+                ]
+        return None
+
+    def _split_pencil(self, piece: Piece, basis: Floats, noise: float) -> list[Piece] | None:
+        """Two conics in the plane: one of their combinations is a pair of lines or a point."""
+        if piece.dimension != 2 or len(basis) < 2:
+            return None
+        for ratio in _degenerate_ratios(basis[0], basis[1]):
+            form = basis[0] + ratio * basis[1]
+            shape = shape_of(form / np.abs(form).max(), 1e-10)
+            if shape.kind in ("semidefinite", "two factors"):
+                self.result.steps["two conics reduced to lines"] += 1
+                single = self._reduce(piece, [shape])
+                return self._split(piece, [shape]) if single is None else single
+        return None
+
+    def _search(self, piece: Piece, basis: Floats) -> list[Piece]:
+        zeros = find_common_zeros(basis)
+        hull = _hull(zeros)
+        if hull.shape[1] <= piece.dimension and self._confined(basis, hull):
+            self.result.steps["reductions by a definite combination of differences"] += 1
+            return _some(piece.within(hull)) if hull.shape[1] else []
+        if len(zeros) == 0:
+            self.result.undecided.append(
+                f"a piece of dimension {piece.dimension} with {len(basis)} equations: no point "
+                "of equal risks was found from 64 starts, and none was excluded"
+            )
+            return []
+        self._settle(piece, basis, zeros)
+        return []
+
+    def _confined(self, basis: Floats, hull: Floats) -> bool:
+        """Whether a combination of the forms is zero on the hull and definite beside it."""
+        outside = _orthogonal_to(hull, basis.shape[1])
+        weights = _null_space(np.stack([(form @ hull).ravel() for form in basis], axis=1))
+        forms = np.tensordot(weights.T, basis, 1)
+        small = outside.T @ forms @ outside
+        traces = np.trace(small, axis1=1, axis2=2)
+        if len(small) == 0 or np.abs(traces).max() < 1e-9:
+            return False
+        base = np.tensordot(traces / (traces @ traces), small, 1)
+        rest = _null_space(traces[None])
+        return definite_combination(base, np.tensordot(rest.T, small, 1)) is not None
+
+    def _settle(self, piece: Piece, basis: Floats, zeros: Floats) -> None:
+        """The lowest zero found, and a convex combination of weights summing to 1 as its proof."""
+        mean = piece.restrict(self.mean)
+        lowest = lowest_common_zeros(basis, mean, zeros)
+        candidates = np.concatenate([zeros, lowest])
+        for u in candidates:
+            self._add_point(piece, u)
+        h = np.concatenate([np.ones((len(candidates), 1)), candidates], axis=1)
+        best = candidates[int(np.einsum("si,ij,sj->s", h, mean, h).argmin())]
+        if self._proved_lowest(basis, mean, best):
+            self.result.steps["pieces settled by a convex combination of risks"] += 1
+            return
+        self.result.undecided.append(
+            f"a piece of dimension {piece.dimension} with {len(basis)} equations: {len(zeros)} "
+            "points of equal risks from 64 starts, and no proof that none is lower"
+        )
+
+    def _proved_lowest(self, basis: Floats, mean: Floats, u: Floats) -> bool:
+        move = np.eye(len(mean))
+        move[1:, 0] = u
+        forms, mean = move.T @ basis @ move, move.T @ mean @ move
+        slopes = forms[:, 0, 1:].T
+        weights = np.linalg.lstsq(slopes, -mean[0, 1:], rcond=1e-11)[0]
+        if np.abs(slopes @ weights + mean[0, 1:]).max() > 1e-8:
+            return False
+        base = mean[1:, 1:] + np.tensordot(weights, forms[:, 1:, 1:], 1)
+        free = _null_space(slopes)
+        return definite_combination(base, np.tensordot(free.T, forms[:, 1:, 1:], 1)) is not None
+
+
+def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All pairs of a few domains; of many, each with the first."""
+    if count <= 24:
+        return np.triu_indices(count, 1)[::-1]
+    return np.arange(1, count), np.zeros(count - 1, dtype=np.intp)
+
+
+def _some(piece: Piece | None) -> list[Piece]:
+    return [] if piece is None else [piece]
+
+
+def _hull(points: Floats) -> Floats:
+    """An orthonormal basis of the span of (1, u) over the points (s, k)."""
+    h = np.concatenate([np.ones((len(points), 1)), points], axis=1)
+    if len(h) == 0:
+        return np.zeros((points.shape[1] + 1, 0))
+    h /= np.linalg.norm(h, axis=1, keepdims=True)
+    _, s, vt = np.linalg.svd(h, full_matrices=False)
+    return np.asarray(vt[s > 1e-5 * s[0]].T)
+
+
+def _orthogonal_to(basis: Floats, size: int) -> Floats:
+    q, _ = np.linalg.qr(np.concatenate([basis, np.eye(size)], axis=1))
+    return np.asarray(q[:, basis.shape[1] : size])
+
+
+def _null_space(matrix: Floats) -> Floats:
+    """An orthonormal basis (n, r) of the null space of a matrix (m, n)."""
+    columns = matrix.shape[1]
+    if matrix.shape[0] == 0:
+        return np.eye(columns)
+    _, s, vt = np.linalg.svd(matrix, full_matrices=True)
+    rank = int((s > 1e-8 * max(float(s[0]), 1.0)).sum()) if len(s) else 0
+    return np.asarray(vt[rank:].T)
+
+
+def _degenerate_ratios(first: Floats, second: Floats) -> list[float]:
+    """Real r at which first + r·second (3×3) is singular."""
+    nodes = np.array([-1.5, -0.5, 0.5, 1.5])
+    values = [np.linalg.det(first + node * second) for node in nodes]
+    roots = np.roots(np.polyfit(nodes, values, 3))
+    return [float(root.real) for root in roots if abs(root.imag) < 1e-8 * (1.0 + abs(root))]

@@ -13,7 +13,6 @@ from eqrm.causal.equal_values import TIE, Explorer
 from eqrm.causal.invariant_risk import describe_steps
 from eqrm.causal.quadratics import (
     Floats,
-    Quadratics,
     as_floats,
     excess_quadratics,
     residual_moments,
@@ -77,46 +76,39 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     same = bool(np.ptp(own) <= EQUAL * max(float(own.max()), 1e-300))
     exploration = Explorer(quadratics.forms).run(known=np.zeros(quadratics.basis.shape[1]))
     proof = describe_steps(exploration)
-    another = _another(quadratics, exploration.minimisers())
-    if another is not None:
-        return _not_unique(moments, beta, another, intercept is not None, same, quadratics.unit)
+    for w in exploration.minimisers():
+        if np.linalg.norm(w) > 1e-6:
+            x = np.asarray(-(quadratics.basis @ w))
+            return _checked(moments, beta, x, float(w @ w) * quadratics.unit, same)
+    if quadratics.flat.shape[1] > 0:
+        return _checked(moments, beta, quadratics.flat[:, 0], quadratics.unit, same)
     if exploration.undecided:
         return AssumptionV("undecided", same, proof, tuple(exploration.undecided))
     return AssumptionV("unique", same, proof)
 
 
-def _another(quadratics: Quadratics, minimisers: list[Floats]) -> Floats | None:
-    """A difference x = β − β̂ that is not 0, if there is one."""
-    for w in minimisers:
-        if np.linalg.norm(w) > 1e-6:
-            return np.asarray(-(quadratics.basis @ w))
-    if quadratics.flat.shape[1] > 0:
-        return np.asarray(quadratics.flat[:, 0])
-    return None
-
-
-def _not_unique(
-    moments: DomainMoments,
-    beta: Floats,
-    x: Floats,
-    intercept: bool,
-    homoskedastic: bool,
-    unit: float,
+def _checked(
+    moments: DomainMoments, beta: Floats, x: Floats, size: float, homoskedastic: bool
 ) -> AssumptionV:
-    """Check the counter-example on the moments themselves, and report it only if it holds."""
-    grams, cross, _ = residual_moments(moments, beta, intercept)
-    quadratic = np.einsum("i,eij,j->e", x, grams, x)
-    excess = quadratic + 2 * cross @ x
-    size = np.maximum(quadratic, unit)
-    spread = float((np.abs(excess - excess.mean()) / size).max())
-    holds = spread <= EQUAL and excess.mean() <= TIE * unit
+    """Check a counter-example on the moments themselves, and claim it only if it holds.
+
+    ``size`` is the mean of xᵀE[XXᵀ]x. The excess risks must be equal to far below it: close to
+    x = 0 everything is nearly equal.
+    """
+    intercept = len(beta) > moments.num_features
+    grams, cross, own = residual_moments(moments, beta, intercept)
+    excess = np.einsum("i,eij,j->e", x, grams, x) + 2 * cross @ x
+    unit = max(float(own.mean()), 1e-300)
+    difference = float(np.ptp(excess))
+    holds = difference <= EQUAL * min(unit, 100 * size) and excess.mean() <= TIE * unit
+    status = "not unique" if holds else "undecided"
     return AssumptionV(
-        status="not unique" if holds else "undecided",
+        status=status,
         homoskedastic=homoskedastic,
         proof=("The counter-example's risks were computed from the moments.",) if holds else (),
-        tried=() if holds else (f"a candidate whose excess risks differ by {spread:.1e}",),
+        tried=() if holds else (f"a candidate whose excess risks differ by {difference:.1e}",),
         counterexample=torch.from_numpy(beta - x)[: moments.num_features],
-        difference=torch.from_numpy(x)[: moments.num_features],
+        difference=torch.from_numpy(x.copy())[: moments.num_features],
         excess=float(excess.mean()),
-        spread=spread,
+        spread=difference / unit,
     )

@@ -35,7 +35,8 @@ def find_common_zeros(forms: Floats, starts: int = STARTS, seed: int = 0) -> Flo
     for _ in range(120):
         normal = np.einsum("sik,sil->skl", jacobian, jacobian)
         slope = np.einsum("sik,si->sk", jacobian, value)
-        regular = normal + (damping[:, None, None] + 1e-15) * np.eye(k)
+        size = 1e-14 * np.trace(normal, axis1=1, axis2=2) + 1e-300
+        regular = normal + (damping + size)[:, None, None] * np.eye(k)
         moved = u - np.linalg.solve(regular, slope[..., None])[..., 0]
         new_value, new_jacobian = _residuals(forms, moved)
         better = (new_value**2).sum(1) < (value**2).sum(1)

@@ -73,6 +73,7 @@ class Explorer:
         self.forms = forms
         self.mean = forms.mean(axis=0)
         self.everything = everything
+        self.known: list[Floats] = []
         self.result = Exploration()
         size = np.abs(forms).max(axis=(1, 2))
         first, second = _pairs(len(forms))
@@ -82,6 +83,7 @@ class Explorer:
     def run(self, known: Floats | None = None) -> Exploration:
         """Decide all of the space; ``known`` is a point of equal values to begin with."""
         if known is not None:
+            self.known = [known]
             self._add_point(Piece.everything(self.forms.shape[1] - 1), known)
         todo = [Piece.everything(self.forms.shape[1] - 1)]
         seen = 0
@@ -180,7 +182,7 @@ class Explorer:
         return None
 
     def _search(self, piece: Piece, basis: Floats) -> list[Piece]:
-        zeros = find_common_zeros(basis)
+        zeros = _joined(self._known_in(piece), find_common_zeros(basis))
         hull = _hull(zeros)
         if hull.shape[1] <= piece.dimension and self._confined(basis, hull):
             self.result.steps["reductions by a definite combination of differences"] += 1
@@ -191,8 +193,18 @@ class Explorer:
                 "of equal risks was found from 64 starts, and none was excluded"
             )
             return []
-        self._settle(piece, basis, zeros)
-        return []
+        return self._settle(piece, basis, zeros)
+
+    def _known_in(self, piece: Piece) -> Floats:
+        """The known points of equal value that lie in the piece, in its coordinates."""
+        origin, directions = piece.map[1:, 0], piece.map[1:, 1:]
+        inside = [directions.T @ (w - origin) for w in self.known]
+        kept = [
+            u
+            for u, w in zip(inside, self.known, strict=True)
+            if np.linalg.norm(piece.point(u) - w) < 1e-9
+        ]
+        return np.array(kept).reshape(-1, piece.dimension)
 
     def _confined(self, basis: Floats, hull: Floats) -> bool:
         """Whether a combination of the forms is zero on the hull and definite beside it."""
@@ -207,34 +219,60 @@ class Explorer:
         rest = _null_space(traces[None])
         return definite_combination(base, np.tensordot(rest.T, small, 1)) is not None
 
-    def _settle(self, piece: Piece, basis: Floats, zeros: Floats) -> None:
-        """The lowest zero found, and a convex combination of weights summing to 1 as its proof."""
+    def _settle(self, piece: Piece, basis: Floats, zeros: Floats) -> list[Piece]:
+        """Prove that the lowest zero found is the lowest, by weights of the risks that sum to 1.
+
+        Σλ_e q_e = q̄ + Σc_iF_i is the common value wherever values are equal. If it is convex with
+        its minimum at the best zero, nothing is lower, and what is as low lies in its kernel.
+        """
         mean = piece.restrict(self.mean)
-        lowest = lowest_common_zeros(basis, mean, zeros)
-        candidates = np.concatenate([zeros, lowest])
-        for u in candidates:
-            self._add_point(piece, u)
+        candidates = _joined(self._known_in(piece), lowest_common_zeros(basis, mean, zeros))
+        candidates = np.concatenate([candidates, zeros])
         h = np.concatenate([np.ones((len(candidates), 1)), candidates], axis=1)
         best = candidates[int(np.einsum("si,ij,sj->s", h, mean, h).argmin())]
-        if self._proved_lowest(basis, mean, best):
+        kernel = minimum_kernel(basis, mean, best)
+        if kernel is None:
+            self.result.undecided.append(
+                f"a piece of dimension {piece.dimension} with {len(basis)} equations: "
+                f"{len(zeros)} points of equal risks from 64 starts, and no proof that none is "
+                "lower"
+            )
+        flat = kernel is not None and kernel.shape[1] > piece.dimension
+        for u in candidates if kernel is None or flat else [best]:
+            self._add_point(piece, u)
+        if kernel is not None:
             self.result.steps["pieces settled by a convex combination of risks"] += 1
-            return
-        self.result.undecided.append(
-            f"a piece of dimension {piece.dimension} with {len(basis)} equations: {len(zeros)} "
-            "points of equal risks from 64 starts, and no proof that none is lower"
-        )
+            if 1 < kernel.shape[1] <= piece.dimension:
+                return _some(piece.within(kernel))
+        return []
 
-    def _proved_lowest(self, basis: Floats, mean: Floats, u: Floats) -> bool:
-        move = np.eye(len(mean))
-        move[1:, 0] = u
-        forms, mean = move.T @ basis @ move, move.T @ mean @ move
-        slopes = forms[:, 0, 1:].T
-        weights = np.linalg.lstsq(slopes, -mean[0, 1:], rcond=1e-11)[0]
-        if np.abs(slopes @ weights + mean[0, 1:]).max() > 1e-8:
-            return False
-        base = mean[1:, 1:] + np.tensordot(weights, forms[:, 1:, 1:], 1)
-        free = _null_space(slopes)
-        return definite_combination(base, np.tensordot(free.T, forms[:, 1:, 1:], 1)) is not None
+
+def minimum_kernel(basis: Floats, mean: Floats, u: Floats) -> Floats | None:
+    """Where a convex q̄ + Σc_iF_i with its minimum at u is minimal: the span of (1, ·) there.
+
+    An orthonormal basis (k+1, r), r = 1 when u is the only minimiser; None if no such
+    combination was found.
+    """
+    move = np.eye(len(mean))
+    move[1:, 0] = u
+    forms, mean = move.T @ basis @ move, move.T @ mean @ move
+    slopes = forms[:, 0, 1:].T
+    weights = np.linalg.lstsq(slopes, -mean[0, 1:], rcond=1e-11)[0]
+    if np.abs(slopes @ weights + mean[0, 1:]).max() > 1e-8:
+        return None
+    base = mean[1:, 1:] + np.tensordot(weights, forms[:, 1:, 1:], 1)
+    free = _null_space(slopes)
+    flat = np.zeros((len(base), 0))
+    if definite_combination(base, np.tensordot(free.T, forms[:, 1:, 1:], 1)) is None:
+        values, vectors = np.linalg.eigh(base)
+        size = float(np.abs(values).max())
+        if values[0] < -1e-8 * max(size, 1.0):
+            return None
+        flat = vectors[:, values < 1e-6 * max(size, 1.0)]
+    spanning = np.zeros((len(mean), 1 + flat.shape[1]))
+    spanning[0, 0] = 1.0
+    spanning[1:, 1:] = flat
+    return np.asarray(np.linalg.qr(move @ spanning)[0])
 
 
 def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -248,6 +286,16 @@ def _some(piece: Piece | None) -> list[Piece]:
     return [] if piece is None else [piece]
 
 
+def _joined(known: Floats, found: Floats) -> Floats:
+    """Both, without what search found around a known point: a double zero is found blurred."""
+    far = [
+        u
+        for u in found
+        if all(np.linalg.norm(u - v) > 1e-3 * (1 + np.linalg.norm(v)) for v in known)
+    ]
+    return np.concatenate([known, np.array(far).reshape(-1, found.shape[1])])
+
+
 def _hull(points: Floats) -> Floats:
     """An orthonormal basis of the span of (1, u) over the points (s, k)."""
     h = np.concatenate([np.ones((len(points), 1)), points], axis=1)
@@ -255,7 +303,7 @@ def _hull(points: Floats) -> Floats:
         return np.zeros((points.shape[1] + 1, 0))
     h /= np.linalg.norm(h, axis=1, keepdims=True)
     _, s, vt = np.linalg.svd(h, full_matrices=False)
-    return np.asarray(vt[s > 1e-5 * s[0]].T)
+    return np.asarray(vt[s > 1e-4 * s[0]].T)
 
 
 def _orthogonal_to(basis: Floats, size: int) -> Floats:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from eqrm.linear.interventions import DomainLaw, Noise
+from eqrm.errors import SettingError
+from eqrm.linear.interventions import Domain, DomainLaw, Noise
 from eqrm.linear.laws import LogNormal
 from eqrm.linear.scm import LinearSCM
 
@@ -79,3 +82,32 @@ def random_world(num_features: int, seed: int, edge_probability: float = 0.5) ->
             if generator.uniform() < edge_probability:
                 equations[child][parent] = float(sign * size)
     return LinearSCM(equations, "Y", {name: float(generator.uniform(0.5, 1.5)) for name in names})
+
+
+def two_effects() -> LinearSCM:
+    """Y ← N, X1 ← Y + N1, X2 ← Y + N2, unit variances.
+
+    With `do` on each of X1 and X2 the causal predictor is not the only one with minimal,
+    invariant risk, against case 2 of the paper's appendix A.2.3.
+    """
+    return LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
+
+
+def changing_sigmas(**sigmas: Sequence[float]) -> dict[str, Domain]:
+    """Domains of :func:`example_world` in which some noises change: appendix G.1.2.
+
+    One standard deviation per domain for each changing variable.
+
+    >>> changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])["1"]
+    (Noise(variable='X1', ... std=2.0, ...), Noise(variable='Y', ... std=3.0, ...))
+    """
+    lengths = {len(values) for values in sigmas.values()}
+    if len(lengths) != 1:
+        raise SettingError(
+            "Give each changing variable one standard deviation per domain, as in "
+            "changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])."
+        )
+    return {
+        str(e): tuple(Noise(name, std=float(values[e])) for name, values in sigmas.items())
+        for e in range(lengths.pop())
+    }

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eqrm import errors as errors
+    from eqrm.causal import assumption_v as assumption_v
+    from eqrm.causal import invariant_risk_predictors as invariant_risk_predictors
+    from eqrm.causal import minimal_invariant_risk as minimal_invariant_risk
+    from eqrm.causal import sufficient_interventions as sufficient_interventions
     from eqrm.distributions import KDE as KDE
     from eqrm.distributions import Empirical as Empirical
     from eqrm.distributions import Gaussian as Gaussian
@@ -109,6 +113,15 @@ _MODULE_OF = {
     "true_risk_bound": "eqrm.evaluation.true_risk",
     **dict.fromkeys(
         (
+            "assumption_v",
+            "invariant_risk_predictors",
+            "minimal_invariant_risk",
+            "sufficient_interventions",
+        ),
+        "eqrm.causal",
+    ),
+    **dict.fromkeys(
+        (
             "ARM",
             "CDANN",
             "CORAL",
@@ -177,6 +190,7 @@ __all__ = [
     "Superquantile",
     "Update",
     "VREx",
+    "assumption_v",
     "bootstrap_intervals",
     "cdf_band",
     "denoised_quantile",
@@ -186,6 +200,8 @@ __all__ = [
     "domains_needed",
     "errors",
     "evaluate",
+    "invariant_risk_predictors",
+    "minimal_invariant_risk",
     "noise_split",
     "objective",
     "order_test",
@@ -194,6 +210,7 @@ __all__ = [
     "probability_bound",
     "quantile_bound",
     "shift_test",
+    "sufficient_interventions",
     "true_probability_bound",
     "true_risk_bound",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.causal.common_zeros import is_near_a_zero
 from eqrm.causal.equal_values import TIE, Explorer
 from eqrm.causal.invariant_risk import describe_steps
 from eqrm.causal.quadratics import (
@@ -21,6 +22,7 @@ from eqrm.errors import DomainDataError
 from eqrm.linear.moments import DomainMoments
 
 EQUAL = 1e-9
+SHARP = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,8 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     for w in exploration.minimisers():
         if np.linalg.norm(w) > 1e-6:
             x = np.asarray(-(quadratics.basis @ w))
-            return _checked(moments, beta, x, float(w @ w) * quadratics.unit, same)
+            sure = is_near_a_zero(quadratics.forms[1:] - quadratics.forms[:1], w)
+            return _checked(moments, beta, x, float(w @ w) * quadratics.unit, same, sure)
     if quadratics.flat.shape[1] > 0:
         return _checked(moments, beta, quadratics.flat[:, 0], quadratics.unit, same)
     if exploration.undecided:
@@ -88,19 +91,25 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
 
 
 def _checked(
-    moments: DomainMoments, beta: Floats, x: Floats, size: float, homoskedastic: bool
+    moments: DomainMoments,
+    beta: Floats,
+    x: Floats,
+    size: float,
+    homoskedastic: bool,
+    isolated: bool = False,
 ) -> AssumptionV:
     """Check a counter-example on the moments themselves, and claim it only if it holds.
 
-    ``size`` is the mean of xᵀE[XXᵀ]x. The excess risks must be equal to far below it: close to
-    x = 0 everything is nearly equal.
+    ``size`` is the mean of xᵀE[XXᵀ]x. The excess risks must be equal to far below it, for close
+    to x = 0 everything is nearly equal; or Newton's method must be known to end close by.
     """
     intercept = len(beta) > moments.num_features
     grams, cross, own = residual_moments(moments, beta, intercept)
     excess = np.einsum("i,eij,j->e", x, grams, x) + 2 * cross @ x
     unit = max(float(own.mean()), 1e-300)
     difference = float(np.ptp(excess))
-    holds = difference <= EQUAL * min(unit, 100 * size) and excess.mean() <= TIE * unit
+    exact = difference <= SHARP * min(unit, size) or isolated
+    holds = exact and difference <= EQUAL * unit and excess.mean() <= TIE * unit
     status = "not unique" if holds else "undecided"
     return AssumptionV(
         status=status,

@@ -45,7 +45,29 @@ def find_common_zeros(forms: Floats, starts: int = STARTS, seed: int = 0) -> Flo
         jacobian = np.where(better[:, None, None], new_jacobian, jacobian)
         damping = np.clip(np.where(better, damping / 5, damping * 3), 1e-14, 1e8)
     good = np.abs(value).max(axis=1) <= SETTLED * (1 + (u**2).sum(axis=1))
-    return _distinct(u[good])
+    return _distinct(np.array([sharpen(forms, each) for each in u[good]]).reshape(-1, k))
+
+
+def sharpen(forms: Floats, u: Floats) -> Floats:
+    """A multiple zero, which Newton's method leaves blurred, made sharp.
+
+    Combinations of the forms whose gradient vanishes there have F(c)h = 0, a linear equation.
+    """
+    for _ in range(3):
+        h = np.append(1.0, u)
+        pushed = forms @ h
+        left, s, _ = np.linalg.svd(2 * pushed[:, 1:], full_matrices=False)
+        flat = np.tensordot(left[:, s < 1e-3].T, forms, 1)
+        if len(flat) == 0:
+            return u
+        rows = np.concatenate([flat[:, :, 1:].reshape(-1, len(u)), 2 * pushed[:, 1:]])
+        right = np.concatenate([(flat @ h).ravel(), pushed @ h])
+        moved = u - np.linalg.lstsq(rows, right, rcond=1e-10)[0]
+        error = np.abs(_residuals(forms, np.stack([u, moved]))[0]).max(axis=1)
+        if not error[1] < error[0]:
+            return u
+        u = moved
+    return u
 
 
 def _residuals(forms: Floats, u: Floats) -> tuple[Floats, Floats]:
@@ -114,3 +136,22 @@ def polish(forms: Floats, objective: Floats, u: Floats) -> Floats:
             break
         u = u + step
     return u
+
+
+def is_near_a_zero(forms: Floats, u: Floats) -> bool:
+    """Whether Newton's method from u is known to end at a common zero, within 1% of |u|.
+
+    The theorem of Kantorovich for equations with a constant second derivative: it holds if
+    ‖J⁺‖²·‖F‖·‖F''‖ < ½, with J of full row rank.
+    """
+    basis = independent_forms(forms, 1e-12 * (1 + np.abs(forms).max(axis=(1, 2))))
+    value, jacobian = _residuals(basis, u[None])
+    if len(basis) == 0 or len(basis) > len(u):
+        return False
+    smallest = float(np.linalg.svd(jacobian[0], compute_uv=False)[-1])
+    residual = float(np.linalg.norm(value))
+    curvature = 2 * float(np.linalg.norm(basis))
+    if smallest <= 0:
+        return False
+    converges = residual * curvature < 0.5 * smallest**2
+    return bool(converges and 2 * residual < 0.01 * smallest * np.linalg.norm(u))

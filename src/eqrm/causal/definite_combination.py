@@ -28,7 +28,10 @@ def definite_combination(base: Floats, directions: Floats) -> Floats | None:
     weight = 1.0
     while weight < 1e10:
         for _ in range(25):
-            c, tau, decrement = _newton_step(base, directions, c, tau, weight)
+            try:
+                c, tau, decrement = _newton_step(base, directions, c, tau, weight)
+            except np.linalg.LinAlgError:  # beyond double precision: nothing is claimed
+                return None
             if _is_definite(base + np.tensordot(c, directions, 1)):
                 return np.asarray(mixing @ c)
             if decrement < 1e-8 or not np.isfinite(tau):

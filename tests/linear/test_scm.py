@@ -171,6 +171,15 @@ def test_a_stream_holds_no_more_than_a_few_blocks() -> None:
     assert peak < 8e6  # one domain is 2.4e6 bytes, all together are 4.8e7
 
 
+def test_reducing_many_domains_holds_no_more_than_reducing_one() -> None:
+    scm = example_world()
+    tracemalloc.start()
+    scm.sample_moments(example_domains().draw(60), 40_000, workers=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e7  # the first blocks of all domains would be 4.7e7 bytes
+
+
 def test_the_law_over_domains_has_the_papers_sigmas() -> None:
     domains = example_domains().draw(4000, seed=0)
     sigmas = [domain[0].std for domain in domains.values()]

@@ -206,7 +206,9 @@ class LinearSCM:
         def reduce(index: int) -> RunningMoments:
             result: RunningMoments | None = None
             for block in self._blocks(domains[names[index]], rows, seed, index):
-                part = RunningMoments.of(block, block[0] if result is None else result.pivot)
+                # A copy: a view of the first row would keep its whole block in memory.
+                pivot = block[0].copy() if result is None else result.pivot
+                part = RunningMoments.of(block, pivot)
                 if result is None:
                     result = part
                 else:

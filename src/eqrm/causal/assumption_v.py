@@ -76,7 +76,8 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     quadratics = excess_quadratics(moments, beta, intercept is not None)
     own = residual_moments(moments, beta, intercept is not None)[2]
     same = bool(np.ptp(own) <= EQUAL * max(float(own.max()), 1e-300))
-    exploration = Explorer(quadratics.forms).run(known=np.zeros(quadratics.basis.shape[1]))
+    explorer = Explorer(quadratics.forms, rounding=quadratics.rounding)
+    exploration = explorer.run(known=np.zeros(quadratics.basis.shape[1]))
     proof = describe_steps(exploration)
     for w in exploration.minimisers():
         if np.linalg.norm(w) > 1e-6:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
 from eqrm.causal.definite_combination import definite_combination
 from eqrm.causal.pieces import (
-    ROUNDING,
+    UNSURE,
     Piece,
     Shape,
     factors_of,
@@ -69,7 +69,7 @@ class Exploration:
 class Explorer:
     """Takes pieces apart until each is decided. ``forms`` is Q (E, K+1, K+1)."""
 
-    def __init__(self, forms: Floats, *, everything: bool = False) -> None:
+    def __init__(self, forms: Floats, *, rounding: float = 1e-12, everything: bool = False) -> None:
         self.forms = forms
         self.mean = forms.mean(axis=0)
         self.everything = everything
@@ -78,13 +78,17 @@ class Explorer:
         size = np.abs(forms).max(axis=(1, 2))
         first, second = _pairs(len(forms))
         self.differences = forms[first] - forms[second]
-        self.noises = ROUNDING * (size[first] + size[second])
+        self.rounding = rounding
+        self.noises = rounding * (size[first] + size[second])
 
     def run(self, known: Floats | None = None) -> Exploration:
         """Decide all of the space; ``known`` is a point of equal values to begin with."""
         if known is not None:
             self.known = [known]
             self._add_point(Piece.everything(self.forms.shape[1] - 1), known)
+        if self.rounding > 1e-9:
+            self.result.undecided.append("nothing: the features are collinear but for rounding")
+            return self.result
         todo = [Piece.everything(self.forms.shape[1] - 1)]
         seen = 0
         while todo:
@@ -97,7 +101,7 @@ class Explorer:
 
     def _decide(self, piece: Piece) -> list[Piece]:
         """Close the piece, or give the smaller ones that hold all its points of equal value."""
-        if self._closed_by_bound(piece):
+        if self._closed_by_bound(piece) or self._closed_as_point(piece):
             return []
         growth = float(np.abs(piece.map).max()) ** 2
         forms, noises = piece.restrict(self.differences), self.noises * growth
@@ -127,6 +131,20 @@ class Explorer:
             return True
         return False
 
+    def _closed_as_point(self, piece: Piece) -> bool:
+        if piece.dimension > 0:
+            return False
+        w = piece.point(np.zeros(0))
+        if self._equal_at(w):
+            self._close_equal(piece)
+        elif self._equal_at(w, 10 * UNSURE):
+            self.result.undecided.append(
+                "a predictor whose risks are so nearly equal that rounding may be the difference"
+            )
+        else:
+            self.result.steps["predictors left over whose risks differ"] += 1
+        return True
+
     def lowest_mean(self, piece: Piece) -> tuple[Floats, float]:
         """The point (K,) of a piece with the lowest mean value, and that value."""
         mean = piece.restrict(self.mean)
@@ -134,10 +152,10 @@ class Explorer:
         h = np.append(1.0, u)
         return piece.point(u), float(h @ mean @ h)
 
-    def _equal_at(self, w: Floats) -> bool:
+    def _equal_at(self, w: Floats, tolerance: float = 100.0) -> bool:
         h = np.append(1.0, w)
         values = np.einsum("i,eij,j->e", h, self.differences, h)
-        return bool((np.abs(values) <= 100 * self.noises * (h @ h)).all())
+        return bool((np.abs(values) <= tolerance * self.noises * (h @ h)).all())
 
     def _add_point(self, piece: Piece, u: Floats) -> None:
         w = piece.point(u)
@@ -215,9 +233,13 @@ class Explorer:
         traces = np.trace(small, axis1=1, axis2=2)
         if len(small) == 0 or np.abs(traces).max() < 1e-9:
             return False
-        base = np.tensordot(traces / (traces @ traces), small, 1)
-        rest = _null_space(traces[None])
-        return definite_combination(base, np.tensordot(rest.T, small, 1)) is not None
+        first, rest = traces / (traces @ traces), _null_space(traces[None])
+        found = definite_combination(np.tensordot(first, small, 1), np.tensordot(rest.T, small, 1))
+        if found is None:
+            return False
+        form = np.tensordot(first + rest @ found, forms, 1)
+        smallest = float(np.linalg.eigvalsh(outside.T @ form @ outside)[0])
+        return hull.shape[1] == 0 or bool(np.abs(form @ hull).max() <= 1e-8 * smallest)
 
     def _settle(self, piece: Piece, basis: Floats, zeros: Floats) -> list[Piece]:
         """Prove that the lowest zero found is the lowest, by weights of the risks that sum to 1.
@@ -263,7 +285,15 @@ def minimum_kernel(basis: Floats, mean: Floats, u: Floats) -> Floats | None:
     base = mean[1:, 1:] + np.tensordot(weights, forms[:, 1:, 1:], 1)
     free = _null_space(slopes)
     flat = np.zeros((len(base), 0))
-    if definite_combination(base, np.tensordot(free.T, forms[:, 1:, 1:], 1)) is None:
+    found = definite_combination(base, np.tensordot(free.T, forms[:, 1:, 1:], 1))
+    if found is not None:
+        weights = weights + free @ found
+        convexity = np.linalg.eigvalsh(mean[1:, 1:] + np.tensordot(weights, forms[:, 1:, 1:], 1))
+        # What is left of the equations at u, in units of the combination, bounds how far from u
+        # the lowest point can be.
+        if np.abs(weights) @ np.abs(forms[:, 0, 0]) > 1e-12 * convexity[0]:
+            return None
+    else:
         values, vectors = np.linalg.eigh(base)
         size = float(np.abs(values).max())
         if values[0] < -1e-8 * max(size, 1.0):

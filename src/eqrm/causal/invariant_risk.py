@@ -66,7 +66,7 @@ def minimal_invariant_risk(
     ('unique', [1.0, 0.0])
     """
     quadratics = risk_quadratics(moments, intercept)
-    exploration = Explorer(quadratics.forms).run()
+    exploration = Explorer(quadratics.forms, rounding=quadratics.rounding).run()
     points = [quadratics.coefficients(w) for w in exploration.minimisers()]
     proof = describe_steps(exploration)
     best = points[0] if points else None
@@ -104,7 +104,7 @@ def invariant_risk_predictors(
     (torch.Size([2, 1]), [])
     """
     quadratics = risk_quadratics(moments, intercept)
-    explorer = Explorer(quadratics.forms, everything=True)
+    explorer = Explorer(quadratics.forms, rounding=quadratics.rounding, everything=True)
     exploration = explorer.run()
     pieces = [_affine_set(piece, explorer, quadratics) for piece in exploration.equal_pieces]
     if exploration.undecided:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ROUNDING = 1e-12
 ZERO = 1e-9
 CLEAR = 1e-6
+UNSURE = 1e3
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def shape_of(form: Floats, noise: float) -> Shape:
     size = float(np.abs(values).max())
     if size <= noise:
         return Shape("zero", 0, values, vectors)
+    if size <= UNSURE * noise:
+        return Shape("unclear", 0, values, vectors)
     zero = np.abs(values) <= max(ZERO * size, noise)
     clear = np.abs(values) >= max(CLEAR * size, 10 * noise)
     if not (zero | clear).all():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from eqrm.linear.moments import DomainMoments
 Floats = NDArray[np.float64]
 
 FLAT = 1e-11
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Quadratics:
 
     ``forms`` is Q (E, k+1, k+1). In the coordinates w the mean of the E quadratic parts is the
     identity, and values are in units of ``unit``, so that "small" means the same everywhere.
-    ``flat`` (d, d−k) holds the directions in which no domain has any variation.
+    ``flat`` (d, d−k) holds the directions in which no domain has any variation, ``rounding``
+    the relative error of the forms: it grows with the condition of the features.
     """
 
     forms: Floats
@@ -30,6 +32,7 @@ class Quadratics:
     basis: Floats
     flat: Floats
     unit: float
+    rounding: float
 
     def coefficients(self, w: Floats) -> Floats:
         """The coefficients (intercept last, where there is one) at w (k,)."""
@@ -51,7 +54,7 @@ def excess_quadratics(moments: DomainMoments, causal: Floats, intercept: bool) -
     quadratics = standardise(grams, -cross, squares, causal)
     forms = quadratics.forms.copy()
     forms[:, 0, 0] = 0.0
-    return Quadratics(forms, causal, quadratics.basis, quadratics.flat, quadratics.unit)
+    return replace(quadratics, forms=forms)
 
 
 def residual_moments(
@@ -92,7 +95,9 @@ def standardise(grams: Floats, linear: Floats, constant: Floats, centre: Floats)
     forms[:, 0, 1:] = forms[:, 1:, 0] = linear @ basis / unit
     quadratic = basis.T @ grams @ basis / unit
     forms[:, 1:, 1:] = (quadratic + quadratic.transpose(0, 2, 1)) / 2
-    return Quadratics(forms, centre, basis, flat, unit)
+    condition = float(values[-1] / values[solid].min()) if solid.any() else 1.0
+    rounding = max(ROUNDING, 1e-14 * condition)
+    return Quadratics(forms, centre, basis, flat, unit, rounding)
 
 
 def as_floats(values: Any) -> Floats:

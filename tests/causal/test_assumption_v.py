@@ -140,6 +140,18 @@ def test_collinear_features_are_never_unique() -> None:
     assert answer.excess == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("gap", "expected"), [(1.0, "unique"), (1e-2, "unique"), (1e-5, "undecided")]
+)
+def test_nearly_collinear_features_are_decided_or_left_undecided(gap: float, expected: str) -> None:
+    equations = {"X1": {}, "X2": {"Y": 1.0}, "X3": {"X1": 1.0}, "Y": {"X1": 1.0}}
+    scm = LinearSCM(equations, "Y", {"X3": gap})
+    domains = {"a": [], "b": [Noise("X2", std=3.0)]}
+    answer = assumption_v(scm.population(domains), scm.causal_coefficients)
+    assert answer.status == expected
+    assert bool(answer.tried) == (expected == "undecided")
+
+
 def test_a_changing_target_noise_is_reported_as_heteroskedastic() -> None:
     scm = example_world()
     domains = {"a": [], "b": [Noise("Y", std=3.0)], "c": [Noise("X2", std=3.0)]}

@@ -39,6 +39,7 @@ Floats = NDArray[np.float64]
 
 TIE = 1e-9
 MAX_PIECES = 20_000
+TOO_COARSE = 1e-8
 
 
 @dataclass
@@ -86,8 +87,10 @@ class Explorer:
         if known is not None:
             self.known = [known]
             self._add_point(Piece.everything(self.forms.shape[1] - 1), known)
-        if self.rounding > 1e-9:
-            self.result.undecided.append("nothing: the features are collinear but for rounding")
+        if self.rounding > TOO_COARSE:
+            self.result.undecided.append(
+                "nothing: the features are so nearly collinear that rounding hides their risks"
+            )
             return self.result
         todo = [Piece.everything(self.forms.shape[1] - 1)]
         seen = 0

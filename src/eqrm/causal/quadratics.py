@@ -13,7 +13,7 @@ from eqrm.linear.moments import DomainMoments
 
 Floats = NDArray[np.float64]
 
-FLAT = 1e-11
+FLAT = 1e-13
 ROUNDING = 1e-12
 
 
@@ -96,7 +96,7 @@ def standardise(grams: Floats, linear: Floats, constant: Floats, centre: Floats)
     quadratic = basis.T @ grams @ basis / unit
     forms[:, 1:, 1:] = (quadratic + quadratic.transpose(0, 2, 1)) / 2
     condition = float(values[-1] / values[solid].min()) if solid.any() else 1.0
-    rounding = max(ROUNDING, 1e-14 * condition)
+    rounding = max(ROUNDING, 1e-15 * condition)
     return Quadratics(forms, centre, basis, flat, unit, rounding)
 
 

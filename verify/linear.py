@@ -18,12 +18,13 @@ import json, resource, time
 from eqrm.linear.worlds import example_domains, example_world
 start = time.perf_counter()
 moments = example_world().sample_moments(example_domains().draw(1000), 200_000, workers=2)
-seconds = time.perf_counter() - start
+seconds, cpu = time.perf_counter() - start, time.process_time()
 exact = example_world().population(example_domains().draw(1000))
 spread = exact.covariance.diagonal(dim1=1, dim2=2).sqrt()
 error = (moments.covariance - exact.covariance).abs() / (spread[:, :, None] * spread[:, None])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({"seconds": seconds, "bytes": peak, "error": float(error.max()) * 200_000**0.5}))
+found = {"seconds": seconds, "cpu": cpu, "bytes": peak}
+print(json.dumps({**found, "error": float(error.max()) * 200_000**0.5}))
 """
 
 
@@ -51,8 +52,9 @@ def paper_size(options: Options) -> Result:
     found = json.loads(finished.stdout)
     return passed(
         found["seconds"] <= 50 and found["bytes"] <= 1e9 and found["error"] < 10,
-        f"{found['seconds']:.1f} s, {found['bytes'] / 1e6:.0f} MB at most; worst error of a "
-        f"covariance {found['error']:.1f}/√n",
+        f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of processor time), "
+        f"{found['bytes'] / 1e6:.0f} MB at most; worst error of a covariance "
+        f"{found['error']:.1f}/√n",
         **found,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,6 +14,7 @@ from torch import Tensor
 from eqrm.errors import DomainDataError, did_you_mean
 from eqrm.linear import moments_file
 from eqrm.linear.collinearity import describe_problems
+from eqrm.linear.moments_checks import check_shapes, check_values
 from eqrm.linear.running_moments import MomentAccumulator, RunningMoments
 from eqrm.linear.table_batches import batch_of, choose_features, parts_of
 
@@ -47,8 +47,8 @@ class DomainMoments:
     remainder: Tensor | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
-        _check_shapes(self)
-        _check_values(self)
+        check_shapes(self)
+        check_values(self)
 
     def __repr__(self) -> str:
         rows = float(self.counts.sum())
@@ -313,64 +313,3 @@ def _stack(parts: Sequence[RunningMoments]) -> dict[str, Tensor]:
         "covariance": (covariance + covariance.mT) / 2,
         "remainder": remainder,
     }
-
-
-def _check_shapes(moments: DomainMoments) -> None:
-    E, k = len(moments.names), len(moments.features) + 1
-    if E == 0:
-        raise DomainDataError("At least one domain is needed.")
-    needed = {"counts": (E,), "mean": (E, k), "covariance": (E, k, k), "remainder": (E, k)}
-    for name, shape in needed.items():
-        value = getattr(moments, name)
-        if value is None and name == "remainder":
-            continue
-        if not isinstance(value, Tensor) or value.dtype != torch.float64:
-            raise DomainDataError(f"{name} must be a float64 tensor.")
-        if tuple(value.shape) != shape:
-            raise DomainDataError(
-                f"{name} must have shape {shape} ({E} domains, {k - 1} features and the "
-                f"target), but its shape is {tuple(value.shape)}."
-            )
-    columns = (*moments.features, moments.target)
-    for what, names in (("domain", moments.names), ("column", columns)):
-        if len(set(names)) < len(names):
-            twice = Counter(names).most_common(1)[0][0]
-            raise DomainDataError(f"Every {what} needs a name of its own: {twice!r} comes twice.")
-
-
-def _check_values(moments: DomainMoments) -> None:
-    columns = (*moments.features, moments.target)
-    if not bool((moments.counts > 0).all()):
-        e = int((~(moments.counts > 0)).nonzero()[0])
-        raise DomainDataError(f"Domain {moments.names[e]!r} has no rows.")
-    for value in (moments.mean, moments.covariance):
-        bad = (~torch.isfinite(value)).nonzero()
-        if len(bad):
-            e, j = int(bad[0, 0]), int(bad[0, -1])
-            raise DomainDataError(
-                f"Column {columns[j]!r} of domain {moments.names[e]!r} has moments that are not "
-                "finite numbers."
-            )
-    _check_semidefinite(moments, columns)
-
-
-def _check_semidefinite(moments: DomainMoments, columns: tuple[str, ...]) -> None:
-    scale = moments.covariance.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
-    both = scale.unsqueeze(1) * scale.unsqueeze(2)
-    slack = 1e-9 * both + 1e-15 * scale.amax(dim=1)[:, None, None] ** 2
-    skew = (moments.covariance - moments.covariance.mT).abs() > slack
-    bad = (skew | (moments.covariance.abs() > both + slack)).nonzero()
-    if len(bad):
-        e, i, j = bad[0].tolist()
-        raise DomainDataError(
-            f"The covariance of {columns[i]!r} and {columns[j]!r} in domain "
-            f"{moments.names[e]!r} cannot be: the matrix must be symmetric and positive "
-            "semidefinite."
-        )
-    correlation = moments.covariance / torch.where(both > 0, both, 1.0)
-    negative = torch.linalg.eigvalsh(correlation)[:, 0] < -1e-8
-    if bool(negative.any()):
-        e = int(negative.nonzero()[0])
-        raise DomainDataError(
-            f"The covariance of domain {moments.names[e]!r} is not positive semidefinite."
-        )

@@ -17,6 +17,46 @@ MAX_STEPS = 100
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _sums(  # type: ignore[no-untyped-def]
+    centres, log_weights, size, t, DEEP: tl.constexpr, BLOCK: tl.constexpr
+):
+    """log S, f/S and the mean of z under the density, of one row at ``t``."""
+    place = tl.arange(0, BLOCK)
+    tails = tl.zeros([BLOCK], tl.float64)
+    zeroth = tl.zeros([BLOCK], tl.float64)
+    first = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCK):
+        inside = begin + place < size
+        y = tl.load(centres + begin + place, mask=inside, other=0.0)
+        log_p = tl.load(log_weights + begin + place, mask=inside, other=-float("inf"))
+        z = t - y
+        if DEEP:
+            # Relative to the kernel at the origin, the largest: nothing underflows.
+            kernel = libdevice.exp(log_p + y * (t - 0.5 * y))
+            tails += kernel * libdevice.erfcx(z * 0.7071067811865476)
+        else:
+            kernel = libdevice.exp(log_p - 0.5 * z * z)
+            tails += libdevice.exp(log_p) * libdevice.erfc(z * 0.7071067811865476)
+        zeroth += kernel
+        first += kernel * z
+    sf = tl.sum(tails, 0)
+    density = tl.sum(zeroth, 0)
+    log_sf = libdevice.log(0.5 * sf)
+    if DEEP:
+        log_sf -= 0.5 * t * t
+    return log_sf, density * 0.7978845608028654 / sf, tl.sum(first, 0) / density
+
+
+@triton.jit
+def _step(log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def]
+    """The step of second order that quantile_root.py takes."""
+    scale = libdevice.sqrt(-2.0 * log_sf)
+    newton = (libdevice.sqrt(-2.0 * target) - scale) * scale / hazard
+    factor = 1.0 + 0.5 * newton * (hazard - mean_z - hazard / (scale * scale))
+    return newton / tl.where(factor > 0.5, tl.where(factor < 2.0, factor, 2.0), 0.5)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _solve_row(  # type: ignore[no-untyped-def]
     centres,
     log_weights,
@@ -32,66 +72,27 @@ def _solve_row(  # type: ignore[no-untyped-def]
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    low = tl.load(low_ends + row)
-    high = tl.load(high_ends + row)
-    t = tl.load(starts + row)
-    target = tl.load(targets)
-    place = tl.arange(0, BLOCK)
-    wanted = libdevice.sqrt(-2.0 * target)
+    low, high = tl.load(low_ends + row), tl.load(high_ends + row)
+    t, target = tl.load(starts + row), tl.load(targets)
     error = low * 0.0 + 1e300
     count = 0
     done = 0
     while (count < STEPS) & (done == 0):
-        tails = tl.zeros([BLOCK], tl.float64)
-        zeroth = tl.zeros([BLOCK], tl.float64)
-        first = tl.zeros([BLOCK], tl.float64)
-        for begin in range(0, size, BLOCK):
-            inside = begin + place < size
-            y = tl.load(centres + row * size + begin + place, mask=inside, other=0.0)
-            log_p = tl.load(
-                log_weights + row * weights_stride + begin + place,
-                mask=inside,
-                other=-float("inf"),
-            )
-            z = t - y
-            if DEEP:
-                # Relative to the kernel at the origin, the largest: nothing underflows.
-                kernel = libdevice.exp(log_p + y * (t - 0.5 * y))
-                tails += kernel * libdevice.erfcx(z * 0.7071067811865476)
-            else:
-                kernel = libdevice.exp(log_p - 0.5 * z * z)
-                tails += libdevice.exp(log_p) * libdevice.erfc(z * 0.7071067811865476)
-            kernel = tl.where(inside, kernel, 0.0)
-            zeroth += kernel
-            first += kernel * z
-        sf = tl.sum(tails, 0)
-        density = tl.sum(zeroth, 0)
-        mean_z = tl.sum(first, 0) / density
-        log_sf = libdevice.log(0.5 * sf)
-        if DEEP:
-            log_sf -= 0.5 * t * t
-        hazard = density * 0.7978845608028654 / sf
+        weights = log_weights + row * weights_stride
+        log_sf, hazard, mean_z = _sums(centres + row * size, weights, size, t, DEEP, BLOCK)
         above = log_sf > target
         low = tl.where(above, t, low)
         high = tl.where(above, high, t)
-        scale = libdevice.sqrt(-2.0 * log_sf)
-        newton = (wanted - scale) * scale / hazard
-        bend = 0.5 * newton * (hazard - mean_z - hazard / (scale * scale))
-        factor = 1.0 + bend
-        factor = tl.where(factor > 0.5, tl.where(factor < 2.0, factor, 2.0), 0.5)
-        step = newton / factor
+        step = _step(log_sf, hazard, mean_z, target)
         proposal = t + step
-        length = tl.abs(step)
         now = tl.abs(log_sf - target)
         within = (proposal >= low) & (proposal <= high)
-        settled = (length < 1e-6) & within
+        settled = (tl.abs(step) < 1e-6) & within
         good = settled | (within & (now <= 0.5 * error))
         error = now
         exact = now <= 2e-16 * tl.where(target < -1.0, -target, 1.0)
-        widest = tl.where(tl.abs(low) > tl.abs(high), tl.abs(low), tl.abs(high))
-        closed = (high - low) <= 4e-16 * widest
-        following = tl.where(good, proposal, 0.5 * (low + high))
-        t = tl.where(exact, t, following)
+        closed = (high - low) <= 4e-16 * tl.maximum(tl.abs(low), tl.abs(high))
+        t = tl.where(exact, t, tl.where(good, proposal, 0.5 * (low + high)))
         done = (settled | exact | closed).to(tl.int32)
         count += 1
     tl.store(roots + row, t)

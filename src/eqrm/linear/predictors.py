@@ -1,0 +1,317 @@
+"""Linear predictors from moments: what all of them share, and ERM, VREx, GroupDRO and IRMv1."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError, did_you_mean
+from eqrm.level import Level
+from eqrm.linear.criteria import Criterion, MeanPlusSquares, MeasureOfRisks
+from eqrm.linear.empirical_measure import EmpiricalMeasure
+from eqrm.linear.measures import Mean, MeanPlusVariance
+from eqrm.linear.moments import DomainMoments
+from eqrm.linear.newton import End
+from eqrm.linear.one_thread import one_thread
+from eqrm.linear.quadratics import (
+    Array,
+    Coordinates,
+    Quadratics,
+    risk_quadratics,
+    scale_slope_quadratics,
+)
+from eqrm.linear.search import Problem, distinct_minima, starting_points
+
+Starts = int | Sequence[Sequence[float]] | Tensor
+Self = TypeVar("Self", bound="LinearModel")
+
+
+class NotConvergedWarning(EqrmWarning):
+    """No descent reached a point that is a minimum to second order."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """One minimum that was found: the predictor and the value of its objective there."""
+
+    coefficients: Tensor
+    intercept: float
+    value: float
+
+
+class LinearModel(ABC):
+    """A linear predictor of squared error, chosen by a function of the domains' risks.
+
+    After :meth:`fit` it has ``coefficients`` (d,), ``intercept``, ``risks`` (E,) of the domains
+    it was fitted to, ``value`` of the objective (the ridge penalty included), ``minima`` (the
+    distinct minima found, best first), ``converged`` and ``steps`` (of Newton's method, in all).
+
+    Args:
+        ridge: r ≥ 0 adds r·Σβ_j² to the objective; the intercept is not shrunk.
+        intercept: whether there is one.
+        starts: how many points to descend from, or the points themselves, a row of
+            coefficients each (and the intercept last, where there is one).
+        seed: of the random ones among the starts.
+        max_steps: of Newton's method in one descent.
+    """
+
+    least_domains = 2
+
+    def __init__(
+        self,
+        *,
+        ridge: float = 0.0,
+        intercept: bool = True,
+        starts: Starts = 4,
+        seed: int = 0,
+        max_steps: int = 200,
+    ) -> None:
+        if not (np.isfinite(ridge) and ridge >= 0.0):
+            raise SettingError(f"ridge must be finite and not negative, but it is {ridge!r}.")
+        if isinstance(starts, int) and starts < 1:
+            raise SettingError(f"starts must be at least 1, but it is {starts}.")
+        self.ridge, self.has_intercept = float(ridge), bool(intercept)
+        self.starts, self.seed, self.max_steps = starts, seed, max_steps
+        self.features: tuple[str, ...] = ()
+        self.moments: DomainMoments | None = None
+        self.coefficients = torch.empty(0, dtype=torch.float64)
+        self.intercept, self.value = 0.0, float("nan")
+        self.risks = torch.empty(0, dtype=torch.float64)
+        self.minima: tuple[Minimum, ...] = ()
+        self.converged, self.steps = False, 0
+
+    @abstractmethod
+    def _criterion(
+        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
+    ) -> Criterion: ...
+
+    def fit(self: Self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit to :class:`~eqrm.linear.moments.DomainMoments`, or to X (n, d), y and domains (n,).
+
+        ``groups`` says which domain each row of X comes from. Returns the fitted model.
+        """
+        moments = as_moments(X, y, groups)
+        with one_thread():
+            problem, coordinates = self._pose(moments)
+            self._keep(moments, coordinates, self._solve(problem, coordinates))
+        return self
+
+    def _pose(self, moments: DomainMoments) -> tuple[Problem, Coordinates]:
+        """The minimisation problem of these moments."""
+        refuse_unusable(moments, self.has_intercept, self.ridge, self.least_domains)
+        quadratics, coordinates = risk_quadratics(moments, self.has_intercept)
+        ridge = coordinates.ridge(self.ridge, quadratics.parameters)
+        criterion = self._criterion(moments, quadratics, ridge)
+        try:
+            return Problem.of(criterion, quadratics, ridge), coordinates
+        except np.linalg.LinAlgError:
+            raise DomainDataError(
+                "The features are linearly dependent, so the coefficients are not determined. "
+                "Leave some out, or set ridge above 0."
+            ) from None
+
+    def _solve(
+        self, problem: Problem, coordinates: Coordinates, more: Sequence[Array] = ()
+    ) -> list[End]:
+        points = self._starting_points(problem, coordinates)
+        return distinct_minima(problem, [*more, *points], self.max_steps)
+
+    def _starting_points(self, problem: Problem, coordinates: Coordinates) -> list[Array]:
+        if isinstance(self.starts, int):
+            return starting_points(problem, self.starts, self.seed)
+        rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
+        width = problem.quadratics.parameters
+        if rows.ndim != 2 or rows.shape[1] != width:
+            order = "coefficients, then the intercept" if self.has_intercept else "coefficients"
+            raise SettingError(
+                f"Each start needs {width} numbers ({order}), but the shape is {rows.shape}."
+            )
+        if not self.has_intercept:
+            return list(rows)
+        return [coordinates.parameters(row[:-1], float(row[-1])) for row in rows]
+
+    def _keep(self, moments: DomainMoments, coordinates: Coordinates, ends: list[End]) -> None:
+        self.moments, self.features = moments, moments.features
+        self.minima = tuple(_minimum(end, coordinates) for end in ends)
+        best = ends[0]
+        self.coefficients, self.intercept = self.minima[0].coefficients, self.minima[0].intercept
+        self.value, self.converged = best.value, best.converged
+        self.steps = sum(end.steps for end in ends)
+        self.risks = moments.risks(self.coefficients, self.intercept)
+        if not best.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped before it reached a minimum. Give it more "
+                "max_steps or starts, features of similar scale, or a small ridge.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+
+    def predict(self, X: Any) -> Any:
+        """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array."""
+        if len(self.coefficients) == 0:
+            raise SettingError(f"This {type(self).__name__} is not fitted yet: call fit first.")
+        rows = X if isinstance(X, Tensor) else torch.from_numpy(np.asarray(X, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != len(self.coefficients):
+            raise DomainDataError(
+                f"X must have shape (n, {len(self.coefficients)}), a column per feature, but its "
+                f"shape is {tuple(rows.shape)}."
+            )
+        found = rows.to(torch.float64) @ self.coefficients + self.intercept
+        return found if isinstance(X, Tensor) else found.numpy()
+
+
+def _minimum(end: End, coordinates: Coordinates) -> Minimum:
+    beta, intercept = coordinates.predictor(end.theta)
+    return Minimum(torch.from_numpy(beta.copy()), intercept, end.value)
+
+
+def as_moments(X: Any, y: Any = None, groups: Any = None) -> DomainMoments:
+    """The moments of arrays, or the moments that were given."""
+    if isinstance(X, DomainMoments):
+        if y is not None or groups is not None:
+            raise SettingError("Moments hold the target and the domains already: fit(moments).")
+        return X
+    if y is None or groups is None:
+        raise SettingError(
+            "fit needs moments, or X, y and groups: groups says which domain each row is from."
+        )
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    return DomainMoments.from_arrays(X, y, groups, features=names)
+
+
+def refuse_unusable(moments: DomainMoments, intercept: bool, ridge: float, least: int) -> None:
+    """Refuse too few domains, and what leaves coefficients undetermined without a ridge."""
+    if len(moments) < least:
+        raise DomainDataError(
+            f"At least {least} domains are needed, but there is {len(moments)}: with one, there "
+            "is no law of the risk over domains. LinearERM fits a single domain."
+        )
+    if ridge > 0.0:
+        return
+    if intercept:
+        problems = moments.problems()
+    else:
+        problems = _without_intercept(moments)
+    if problems:
+        raise DomainDataError(
+            f"The coefficients are not determined. {' '.join(problems)} Or set ridge above 0."
+        )
+
+
+def _without_intercept(moments: DomainMoments) -> list[str]:
+    second = moments.second[:, 1:-1, 1:-1].mean(dim=0)
+    size = second.diagonal()
+    if bool((size <= 0.0).any()):
+        return [f"Feature {moments.features[int(size.argmin())]!r} is 0 everywhere."]
+    scale = size.rsqrt()
+    values = torch.linalg.eigvalsh(second * scale[:, None] * scale)
+    if float(values[0]) < 1e-12 * len(values):
+        return ["The features are linearly dependent: leave one of them out."]
+    return []
+
+
+class LinearERM(LinearModel):
+    """Least squares: the smallest mean risk, every domain counted once, or every row.
+
+    ``weights="domains"`` is ERM over domains; ``"rows"`` is ordinary least squares on the rows
+    of all domains together.
+
+    >>> X, y, groups = [[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 6.0], ["a", "a", "a", "b"]
+    >>> LinearERM().fit(X, y, groups).coefficients
+    tensor([2.], dtype=torch.float64)
+    """
+
+    least_domains = 1
+
+    def __init__(self, weights: str = "domains", **settings: Any) -> None:
+        super().__init__(**{"starts": 1, **settings})
+        if weights not in ("domains", "rows"):
+            raise SettingError(
+                f"There are no weights {weights!r}. {did_you_mean(weights, ('domains', 'rows'))}"
+            )
+        self.weights = weights
+
+    def _criterion(
+        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
+    ) -> Criterion:
+        if self.weights == "domains":
+            return MeasureOfRisks(quadratics, Mean(), ridge)
+        counts = moments.counts.numpy()
+        if not np.isfinite(counts).all():
+            raise DomainDataError(
+                "Population moments have no rows to count. Use weights='domains'."
+            )
+        return MeasureOfRisks(quadratics, Mean(counts / counts.sum()), ridge)
+
+
+class LinearVREx(LinearModel):
+    """Variance risk extrapolation: mean + β·variance of the risks (Krueger et al. 2021).
+
+    >>> X, y, groups = [[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 7.0], ["a", "a", "b", "b"]
+    >>> LinearVREx(penalty_weight=10.0).fit(X, y, groups).converged
+    True
+    """
+
+    def __init__(self, penalty_weight: float = 10.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.penalty_weight = _penalty(penalty_weight)
+
+    def _criterion(
+        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
+    ) -> Criterion:
+        return MeasureOfRisks(quadratics, MeanPlusVariance(self.penalty_weight), ridge)
+
+
+class LinearGroupDRO(LinearModel):
+    """The smallest worst-case risk max_e R_e, what GroupDRO's weights converge to.
+
+    >>> X, y, groups = [[0.0], [1.0], [0.0], [1.0]], [0.0, 1.0, 0.0, 3.0], ["a", "a", "b", "b"]
+    >>> model = LinearGroupDRO(intercept=False).fit(X, y, groups)
+    >>> round(float(model.coefficients), 6), [round(r, 6) for r in model.risks.tolist()]
+    (2.0, [0.5, 0.5])
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"starts": 1, **settings})  # convex: one start will do
+
+    def _criterion(
+        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
+    ) -> Criterion:
+        return MeasureOfRisks(quadratics, EmpiricalMeasure(Level(1.0), len(moments)), ridge)
+
+
+class LinearIRM(LinearModel):
+    """Invariant risk minimisation, IRMv1: mean R_e + λ·mean g_e² (Arjovsky et al. 2019).
+
+    g_e = d/dw R_e(w·f) at w = 1, the slope of the domain's risk in a scale on the predictions.
+    Not convex: minima are searched from several starts.
+
+    >>> X, y, groups = [[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 7.0], ["a", "a", "b", "b"]
+    >>> LinearIRM(penalty_weight=10.0).fit(X, y, groups).converged
+    True
+    """
+
+    def __init__(self, penalty_weight: float = 100.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.penalty_weight = _penalty(penalty_weight)
+
+    def _criterion(
+        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
+    ) -> Criterion:
+        slopes = scale_slope_quadratics(moments, self.has_intercept)
+        return MeanPlusSquares(quadratics, slopes, self.penalty_weight, ridge)
+
+
+def _penalty(weight: float) -> float:
+    if not (np.isfinite(weight) and weight >= 0.0):
+        raise SettingError(
+            f"penalty_weight must be finite and not negative, but it is {weight!r}."
+        )
+    return float(weight)

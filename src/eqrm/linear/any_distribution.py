@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.distributions import KDE
 from eqrm.level import Level
 from eqrm.linear.measures import Local, Measure
 from eqrm.linear.quadratics import Array
@@ -30,6 +31,7 @@ class AnyDistribution(Measure):
     ) -> None:
         self.estimator, self.level, self.superquantile = estimator, level, superquantile
         self.options = dict(options or {})
+        self.may_fall_without_end = estimator is KDE and level.alpha < 0.5 and not superquantile
 
     def of_risks(self, risks: Tensor) -> Tensor:
         """The measure of risks (m,), with a graph."""

@@ -60,16 +60,17 @@ class MeasuredPoint(Point):
     def __init__(self, criterion: MeasureOfRisks, theta: Array) -> None:
         self.criterion, self.theta = criterion, theta
         self.mean = criterion.quadratics.mean_risk(theta)
-        self.spread = criterion.quadratics.spread(theta)
+        self._bend = criterion.quadratics.bend(theta)
+        self.spread = criterion.quadratics.spread(theta, self._bend)
         self.local: Local = criterion.measure.at(self.mean, self.spread, criterion.smoothing)
         self.value = self.local.value + float(criterion.ridge @ (theta * theta))
 
     @cached_property
     def _slopes(self) -> tuple[Array, Array]:
-        return self.criterion.quadratics.slopes(self.theta)
+        return self.criterion.quadratics.slopes(self.theta, self._bend)
 
     @cached_property
-    def gradient(self) -> Array:  # type: ignore[override]
+    def gradient(self) -> Array:
         mean_slope, slopes = self._slopes
         weights = self.local.slope
         along = float(weights.sum()) * mean_slope + weights @ slopes
@@ -77,7 +78,7 @@ class MeasuredPoint(Point):
         return found
 
     @cached_property
-    def hessian(self) -> Array:  # type: ignore[override]
+    def hessian(self) -> Array:
         mean_slope, slopes = self._slopes
         of_risks = self.criterion.quadratics.weighted_hessian(self.local.slope)
         total = of_risks + self.local.curvature(mean_slope, slopes)
@@ -102,14 +103,16 @@ class PenalisedPoint(Point):
 
     def __init__(self, criterion: MeanPlusSquares, theta: Array) -> None:
         self.criterion, self.theta = criterion, theta
-        self.terms = criterion.penalised.risks(theta)
+        self._bend = criterion.penalised.bend(theta)
+        spread = criterion.penalised.spread(theta, self._bend)
+        self.terms = criterion.penalised.mean_risk(theta) + spread
         penalty = criterion.penalty_weight * float(self.terms @ self.terms) / len(self.terms)
         shrinkage = float(criterion.ridge @ (theta * theta))
         self.value = criterion.risks.mean_risk(theta) + penalty + shrinkage
 
     @cached_property
     def _penalised_slopes(self) -> Array:
-        mean_slope, slopes = self.criterion.penalised.slopes(self.theta)
+        mean_slope, slopes = self.criterion.penalised.slopes(self.theta, self._bend)
         return mean_slope + slopes
 
     @property
@@ -117,14 +120,14 @@ class PenalisedPoint(Point):
         return 2.0 * self.criterion.penalty_weight / len(self.terms)
 
     @cached_property
-    def gradient(self) -> Array:  # type: ignore[override]
+    def gradient(self) -> Array:
         mean_slope, _ = self.criterion.risks.slopes(self.theta)
         penalty = self._factor * (self.terms @ self._penalised_slopes)
         found: Array = mean_slope + penalty + 2.0 * self.criterion.ridge * self.theta
         return found
 
     @cached_property
-    def hessian(self) -> Array:  # type: ignore[override]
+    def hessian(self) -> Array:
         slopes = self._penalised_slopes
         curved = slopes.T @ slopes * self._factor
         curved += self.criterion.penalised.weighted_hessian(self._factor * self.terms)

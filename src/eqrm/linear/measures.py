@@ -23,12 +23,15 @@ import numpy as np
 from scipy.linalg.blas import dnrm2
 from scipy.special import erfc, erfcx
 
-from eqrm.distributions.kernel_sums import TailSums, kernel_sums
+from eqrm.distributions.kernel_sums import BulkSums, Equation, KernelSums, TailSums
+from eqrm.distributions.long_rows import LONG, LongBulkSums
 from eqrm.distributions.quantile_root import root_of_one
 from eqrm.level import Level
 from eqrm.linear.quadratics import Array
 
 SQRT_2 = math.sqrt(2.0)
+DEEPEST = Level(log_tail=-1000.0)
+"""Where risks are made equal, no deeper level is needed to do so."""
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 
 Curvature = Callable[[Array, Array], Array]
@@ -51,6 +54,14 @@ class Measure(ABC):
     """Whether it is smooth only with δ > 0."""
     may_fall_without_end: bool = False
     """Whether it can lie below every risk, and so have no minimum over predictors."""
+
+    def milder(self) -> Measure:
+        """The same measure at a level not deeper than log(1−α) = −1000.
+
+        Where it has a minimum with all risks equal, the deeper one has it too: it is nowhere
+        lower, and the same there. And it is not yet drowned by the rounding of the risks.
+        """
+        return self
 
     @abstractmethod
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
@@ -114,6 +125,10 @@ class MeanPlusDeviations(Measure):
         self.deviations = deviations
         self.may_fall_without_end = deviations < 0.0
 
+    def milder(self) -> Measure:
+        deepest = DEEPEST.tail_mean
+        return self if self.deviations <= deepest else MeanPlusDeviations(deepest)
+
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         m, c = len(spread), self.deviations
         found = Spread(spread, smoothing)
@@ -149,22 +164,23 @@ class Kernels:
         sign = -1.0 if mirror else 1.0
         tail, goal = (level.log_alpha, -level.z) if mirror else (level.log_tail, level.z)
         signed = sign * bandwidth
-        sums = kernel_sums(spread.copy(), None, std, signed, tail, goal)
+        equation = Equation(spread.copy(), None, std, signed, tail, goal)
+        extreme = TailSums.reached(equation)
+        sums = _sums(equation, extreme)
         root = root_of_one(sums)
-        deep = isinstance(sums, TailSums)
-        # Distances to the origin of the root: in the tail that is the largest risk.
-        extreme = float(spread.max() if signed > 0 else spread.min()) if deep else 0.0
-        distances = (extreme - spread) / signed
+        # Distances to where the root is counted from: in the tail that is the largest risk.
+        origin = 0.0 if extreme is None else extreme
+        distances = (origin - spread) / signed
         w = sums.gradient(root, 0.0)
         mean_distance = float(w @ distances)
         return cls(
             bandwidth=bandwidth,
-            quantile=extreme + signed * root,
+            quantile=origin + signed * root,
             z=sign * (root + distances),
             w=w,
             mean_z=sign * (root + mean_distance),
             away=sign * (mean_distance - distances),
-            deep=deep and not mirror,
+            deep=extreme is not None and not mirror,
         )
 
     def beyond(self) -> tuple[Array, float]:
@@ -178,6 +194,12 @@ class Kernels:
         densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
         total = float(tails.sum())
         return tails / total, float(densities.sum()) / total
+
+
+def _sums(equation: Equation, extreme: float | None) -> KernelSums:
+    if extreme is not None:
+        return TailSums(equation, extreme)
+    return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
 
 
 class KernelMeasure(Measure):
@@ -204,6 +226,11 @@ class KernelMeasure(Measure):
         self.factor, self.fixed = factor, fixed
         # A fixed bandwidth is lost against risks that grow, and the law becomes the empirical.
         self.may_fall_without_end = factor > 0.0 and level.alpha < 0.5 and not superquantile
+
+    def milder(self) -> Measure:
+        if self.level.log_tail >= DEEPEST.log_tail:
+            return self
+        return KernelMeasure(DEEPEST, self.superquantile, self.factor, self.fixed)
 
     def with_bandwidth(self, bandwidth: float) -> KernelMeasure:
         """The same with a fixed bandwidth."""

@@ -52,7 +52,7 @@ class Metric:
     @classmethod
     def of(cls, matrix: Array, value: float) -> Metric:
         """The metric θᵀMθ, with √value as the unit of length."""
-        root = np.linalg.cholesky(matrix)
+        root = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         inverse = solve_triangular(root, np.eye(len(root)), lower=True).T
         return cls(root, np.ascontiguousarray(inverse), math.sqrt(value), value)
 
@@ -77,17 +77,15 @@ def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int 
     radius, steps = metric.length, 0
     while steps < max_steps:
         steps += 1
-        gradient, hessian = metric.model(point)
-        step, predicted = model_minimum(gradient, hessian, radius)
+        step, predicted, length = _step(point, metric, radius)
         unit = max(abs(point.value), metric.value)
-        trial = criterion.at(point.theta + metric.back(step))
+        trial = criterion.at(point.theta + step)
         if predicted <= FLAT * unit:
-            if not _gentler(trial, gradient, metric):
+            if not _gentler(trial, point, metric):
                 break
             point = trial
             continue
         gained = (point.value - trial.value) / predicted if math.isfinite(trial.value) else -1.0
-        length = float(np.linalg.norm(step))
         if gained < 0.25:
             radius = 0.25 * length
         elif gained > 0.75 and length > 0.9 * radius:
@@ -101,16 +99,45 @@ def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int 
     return End(point.theta, point.value, settled(point, metric), False, steps)
 
 
-def _gentler(trial: Point, gradient: Array, metric: Metric) -> bool:
+def _step(point: Point, metric: Metric, radius: float) -> tuple[Array, float, float]:
+    """A step in θ, the decrease that the quadratic model promises, and its length in τ."""
+    newton = newton_step(point)
+    if newton is not None:
+        length = metric.norm(newton)
+        if length <= radius:
+            return newton, -0.5 * float(point.gradient @ newton), length
+    step, predicted = model_minimum(*metric.model(point), radius)
+    return metric.back(step), predicted, float(np.linalg.norm(step))
+
+
+def newton_step(point: Point) -> Array | None:
+    """−H⁻¹g where H is positive definite, else None.
+
+    In the coordinates of θ, where factors keep their digits however different the scales of the
+    parameters are: at log(1−α) = −1e30 the Hessian has entries of 1 and of 1e15.
+    """
+    try:
+        root = np.linalg.cholesky(point.hessian)
+        step: Array = -np.linalg.solve(root.T, np.linalg.solve(root, point.gradient))
+    except np.linalg.LinAlgError:
+        return None
+    return step if bool(np.isfinite(step).all()) else None
+
+
+def _gentler(trial: Point, point: Point, metric: Metric) -> bool:
     """Whether a step too short to show in the value still halves the gradient."""
     if not math.isfinite(trial.value):
         return False
-    after, _ = metric.model(trial)
-    return float(np.linalg.norm(after)) < 0.5 * float(np.linalg.norm(gradient))
+    before, after = (float(np.linalg.norm(p.gradient @ metric.inverse)) for p in (point, trial))
+    return after < 0.5 * before
 
 
 def settled(point: Point, metric: Metric) -> bool:
     """Whether the point is a minimum to second order."""
+    step = newton_step(point)
+    unit = max(abs(point.value), metric.value)
+    if step is not None:
+        return -0.5 * float(point.gradient @ step) <= SETTLED * unit
     gradient, hessian = metric.model(point)
     eigenvalues, vectors = np.linalg.eigh(hessian)
     largest = float(np.abs(eigenvalues).max())
@@ -118,14 +145,14 @@ def settled(point: Point, metric: Metric) -> bool:
         return False
     along = vectors.T @ gradient
     promise = 0.5 * float(np.sum(along**2 / np.maximum(eigenvalues, 1e-12 * largest + 1e-300)))
-    return promise <= SETTLED * max(abs(point.value), metric.value)
+    return promise <= SETTLED * unit
 
 
 def model_minimum(gradient: Array, hessian: Array, radius: float) -> tuple[Array, float]:
     """The step of at most ``radius`` that minimises gᵀs + ½sᵀHs, and the decrease it promises.
 
     >>> model_minimum(np.array([1.0, 0.0]), np.diag([2.0, 1.0]), 10.0)
-    (array([-0.5, -0. ]), 0.25)
+    (array([-0.5,  0. ]), 0.25)
     >>> step, _ = model_minimum(np.array([0.0, 0.0]), np.diag([1.0, -1.0]), 2.0)
     >>> np.abs(step)  # a saddle is left along the negative curvature
     array([0., 2.])

@@ -59,27 +59,37 @@ class Quadratics:
         A, b, c = self.mean
         return float(theta @ (A @ theta - 2.0 * b) + c)
 
-    def spread(self, theta: Array) -> Array:
-        """R_e(θ) − R̄(θ), shape (m,)."""
-        dA, db, dc = self.deviations
+    def bend(self, theta: Array) -> Array:
+        """(A_e − Ā)θ, shape (m, p): the one large product, of which spread and slopes are made."""
+        dA, db, _ = self.deviations
         # As one product of a long matrix: BLAS reads it once.
-        curved = (dA.reshape(-1, len(theta)) @ theta).reshape(db.shape)
-        return (curved - 2.0 * db) @ theta + dc
+        return (dA.reshape(-1, len(theta)) @ theta).reshape(db.shape)
+
+    def spread(self, theta: Array, bend: Array | None = None) -> Array:
+        """R_e(θ) − R̄(θ), shape (m,)."""
+        _, db, dc = self.deviations
+        bend = self.bend(theta) if bend is None else bend
+        found: Array = (bend - 2.0 * db) @ theta + dc
+        return found
 
     def risks(self, theta: Array) -> Array:
         """R_e(θ), shape (m,)."""
         return self.mean_risk(theta) + self.spread(theta)
 
-    def slopes(self, theta: Array) -> tuple[Array, Array]:
+    def slopes(self, theta: Array, bend: Array | None = None) -> tuple[Array, Array]:
         """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
-        (A, b, _), (dA, db, _) = self.mean, self.deviations
-        curved = (dA.reshape(-1, len(theta)) @ theta).reshape(db.shape)
-        return 2.0 * (A @ theta - b), 2.0 * (curved - db)
+        (A, b, _), (_, db, _) = self.mean, self.deviations
+        bend = self.bend(theta) if bend is None else bend
+        return 2.0 * (A @ theta - b), 2.0 * (bend - db)
 
     def weighted_hessian(self, weights: Array) -> Array:
         """Σ g_e ∇²R_e for weights g (m,) that need not sum to 1."""
-        A, dA = self.mean[0], self.deviations[0]
-        pulled = weights @ dA.reshape(len(dA), -1)
+        A, dA = self.mean[0], self.deviations[0].reshape(len(weights), -1)
+        kept = np.flatnonzero(weights)
+        if 2 * len(kept) < len(weights):
+            pulled = weights[kept] @ dA[kept]
+        else:
+            pulled = weights @ dA
         found: Array = 2.0 * (float(weights.sum()) * A + pulled.reshape(A.shape))
         return found
 
@@ -91,8 +101,7 @@ class Quadratics:
             b = b + weights @ db
         if ridge is not None:
             A = A + np.diag(ridge)
-        solution: Array = np.linalg.solve(A, b)
-        return solution
+        return np.asarray(np.linalg.solve(A, b), dtype=np.float64)
 
 
 def centred(values: Array) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from eqrm.linear.unbounded import falling_direction, falls_along
 
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
-LAST_SMOOTHING = 1e-10
-"""Where the smoothing of kinks ends, in units of the spread of the risks."""
+SMOOTHINGS = tuple(0.3 * 0.2**k for k in range(14))
+"""How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
 
 
 class UnboundedError(SettingError):
@@ -59,6 +59,17 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
 def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """The ends of all descents, best first, without repetitions."""
     _refuse_if_unbounded(problem)
+    criterion = problem.criterion
+    if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
+        # Where descents meet while the kinks are still rounded, one goes on.
+        smooth = replace(problem, criterion=criterion.smoothed(SMOOTHINGS[0] * _spread(problem)))
+        starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
+    ends = _distinct(problem, starts, max_steps)
+    return [end for end in ends if end.converged] or ends[:1]
+
+
+def _distinct(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
+    """Best first; of two at one place, a converged one is kept."""
     ends = sorted((_descend(problem, s, max_steps) for s in starts), key=lambda end: end.value)
     kept: list[End] = []
     for end in ends:
@@ -67,47 +78,54 @@ def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -
             kept.append(end)
         elif end.converged and not kept[twin].converged:
             kept[twin] = end
-    found = [end for end in kept if end.converged]
-    return found or kept[:1]
+    return kept
 
 
 def _same(problem: Problem, one: End, other: End) -> bool:
     return problem.metric.norm(one.theta - other.theta) < SAME * problem.metric.length
 
 
+def _spread(problem: Problem) -> float:
+    """The unit of smoothing: the spread of the risks where their mean is least."""
+    unit = float(np.std(problem.quadratics.spread(problem.reference)))
+    return unit if unit > 0.0 else problem.metric.value
+
+
 def _descend(problem: Problem, start: Array, max_steps: int) -> End:
     criterion = problem.criterion
     if not isinstance(criterion, MeasureOfRisks):
         return minimise(criterion, start, problem.metric, max_steps)
-    if criterion.measure.has_kinks:
+    if criterion.measure.has_kinks and criterion.smoothing == 0.0:
         return _through_smoothings(problem, criterion, start, max_steps)
     end = minimise(criterion, start, problem.metric, max_steps)
     _refuse_if_diverged(criterion, end, start)
-    if end.converged:
+    if end.converged or criterion.smoothing > 0.0:
         return end
-    # The descent may have stopped in the kink where all risks are equal.
-    smooth = _through_smoothings(problem, criterion, end.theta, max_steps)
-    if smooth.converged and smooth.value <= end.value + 1e-9 * problem.metric.value:
-        return smooth
-    return end
+    return _into_the_kink(problem, criterion, end, max_steps)
+
+
+def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_steps: int) -> End:
+    """Go on from where a descent stopped, if that was the kink where all risks are equal."""
+    milder = replace(criterion, measure=criterion.measure.milder())
+    smooth = _through_smoothings(problem, milder, end.theta, max_steps)
+    spread = float(np.std(problem.quadratics.spread(smooth.theta)))
+    equal = spread <= 1e-7 * problem.metric.value
+    same_level = milder.measure is criterion.measure
+    lower = smooth.value <= end.value + 1e-9 * problem.metric.value
+    return smooth if smooth.converged and lower and (equal or same_level) else end
 
 
 def _through_smoothings(
     problem: Problem, criterion: MeasureOfRisks, start: Array, max_steps: int
 ) -> End:
     """Minimise with ever less smoothing, each from the end of the one before."""
-    unit = float(np.std(problem.quadratics.spread(problem.reference)))
-    unit = unit if unit > 0.0 else problem.metric.value
-    smoothing, theta, steps = 0.3, start, 0
-    while True:
+    unit, theta, steps, converged = _spread(problem), start, 0, False
+    for smoothing in SMOOTHINGS:
         rounded = criterion.smoothed(smoothing * unit)
         end = minimise(rounded, theta, problem.metric, max_steps)
         _refuse_if_diverged(rounded, end, start)
-        theta, steps = end.theta, steps + end.steps
-        if smoothing <= LAST_SMOOTHING:
-            value = criterion.smoothed(0.0).at(theta).value
-            return End(theta, value, end.converged, False, steps)
-        smoothing = max(LAST_SMOOTHING, 0.2 * smoothing)
+        theta, steps, converged = end.theta, steps + end.steps, end.converged
+    return End(theta, criterion.at(theta).value, converged, False, steps)
 
 
 def _refuse_if_unbounded(problem: Problem) -> None:

@@ -13,10 +13,10 @@ from eqrm.linear.any_distribution import AnyDistribution
 from eqrm.linear.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.empirical_measure import EmpiricalMeasure
 from eqrm.linear.frontier import Frontier
+from eqrm.linear.linear_model import LinearModel, as_moments
 from eqrm.linear.measures import KernelMeasure, Mean, MeanPlusDeviations, Measure
 from eqrm.linear.moments import DomainMoments
 from eqrm.linear.one_thread import one_thread
-from eqrm.linear.predictors import LinearModel, as_moments
 from eqrm.linear.quadratics import Array, Quadratics
 from eqrm.objectives.risk_estimators import Estimator, resolve_distribution
 
@@ -53,7 +53,7 @@ class LinearQRM(LinearModel):
     ... )
     >>> model = LinearQRM(alpha=0.9).fit(moments)
     >>> model.coefficients, round(model.value, 4)
-    (tensor([0.6661, 0.3339], dtype=torch.float64), 1.3322)
+    (tensor([0.6448, 0.3552], dtype=torch.float64), 1.2896)
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class LinearQRM(LinearModel):
         super().__init__(**settings)
         self.level = Level.of(alpha)
         if measure not in MEASURES:
-            raise SettingError(f"There is no measure {measure!r}. {did_you_mean(measure, MEASURES)}")
+            raise SettingError(
+                f"There is no measure {measure!r}. {did_you_mean(measure, MEASURES)}"
+            )
         self.distribution, self.measure = distribution, measure
         self.estimator = resolve_distribution(distribution)
         self.bandwidth = resolve_bandwidth(bandwidth)
@@ -79,9 +81,7 @@ class LinearQRM(LinearModel):
             )
         self._measure(self.level, 2)  # refuses levels that the distribution does not have
 
-    def _criterion(
-        self, moments: DomainMoments, quadratics: Quadratics, ridge: Array
-    ) -> Criterion:
+    def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
         return MeasureOfRisks(quadratics, self._measure(self.level, len(moments)), ridge)
 
     def _measure(self, level: Level, domains: int) -> Measure:
@@ -108,13 +108,18 @@ class LinearQRM(LinearModel):
         return {"bandwidth": self.bandwidth} if self.estimator is KDE else {}
 
     def path(
-        self, levels: Sequence[Level | float | str], X: Any = None, y: Any = None, groups: Any = None
+        self,
+        levels: Sequence[Level | float | str],
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
     ) -> Frontier:
         """Solve a grid of levels, each from the solution before: the risk-robustness frontier.
 
         Takes moments, or X, y and groups, as :meth:`fit` does, or nothing after :meth:`fit`. The
-        level of this model is not used, its other settings are. The lowest level is searched from all ``starts``; every
-        further one from its neighbour's solution and from the least mean risk.
+        level of this model is not used, its other settings are. The lowest level is searched
+        from all ``starts``; every further one from its neighbour's solution and from the least
+        mean risk.
 
         >>> moments = DomainMoments.population(
         ...     mean=[[0.0, 0.0, 0.0]] * 3,
@@ -122,9 +127,9 @@ class LinearQRM(LinearModel):
         ... )
         >>> print(LinearQRM().path([0.5, 0.9, "1-e^-100"], moments))
         level         x1      x2  intercept  mean risk  q(0.5)  q(0.9)  q(1-e^-100)
-        0.5       0.3904  0.6096    -0.0000     0.8622  0.7808  1.5263       6.5236
-        0.9       0.6661  0.3339    -0.0000     1.0546  1.0301  1.3322       3.3569
-        1-e^-100  0.9267  0.0733     0.0000     1.7257  1.7246  1.7392       1.8534
+        0.5       0.4107  0.5893     0.0000     0.8583  0.8213  1.5981       6.7742
+        0.9       0.6448  0.3552     0.0000     1.0208  1.0073  1.2896       3.1701
+        1-e^-100  0.9026  0.0974     0.0000     1.6436  1.6426  1.6638       1.8052
         """
         wanted = [Level.of(level) for level in levels]
         if not wanted:

@@ -164,14 +164,14 @@ class Kernels:
         sign = -1.0 if mirror else 1.0
         tail, goal = (level.log_alpha, -level.z) if mirror else (level.log_tail, level.z)
         signed = sign * bandwidth
-        equation = Equation(spread.copy(), None, std, signed, tail, goal)
+        equation = Equation(spread, None, std, signed, tail, goal)
         extreme = TailSums.reached(equation)
         sums = _sums(equation, extreme)
         root = root_of_one(sums)
         # Distances to where the root is counted from: in the tail that is the largest risk.
         origin = 0.0 if extreme is None else extreme
         distances = (origin - spread) / signed
-        w = sums.gradient(root, 0.0)
+        w = _relative(root, distances)
         mean_distance = float(w @ distances)
         return cls(
             bandwidth=bandwidth,
@@ -194,6 +194,18 @@ class Kernels:
         densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
         total = float(tails.sum())
         return tails / total, float(densities.sum()) / total
+
+
+def _relative(root: float, distances: Array) -> Array:
+    """w ∝ φ(root + distance), from differences of squares to the nearest kernel's."""
+    z = root + distances
+    # Where all z are positive, distances tell which is least, also of those that round to one.
+    nearest = int(distances.argmin() if z.min() > 0.0 else np.abs(z).argmin())
+    apart = distances - distances[nearest]
+    exponents = -apart * (z[nearest] + 0.5 * apart)
+    kernels: Array = np.exp(np.minimum(exponents, 0.0))  # above 0 it is rounding, in a wide gap
+    kernels /= kernels.sum()
+    return kernels
 
 
 def _sums(equation: Equation, extreme: float | None) -> KernelSums:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from linear.solver_worlds import random_world
 from torch import Tensor
 
 import eqrm
 from eqrm import Level
 from eqrm.linear import DomainMoments, LinearIRM, LinearModel, LinearQRM, LinearVREx
 from eqrm.linear.criteria import Criterion, MeasureOfRisks
+from linear.solver_worlds import random_world
 
 LEVELS = [0.05, 0.3, 0.5, 0.9, 0.999, Level(log_tail=-50), Level(log_tail=-1000)]
 Value = Callable[[Tensor], Tensor]

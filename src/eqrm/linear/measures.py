@@ -32,6 +32,8 @@ from eqrm.linear.quadratics import Array
 SQRT_2 = math.sqrt(2.0)
 DEEPEST = Level(log_tail=-1000.0)
 """Where risks are made equal, no deeper level is needed to do so."""
+EQUAL = 1e-100
+"""Risks whose spread is below this part of their mean are equal: their curvature overflows."""
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 
 Curvature = Callable[[Array, Array], Array]
@@ -132,7 +134,7 @@ class MeanPlusDeviations(Measure):
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         m, c = len(spread), self.deviations
         found = Spread(spread, smoothing)
-        if found.size == 0.0:
+        if found.size <= EQUAL * abs(mean):
             return Mean().at(mean, spread)
 
         def curvature(mean_slope: Array, slopes: Array) -> Array:
@@ -251,7 +253,7 @@ class KernelMeasure(Measure):
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         found = Spread(spread, smoothing)
         bandwidth = self.factor * found.size if self.fixed is None else self.fixed
-        if bandwidth == 0.0:
+        if bandwidth <= EQUAL * abs(mean):
             return Mean().at(mean, spread)
         kernels = Kernels.at(spread, found.std, bandwidth, self.level)
         if self.superquantile:

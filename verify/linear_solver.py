@@ -116,10 +116,10 @@ def newton(options: Options) -> Result:
     both_solved = near.solved == far.solved == 160
     return passed(
         not near.apart and both_solved and far.moved < 1e-9 and counts.failed == 0,
-        f"from the least mean risk {160 - len(near.apart)} of 160 values agree, to {near.worst:.1e}; from random "
-        f"starts {160 - len(far.apart)} of 160 (to {far.worst:.1e}), the others are two minima of "
-        f"one objective ({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by "
-        f"{far.moved:.0e}); tests: {counts.passed} passed, {counts.failed} failed",
+        f"from the least mean risk {160 - len(near.apart)} of 160 values agree, to "
+        f"{near.worst:.1e}; from random starts {160 - len(far.apart)} of 160 (to "
+        f"{far.worst:.1e}), the others are two minima of one objective "
+        f"({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by {far.moved:.0e}); tests: {counts.passed} passed, {counts.failed} failed",
     )
 
 

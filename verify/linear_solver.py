@@ -119,7 +119,8 @@ def newton(options: Options) -> Result:
         f"from the least mean risk {160 - len(near.apart)} of 160 values agree, to "
         f"{near.worst:.1e}; from random starts {160 - len(far.apart)} of 160 (to "
         f"{far.worst:.1e}), the others are two minima of one objective "
-        f"({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by {far.moved:.0e}); tests: {counts.passed} passed, {counts.failed} failed",
+        f"({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by {far.moved:.0e}); "
+        f"tests: {counts.passed} passed, {counts.failed} failed",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,6 +85,7 @@ def evaluate(
 ) -> None:
     """Say how predictors do over domains, and what that tells of domains not seen."""
     from eqrm.evaluation.evaluate import evaluate as run
+    from eqrm.evaluation.report import write_report
     from eqrm.evaluation.summary import summarised
     from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
     from eqrm.level import Level
@@ -94,7 +95,6 @@ def evaluate(
     for path in (output, report):
         if path is not None:
             refuse_unwritable(path)
-    write_report = None if report is None else _report_writer()
     certified = Level.parse(alpha)
     wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
     found = run(
@@ -121,8 +121,9 @@ def evaluate(
         if output is not None:
             draft = outputs.enter_context(whole_file(output))
             draft.write_text(text + "\n", encoding="utf-8")
-        if report is not None and write_report is not None:
-            write_report(found, outputs.enter_context(whole_file(report)), command=_command())
+        if report is not None:
+            draft = outputs.enter_context(whole_file(report))
+            write_report(found, draft, command=_command(), table=table, summary=summary)
         if figures is not None:
             from eqrm.evaluation.figures import write_figures
 
@@ -182,31 +183,7 @@ def _written(
         return table.to_latex(intervals)
     if format == "markdown":
         return table.to_markdown(intervals)
-    return f"{opening(found)}\n\n{table.to_text(intervals)}\n\n{summary.to_text()}"
-
-
-def opening(found: Evaluation) -> str:
-    """What was measured, in one sentence."""
-    number = len(found.predictors)
-    who = "One predictor" if number == 1 else f"{number} predictors"
-    return (
-        f"{who} measured by the {found.loss} of {found.examples:,} examples "
-        f"in {len(found.domains):,} domains."
-    )
-
-
-def _report_writer() -> Callable[..., None]:
-    """``write_report`` of the module that makes the HTML page."""
-    from importlib import import_module
-
-    name = "eqrm.evaluation.report"
-    try:
-        writer: Callable[..., None] = import_module(name).write_report
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise SettingError("This version cannot write an HTML report yet.") from None
-    return writer
+    return f"{found.sentence}\n\n{table.to_text(intervals)}\n\n{summary.to_text()}"
 
 
 def _command() -> str:

@@ -62,6 +62,16 @@ class Evaluation:
         return int(next(iter(self.predictors.values())).counts.sum())
 
     @property
+    def sentence(self) -> str:
+        """What was measured, in one sentence."""
+        number = len(self.predictors)
+        who = "One predictor" if number == 1 else f"{number} predictors"
+        return (
+            f"{who} measured by the {self.loss} of {self.examples:,} examples "
+            f"in {len(self.domains):,} domains."
+        )
+
+    @property
     def all_risks(self) -> NDArray[np.float64]:
         """The risks of all predictors on all domains, one after the other."""
         return np.concatenate([risks.risks for risks in self.predictors.values()])

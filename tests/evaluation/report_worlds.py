@@ -1,0 +1,49 @@
+"""Evaluations to make reports of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import eqrm
+from eqrm import Evaluation, MeasuredRisks
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    '"><img src=x onerror=alert(3)>',
+    "x'; DROP TABLE domains;--",
+    "{{data}}",
+    "__proto__",
+    "😀🎉",
+    "中文 é",
+    "a" * 10_000,
+]
+PREDICTORS = ("ERM", "EQRM", "third")
+
+
+def measured(
+    domains: int = 60,
+    predictors: Sequence[str] = PREDICTORS[:2],
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+) -> Evaluation:
+    """Domains of 20 to 900 examples; the second predictor has half the spread of the first."""
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(20, 900, domains)
+    hardness = generator.gamma(8.0, 0.06, domains)
+    called = list(names or ()) + [f"domain {i:05d}" for i in range(domains - len(names or ()))]
+    found = {}
+    for i, name in enumerate(predictors):
+        noise = generator.normal(0.0, 0.3, domains) / np.sqrt(counts)
+        risks = 0.5 + (hardness - 0.48) / (1 + i) + 0.02 * i + noise
+        found[name] = MeasuredRisks.of(called, counts, risks, np.full(domains, 0.09))
+    return Evaluation(found, "log-loss", bounds)
+
+
+def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:
+    """What the certificate says, up to its assumption, which the page states once."""
+    certificate = eqrm.quantile_bound(evaluation[predictor].risks, alpha)
+    return certificate.sentence.partition(", provided")[0] + "."

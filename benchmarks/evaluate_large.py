@@ -4,7 +4,8 @@
 
 A Parquet file of 100 million rows in 10,000 domains is generated (about 1 GB, not timed): the
 domain, a label 0 or 1 and a probability. Then, each in a process of its own that is timed from
-start to end, with its peak memory:
+start to end, with its peak memory and the processor time of all its threads, which hardly
+depends on what else is running:
 
 - **eqrm**: the command, log-loss per domain, risk table and (where there is one) the report;
 - **DuckDB**: the bare group-by of the mean log-loss, which is the least that can be done;
@@ -47,11 +48,11 @@ THREADS = 2
 AGREEMENT = 1e-12
 
 PEAK = """
-import atexit, pathlib, os
+import atexit, pathlib, os, time
 def write_peak():
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     peak = next(line.split()[1] for line in lines if line.startswith("VmHWM"))
-    pathlib.Path(os.environ["PEAK_FILE"]).write_text(peak)
+    pathlib.Path(os.environ["PEAK_FILE"]).write_text(f"{peak} {time.process_time()}")
 atexit.register(write_peak)
 """
 COMMAND = "import eqrm.cli; eqrm.cli.main()"
@@ -86,6 +87,7 @@ class Run:
     rows: int
     seconds: float
     gigabytes: float
+    cpu_seconds: float
     limit: Limit | None = None
 
     @property
@@ -131,7 +133,8 @@ def timed(name: str, rows: int, limit: Limit | None, program: str, *arguments: s
             check=True,
         )
         seconds = time.perf_counter() - started
-        return Run(name, rows, seconds, 1024 * int(peak.read_text()) / 1e9, limit)
+        kilobytes, cpu_seconds = (float(word) for word in peak.read_text().split())
+        return Run(name, rows, seconds, 1024 * kilobytes / 1e9, cpu_seconds, limit)
 
 
 def best_of_two(measure: Callable[[], Run]) -> Run:
@@ -205,7 +208,7 @@ def free_memory() -> float:
 def print_runs(runs: list[Run]) -> None:
     """A line per run, with ratios to DuckDB alone and pandas for as many rows."""
     seconds = {run.name: run.seconds for run in runs}
-    header = ["", "rows", "s", "GB", "/ DuckDB", "/ pandas", "limit", ""]
+    header = ["", "rows", "s", "CPU s", "GB", "/ DuckDB", "/ pandas", "limit", ""]
     cells = []
     for run in runs:
         scale = run.rows / runs[0].rows
@@ -218,6 +221,7 @@ def print_runs(runs: list[Run]) -> None:
                 run.name,
                 f"{run.rows:,}",
                 f"{run.seconds:.1f}",
+                f"{run.cpu_seconds:.1f}",
                 f"{run.gigabytes:.2f}",
                 *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
                 limit,

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     from eqrm.evaluation.true_risk import true_risk_bound as true_risk_bound
     from eqrm.level import Level as Level
     from eqrm.linear import DomainMoments as DomainMoments
+    from eqrm.linear import LinearERM as LinearERM
+    from eqrm.linear import LinearGroupDRO as LinearGroupDRO
+    from eqrm.linear import LinearIRM as LinearIRM
+    from eqrm.linear import LinearQRM as LinearQRM
     from eqrm.linear import LinearSCM as LinearSCM
+    from eqrm.linear import LinearVREx as LinearVREx
     from eqrm.objectives import ARM as ARM
     from eqrm.objectives import CDANN as CDANN
     from eqrm.objectives import CORAL as CORAL
@@ -86,7 +91,12 @@ _MODULE_OF = {
     "Gaussian": "eqrm.distributions",
     "KDE": "eqrm.distributions",
     "Level": "eqrm.level",
+    "LinearERM": "eqrm.linear",
+    "LinearGroupDRO": "eqrm.linear",
+    "LinearIRM": "eqrm.linear",
+    "LinearQRM": "eqrm.linear",
     "LinearSCM": "eqrm.linear",
+    "LinearVREx": "eqrm.linear",
     "LogNormal": "eqrm.distributions",
     "MeasuredRisks": "eqrm.evaluation.measured_risks",
     "RiskAccumulator": "eqrm.evaluation.accumulator",
@@ -176,7 +186,12 @@ __all__ = [
     "Gaussian",
     "GroupDRO",
     "Level",
+    "LinearERM",
+    "LinearGroupDRO",
+    "LinearIRM",
+    "LinearQRM",
     "LinearSCM",
+    "LinearVREx",
     "LogNormal",
     "MeasuredRisks",
     "Mixup",

@@ -181,7 +181,8 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
     const double s = sqrt(-2.0 * log_sf), newton = (sqrt(-2.0 * log_tail) - s) * s / hazard;
     const double bend = 0.5 * newton * (a + hazard - hazard / (s * s));
     double by = newton / fmin(2.0, fmax(0.5, 1.0 + bend));
-    *reach = fabs(by) * fmax(1.0, fmax(fabs(a), sqrt(fabs(b))));
+    const double pace = fmax(1.0, fmax(fabs(a), sqrt(fabs(b))));
+    *reach = fabs(by) * pace;
     if (*reach < 1.0) {
         const double excess = -expm1(log_tail - log_sf) / hazard;
         for (int again = 0; again < 2; again++) {
@@ -191,6 +192,9 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
                 1.0 + by * (a / 2.0 + by * (b / 6.0 + by * (c / 24.0 + by * d / 120.0)));
             by -= (by * ratio - excess) / slope;
         }
+        /* In a wide gap one rounding of S is a step of any length. */
+        if (!(fabs(by) * pace < 1.0))
+            return 0;
     }
     *t += by;
     return *low <= *t && *t <= *high;

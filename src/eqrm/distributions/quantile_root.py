@@ -52,7 +52,9 @@ def root_of_one(sums: KernelSums) -> float:
         pace = max(1.0, abs(tail.first), math.sqrt(abs(tail.second)))
         reach = abs(step) * pace
         if reach < 1.0:
-            step = _refined(step, tail, target)
+            refined = _refined(step, tail, target)
+            # In a wide gap the density is nothing, and one rounding of S a step of any length.
+            step = refined if abs(refined) * pace < 1.0 else step
         proposal = t + step
         if reach < sums.tolerance and low <= proposal <= high:
             return proposal

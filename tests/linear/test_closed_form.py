@@ -1,0 +1,64 @@
+"""LinearQRM on population moments of the paper's world, against its closed form.
+
+β2 = 2/(2 + Q), β1 = 1 − β2, with Q the level's quantile of σ2² over the domains drawn.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import eqrm
+from eqrm import Level, LinearQRM
+from linear.solver_worlds import paper_world
+
+LEVELS = [0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999, Level(log_tail=-100), Level(log_tail=-1000)]
+DISTRIBUTIONS = {"kde": eqrm.KDE, "gaussian": eqrm.Gaussian, "empirical": eqrm.Empirical}
+
+
+def closed_form(squares: torch.Tensor, distribution: str, measure: str, level: object) -> float:
+    estimated = DISTRIBUTIONS[distribution](squares)
+    return 2.0 / (2.0 + float(getattr(estimated, measure)(level)))
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=str)
+@pytest.mark.parametrize("measure", ["quantile", "superquantile"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_coefficients_match_the_closed_form(distribution: str, measure: str, level: object) -> None:
+    squares, moments = paper_world()
+    beta2 = closed_form(squares, distribution, measure, level)
+    if not 0.0 < beta2 < 1.0:
+        pytest.skip("2 + Q is not positive, or the quantile of σ2² is: no closed form")
+    model = LinearQRM(level, distribution, measure).fit(moments)
+    expected = torch.tensor([1.0 - beta2, beta2], dtype=torch.float64)
+    torch.testing.assert_close(model.coefficients, expected, rtol=0, atol=1e-8)
+    assert abs(model.intercept) < 1e-8
+    assert model.converged
+
+
+@pytest.mark.parametrize("distribution", ["kde", "gaussian"])
+def test_coefficients_go_monotonically_to_the_causal_ones(distribution: str) -> None:
+    _, moments = paper_world()
+    tails = [-0.7, -1.0, -3.0, -10.0, -100.0, -1000.0, -1e6, -1e12, -1e30]
+    frontier = LinearQRM(distribution=distribution).path(
+        [Level(log_tail=tail) for tail in tails], moments
+    )
+    effect, cause = frontier.coefficients[:, 1], frontier.coefficients[:, 0]
+    assert bool((effect.diff() < 0).all())
+    assert bool((cause.diff() > 0).all())
+    assert abs(float(effect[-1])) < 1e-12
+    assert abs(float(cause[-1]) - 1.0) < 1e-12
+
+
+def test_a_level_of_1_minus_e_to_the_minus_1e30_is_solved_where_samples_are_finite() -> None:
+    scm_risks = torch.Generator().manual_seed(3)
+    groups = torch.arange(40).repeat_interleave(300)
+    cause = torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
+    target = cause + 2.0**0.5 * torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
+    noise = torch.rand(40, generator=scm_risks, dtype=torch.float64)[groups] * 3.0
+    effect = target + noise * torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
+    model = LinearQRM(Level(log_tail=-1e30)).fit(
+        torch.stack([cause, effect], dim=1), target, groups
+    )
+    assert model.converged
+    assert model.risks.std() < eqrm.LinearERM().fit(model.moments).risks.std()

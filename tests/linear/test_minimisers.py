@@ -1,0 +1,214 @@
+"""What the linear models find, against other solvers and closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+import eqrm
+from eqrm import DomainMoments, Level, LinearERM, LinearGroupDRO, LinearIRM, LinearQRM, LinearVREx
+from linear.solver_worlds import lowest_by_lbfgs, random_world
+
+SMOOTH = [
+    ("kde", "quantile", 0.5),
+    ("kde", "quantile", 0.9),
+    ("kde", "quantile", Level(log_tail=-1000)),
+    ("kde", "superquantile", 0.75),
+    ("gaussian", "quantile", 0.9),
+    ("gaussian", "superquantile", 0.99),
+]
+
+
+@pytest.mark.parametrize(("law", "measure", "level"), SMOOTH, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_newton_and_lbfgs_from_one_start_reach_the_same_value(
+    law: str, measure: str, level: object, seed: int
+) -> None:
+    moments = random_world(40, 4, seed=seed)
+    estimator = {"kde": eqrm.KDE, "gaussian": eqrm.Gaussian}[law]
+    start = np.random.default_rng(seed).standard_normal(5)
+
+    def objective(risks: Tensor) -> Tensor:
+        return getattr(estimator(risks), measure)(level)
+
+    model = LinearQRM(level, law, measure, starts=[start.tolist()]).fit(moments)
+    assert model.converged
+    assert model.value == pytest.approx(lowest_by_lbfgs(objective, moments, start), rel=1e-8)
+
+
+def test_vrex_reaches_what_lbfgs_reaches() -> None:
+    moments = random_world(10, 3, seed=5)
+    start = np.zeros(4)
+    model = LinearVREx(5.0, starts=[start.tolist()]).fit(moments)
+    expected = lowest_by_lbfgs(eqrm.VREx(5.0).of_risks, moments, start)
+    assert model.value == pytest.approx(expected, rel=1e-8)
+
+
+def test_irm_reaches_what_lbfgs_reaches() -> None:
+    moments = random_world(10, 3, seed=5)
+
+    def value_and_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = torch.tensor(point, dtype=torch.float64, requires_grad=True)
+        scale = torch.ones(10, dtype=torch.float64, requires_grad=True)
+        stretched = scale[:, None] * theta
+        risks = moments.risks(stretched[:, :-1], stretched[:, -1]).diagonal()
+        (slopes,) = torch.autograd.grad(risks.sum(), scale, create_graph=True)
+        value = moments.risks(theta[:-1], theta[-1]).mean() + 2.0 * slopes.square().mean()
+        return value.item(), torch.autograd.grad(value, theta)[0].numpy()
+
+    end = minimize(value_and_gradient, np.zeros(4), jac=True, method="BFGS", options={"gtol": 1e-9})
+    model = LinearIRM(2.0, starts=[[0.0] * 4]).fit(moments)
+    assert model.value == pytest.approx(end.fun, rel=1e-8)
+
+
+def smallest_with_constraints(
+    moments: DomainMoments, cost: Callable[[np.ndarray], float], extra: int, constraints: object
+) -> float:
+    start = np.concatenate([np.zeros(moments.num_features + 1), np.full(extra, 50.0)])
+    options = {"maxiter": 2000, "ftol": 1e-14}
+    return float(
+        minimize(cost, start, method="SLSQP", constraints=constraints, options=options).fun
+    )
+
+
+def test_group_dro_is_the_smallest_worst_case() -> None:
+    moments = random_world(8, 3, seed=6)
+    constraint = {
+        "type": "ineq",
+        "fun": lambda p: p[-1] - moments.risks(p[:-2], p[-2]).numpy(),
+    }
+    expected = smallest_with_constraints(moments, lambda p: float(p[-1]), 1, constraint)
+    model = LinearGroupDRO().fit(moments)
+    assert model.value == pytest.approx(expected, rel=1e-6)
+    assert model.value == pytest.approx(float(model.risks.max()), rel=1e-9)
+
+
+def test_the_empirical_superquantile_is_the_smallest_mean_of_the_worst() -> None:
+    moments = random_world(8, 2, seed=7)
+    tail = 0.3 * 8
+    constraint = [
+        {
+            "type": "ineq",
+            "fun": lambda p: p[4:] - (moments.risks(p[:2], p[2]).numpy() - p[3]),
+        },
+        {"type": "ineq", "fun": lambda p: p[4:]},
+    ]
+
+    def cost(point: np.ndarray) -> float:
+        return float(point[3] + point[4:].sum() / tail)
+
+    expected = smallest_with_constraints(moments, cost, 9, constraint)
+    model = LinearQRM(0.7, "empirical", "superquantile").fit(moments)
+    assert model.value == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.999, Level(log_tail=-1000), Level(log_tail=-1e30)], ids=str)
+@pytest.mark.parametrize("law", ["kde", "gaussian"])
+def test_few_domains_end_with_equal_risks_of_least_mean(law: str, level: object) -> None:
+    """With two domains the risks can be made equal, and a high level does so."""
+    moments = random_world(2, 3, seed=0)
+    constraint = {
+        "type": "eq",
+        "fun": lambda p: float(np.diff(moments.risks(p[:3], p[3]).numpy())[0]),
+    }
+    expected = smallest_with_constraints(
+        moments, lambda p: float(moments.risks(p[:3], p[3]).mean()), 0, constraint
+    )
+    model = LinearQRM(level, law).fit(moments)
+    assert float(model.risks.std()) < 1e-9
+    assert float(model.risks.mean()) == pytest.approx(expected, rel=1e-6)
+    assert model.converged
+
+
+def draws(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(6), [5, 10, 20, 20, 40, 80])
+    X = generator.standard_normal((len(groups), 2)) + groups[:, None] * 0.3
+    y = X @ [1.0, -2.0] + 3.0 + generator.standard_normal(len(groups)) * (1 + groups)
+    return X, y, groups
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_erm_is_least_squares_over_rows_or_over_domains(intercept: bool) -> None:
+    X, y, groups = draws()
+    columns = np.column_stack([X, np.ones(len(y))]) if intercept else X
+    for weights, each in (
+        ("rows", np.ones(len(y))),
+        ("domains", 1.0 / np.bincount(groups)[groups]),
+    ):
+        root = np.sqrt(each)
+        expected, *_ = np.linalg.lstsq(columns * root[:, None], y * root, rcond=None)
+        model = LinearERM(weights, intercept=intercept).fit(X, y, groups)
+        found = [*model.coefficients.tolist(), model.intercept][: columns.shape[1]]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_ridge_is_added_to_the_objective_and_spares_the_intercept() -> None:
+    X, y, groups = draws()
+    model = LinearERM("rows", ridge=0.5).fit(X, y, groups)
+    centred = X - X.mean(axis=0)
+    expected = np.linalg.solve(
+        centred.T @ centred / len(y) + 0.5 * np.eye(2), centred.T @ (y - y.mean()) / len(y)
+    )
+    np.testing.assert_allclose(model.coefficients, expected, rtol=1e-9)
+    residual = ((y - model.predict(X)) ** 2).mean()
+    assert model.value == pytest.approx(residual + 0.5 * float(expected @ expected), rel=1e-9)
+
+
+def test_risks_and_predictions_are_those_of_the_rows() -> None:
+    X, y, groups = draws()
+    model = LinearQRM(0.8).fit(X, y, groups)
+    errors = torch.from_numpy((y - model.predict(X)) ** 2)
+    expected = eqrm.domain_risks(errors, groups).values
+    torch.testing.assert_close(model.risks, expected)
+    assert model.value == pytest.approx(float(eqrm.KDE(expected).quantile(0.8)), rel=1e-12)
+    tensor = model.predict(torch.from_numpy(X))
+    assert isinstance(tensor, Tensor)
+    np.testing.assert_allclose(tensor.numpy(), model.predict(X))
+
+
+def test_shifted_and_scaled_columns_change_the_coefficients_alone() -> None:
+    X, y, groups = draws()
+    model = LinearQRM(0.9).fit(X, y, groups)
+    moved = LinearQRM(0.9).fit(X * [1e3, 1e-4] + [1e5, -7.0], y + 1e4, groups)
+    np.testing.assert_allclose(
+        moved.coefficients.numpy() * [1e3, 1e-4], model.coefficients, rtol=1e-6
+    )
+    torch.testing.assert_close(moved.risks, model.risks, rtol=1e-6, atol=0)
+
+
+def test_distinct_minima_are_reported_best_first() -> None:
+    """Two mirrored worlds: the quantile at ½ is low near either, and not between them."""
+    slopes = np.array([-2.0] * 5 + [2.0] * 5)
+    covariance = [[[1.0, s], [s, s * s + 0.1]] for s in slopes + np.linspace(-0.1, 0.1, 10)]
+    moments = DomainMoments.population(np.zeros((10, 2)), covariance)
+    model = LinearQRM(0.4, "empirical", intercept=False, starts=[[-3.0], [0.1], [3.0]]).fit(moments)
+    assert len(model.minima) >= 2
+    values = [minimum.value for minimum in model.minima]
+    assert values == sorted(values)
+    signs = {float(minimum.coefficients.sign()) for minimum in model.minima}
+    assert signs == {-1.0, 1.0}
+    assert model.value == values[0]
+
+
+def test_a_path_holds_what_single_fits_find() -> None:
+    moments = random_world(30, 3, seed=8)
+    levels = [0.9, 0.5, 0.99, "1-e^-100"]
+    frontier = LinearQRM(starts=6).fit(moments).path(levels)
+    for i, level in enumerate(levels):
+        model = LinearQRM(level, starts=6).fit(moments)
+        assert frontier.values[i] == pytest.approx(model.value, rel=1e-9)
+        torch.testing.assert_close(
+            frontier.coefficients[i], model.coefficients, rtol=1e-5, atol=1e-6
+        )
+    torch.testing.assert_close(frontier.quantile_risks.diagonal(), frontier.values)
+    torch.testing.assert_close(frontier.mean_risks, frontier.risks.mean(dim=1))
+    own = frontier.quantile_risks.diagonal()
+    assert bool((own <= frontier.quantile_risks + 1e-9).all()), "each level wins its own column"
+    torch.testing.assert_close(frontier.risks_on(moments), frontier.risks)
+    assert bool(frontier.converged.all())

@@ -1,0 +1,168 @@
+"""What a linear solver cannot use is refused in words."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import eqrm
+from eqrm import DomainMoments, Level, LinearERM, LinearGroupDRO, LinearIRM, LinearQRM, LinearVREx
+from eqrm.errors import DomainDataError, LevelError, SettingError
+from eqrm.linear.linear_model import NotConvergedWarning
+from eqrm.linear.search import UnboundedError
+from linear.solver_worlds import random_world
+
+MODELS = [LinearQRM, LinearERM, LinearVREx, LinearGroupDRO, LinearIRM]
+GROUPS = np.repeat([0, 1, 2], 10)
+
+
+def table(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((30, 3))
+    return X, X @ [1.0, 2.0, 3.0] + generator.standard_normal(30)
+
+
+@pytest.mark.parametrize("law", ["kde", "gaussian"])
+def test_a_quantile_without_a_minimum_is_refused(law: str) -> None:
+    """One domain in 20 is 1000 times the others: below ½ its spread pays without end."""
+    scale = np.ones(20)
+    scale[0] = 1000.0
+    covariance = [[[s, 0.0], [0.0, 1.0]] for s in scale]
+    moments = DomainMoments.population(np.zeros((20, 2)), covariance)
+    with pytest.raises(UnboundedError, match=r"no minimum.*at least 0\.5"):
+        LinearQRM(0.25, law).fit(moments)
+    assert LinearQRM(0.25, "empirical").fit(moments).converged
+    assert LinearQRM(0.5, law).fit(moments).converged
+    assert LinearQRM(0.25, law, "superquantile").fit(moments).converged
+
+
+def test_a_low_level_with_a_minimum_is_solved() -> None:
+    covariance = [[[1.0, 0.5], [0.5, 1.0 + s]] for s in (0.1, 0.2, 0.4)]
+    moments = DomainMoments.population(np.zeros((3, 2)), covariance)
+    model = LinearQRM(0.3).fit(moments)
+    assert model.coefficients.tolist() == pytest.approx([0.5])
+
+
+def test_refused_is_exactly_what_falls_without_end() -> None:
+    """In one parameter the objective falls without end if and only if q(A_e) < 0."""
+    generator = np.random.default_rng(0)
+    seen = set()
+    for _ in range(30):
+        scale = np.exp(generator.normal(0.0, 1.3, size=25))
+        moments = DomainMoments.population(
+            np.zeros((25, 2)), [[[s, 0.3 * s], [0.3 * s, s]] for s in scale]
+        )
+        lowest = float(eqrm.Gaussian(torch.from_numpy(scale)).quantile(0.3))
+        seen.add(lowest < 0.0)
+        model = LinearQRM(0.3, "gaussian", intercept=False)
+        if lowest < 0.0:
+            with pytest.raises(UnboundedError):
+                model.fit(moments)
+        else:
+            model.fit(moments)
+    assert seen == {True, False}
+
+
+def test_one_domain_is_too_few_for_a_law_of_risks() -> None:
+    X, y = table()
+    one = np.zeros(30, dtype=int)
+    for model in MODELS:
+        if model is LinearERM:
+            assert model().fit(X, y, one).converged
+            continue
+        with pytest.raises(DomainDataError, match="At least 2 domains are needed, but there is 1"):
+            model().fit(X, y, one)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_collinear_and_constant_columns_are_named(model: type) -> None:
+    X, y = table()
+    dependent = np.column_stack([X, X[:, 0] + X[:, 1]])
+    with pytest.raises(DomainDataError, match=r"linearly dependent.*ridge"):
+        model().fit(dependent, y, GROUPS)
+    with pytest.raises(DomainDataError, match=r"linearly dependent.*ridge"):
+        model(intercept=False).fit(dependent, y, GROUPS)
+    constant = np.column_stack([X, np.full(30, 7.0)])
+    with pytest.raises(DomainDataError, match="'x4' is constant"):
+        model().fit(constant, y, GROUPS)
+    assert model(intercept=False).fit(constant, y, GROUPS).converged
+    zero = np.column_stack([X, np.zeros(30)])
+    with pytest.raises(DomainDataError, match="'x4' is"):
+        model(intercept=False).fit(zero, y, GROUPS)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_ridge_makes_collinear_columns_usable(model: type) -> None:
+    X, y = table()
+    twice = model(ridge=0.1).fit(np.column_stack([X, X[:, 0]]), y, GROUPS)
+    assert twice.converged
+    assert twice.coefficients[0] == pytest.approx(float(twice.coefficients[3]), rel=1e-5)
+
+
+def test_nan_is_refused() -> None:
+    X, y = table()
+    X[3, 1] = np.nan
+    with pytest.raises(DomainDataError):
+        LinearQRM().fit(X, y, GROUPS)
+
+
+def test_levels_that_a_law_does_not_have_are_refused() -> None:
+    for law in ("kde", "gaussian"):
+        for level in (0.0, 1.0):
+            with pytest.raises(LevelError, match="Empirical"):
+                LinearQRM(level, law)
+    assert LinearQRM(1.0, "empirical").fit(random_world(5, 2)).converged
+    assert LinearQRM(0.0, "empirical").fit(random_world(5, 2)).converged
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"distribution": "gausian"}, "Did you mean 'gaussian'"),
+        ({"measure": "superquantil"}, "Did you mean 'superquantile'"),
+        ({"ridge": -1.0}, "ridge must be finite and not negative"),
+        ({"starts": 0}, "starts must be at least 1"),
+        ({"distribution": "gaussian", "bandwidth": 0.1}, "Only distribution='kde'"),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        LinearQRM(**settings)
+
+
+def test_wrong_uses_say_what_is_needed() -> None:
+    X, y = table()
+    with pytest.raises(SettingError, match="groups says which domain"):
+        LinearQRM().fit(X, y)
+    with pytest.raises(SettingError, match="not fitted yet"):
+        LinearQRM().predict(X)
+    with pytest.raises(SettingError, match="a fitted model"):
+        LinearQRM().path([0.5])
+    with pytest.raises(SettingError, match="at least one level"):
+        LinearQRM().path([], X, y, GROUPS)
+    with pytest.raises(SettingError, match=r"needs 4 numbers \(coefficients, then the intercept"):
+        LinearQRM(starts=[[1.0, 2.0]]).fit(X, y, GROUPS)
+    with pytest.raises(DomainDataError, match=r"X must have shape \(n, 3\)"):
+        LinearQRM().fit(X, y, GROUPS).predict(X[:, :2])
+    with pytest.raises(SettingError, match="hold the target"):
+        LinearQRM().fit(random_world(3, 2), y)
+    with pytest.raises(DomainDataError, match="no rows to count"):
+        LinearERM("rows").fit(random_world(3, 2))
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    with pytest.warns(NotConvergedWarning, match="max_steps"):
+        model = LinearQRM(Level(log_tail=-1000), starts=1, max_steps=1).fit(random_world(20, 3))
+    assert not model.converged
+
+
+def test_a_perfect_fit_is_no_problem() -> None:
+    X, _ = table()
+    for model in MODELS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted = model().fit(X, X @ [1.0, 2.0, 3.0] + 4.0, GROUPS)
+        np.testing.assert_allclose(fitted.coefficients, [1.0, 2.0, 3.0], atol=1e-4)

@@ -46,7 +46,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> reference page"
 	@$(BIN)/python scripts/build_reference.py --check
 	@echo "==> doctests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' src README.md
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore=src/eqrm/distributions/triton_roots.py src README.md
 
 test: check ## check, then the tests (what continuous integration runs)
 	@echo "==> tests"

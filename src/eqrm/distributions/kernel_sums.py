@@ -279,8 +279,8 @@ def hermite(
 ) -> tuple[float, float, float, float]:
     """From the means of z … z⁴ under the density to the derivatives of the density over itself.
 
-    >>> hermite(0.0, 1.0, 0.0, 3.0)
-    (-0.0, 0.0, -0.0, 0.0)
+    >>> hermite(1.0, 1.0, 1.0, 3.0)
+    (-1.0, 0.0, 2.0, 0.0)
     """
     return -first, second - 1.0, 3.0 * first - third, fourth - 6.0 * second + 3.0
 

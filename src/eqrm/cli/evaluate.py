@@ -127,7 +127,7 @@ def evaluate(
         if figures is not None:
             from eqrm.evaluation.figures import write_figures
 
-            write_figures(found, figures)
+            write_figures(found, figures, certified)
     if output is None:
         typer.echo(text)
 

@@ -114,7 +114,9 @@ def _shades(number: int) -> list[str]:
     from matplotlib.colors import to_hex
 
     scale = colormaps["plasma_r"]
-    return [to_hex(scale(0.12 + 0.88 * index / max(number - 1, 1))) for index in range(number)]
+    if number == 1:  # yellow alone is too pale for paper
+        return [to_hex(scale(0.55))]
+    return [to_hex(scale(0.12 + 0.88 * index / (number - 1))) for index in range(number)]
 
 
 def _mark_risks(axes: Axes, curve: RiskCurve) -> None:

@@ -10,12 +10,14 @@ TESTS = "tests/evaluation"
 
 @check("5.4.report", "the table per domain gives the same report as the rows; size and escaping")
 def report_file(options: Options) -> Result:
-    return run_tests(options, "report-file", f"{TESTS}/test_report.py").result("the file itself")
+    return run_tests(options, "report-file", f"{TESTS}/report/test_report_file.py").result(
+        "the file itself"
+    )
 
 
 @check("5.6", "the report in headless Chromium: slider, sorting, hostile names, no request")
 def report_in_browser(options: Options) -> Result:
-    path = f"{TESTS}/test_report_in_browser.py"
+    path = f"{TESTS}/report/test_report_in_browser.py"
     return run_tests(options, "report-in-browser", path).result("skipped without Chromium")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from eqrm import Evaluation, MeasuredRisks
 from eqrm.evaluation.report import write_report
-from evaluation.browser import ABSENT, Browser, browser, chromium
-from evaluation.report_worlds import HOSTILE, measured, sentence_of
+from evaluation.report.browser import ABSENT, Browser, browser, chromium
+from evaluation.report.report_worlds import HOSTILE, measured, sentence_of
 
 CHROMIUM = chromium()
 pytestmark = [

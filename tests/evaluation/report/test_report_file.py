@@ -16,7 +16,7 @@ import eqrm
 from eqrm import Evaluation, MeasuredRisks
 from eqrm.errors import SettingError
 from eqrm.evaluation.report import report_html, write_report
-from evaluation.report_worlds import HOSTILE, measured
+from evaluation.report.report_worlds import HOSTILE, measured
 from evaluation.routes import world
 
 MEGABYTE = 1_000_000

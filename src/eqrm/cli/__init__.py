@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import demo, evaluate, figure, plan
+from eqrm.cli import demo, evaluate, figure, plan, reproduce
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
 app.command("plan")(plan.plan)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,7 +19,7 @@ INK, QUIET, ACCENT = "#1b1b1b", "#9a9a9a", "#c2410c"
 
 def draw_risk_distribution(curve: RiskCurve) -> Figure:
     """The paper's Figure 1c: PDF above, CDF below, the α-quantile marked in both."""
-    figure = _new_figure(width=5.2, height=4.6)
+    figure = new_figure(width=5.2, height=4.6)
     density, distribution = figure.subplots(2, 1, sharex=True)
     if curve.pdf is not None:
         density.plot(curve.grid, curve.pdf, color=INK)
@@ -35,7 +35,7 @@ def draw_risk_distribution(curve: RiskCurve) -> Figure:
 
 def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
     """The paper's Figure 2: the smoothed CDF reaches beyond the largest risk seen."""
-    figure = _new_figure(width=4.2, height=3.2)
+    figure = new_figure(width=4.2, height=3.2)
     axes = figure.subplots()
     axes.step(steps.grid, steps.cdf, where="post", color=QUIET, label=steps.label)
     axes.plot(smooth.grid, smooth.cdf, color=INK, label=smooth.label)
@@ -52,9 +52,9 @@ def draw_risk_cdfs(baseline: RiskCurve, others: Sequence[RiskCurve]) -> Figure:
 
     At a height α, the leftmost curve belongs to the predictor that is best for α.
     """
-    figure = _new_figure(width=8.4, height=3.4)
+    figure = new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    styles = [(INK, "--"), *((shade, "-") for shade in _shades(len(others)))]
+    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(others)))]
     for curve, (colour, dashes) in zip([baseline, *others], styles, strict=True):
         whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=curve.label)
         tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
@@ -95,7 +95,8 @@ def figure_format(path: Path) -> str:
     return ending
 
 
-def _new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, sizes in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -108,7 +109,7 @@ def _tidy(figure: Figure) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
-def _shades(number: int) -> list[str]:
+def shades(number: int) -> list[str]:
     """From yellow to dark purple, an order that colour-blind eyes and grey print keep."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex

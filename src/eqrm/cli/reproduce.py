@@ -1,0 +1,99 @@
+"""``eqrm reproduce``: a table or figure of a paper, computed again and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eqrm.errors import SettingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from eqrm.reproductions import Report
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which one; see --list.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="A folder for results and figures; NAME by default.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version, in seconds, for a first look.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.", min=0)] = 0,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="List what can be reproduced, and stop.")
+    ] = False,
+    write_docs: Annotated[
+        Path | None,
+        typer.Option(help="Also write a page with pictures into NAME/ inside this folder."),
+    ] = None,
+) -> None:
+    """Compute a table or figure of a paper again and check it by number.
+
+    The exit code is 1 if a check fails.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from eqrm.reproductions import reproduction
+    from eqrm.reproductions.report import write_page
+
+    console = Console()
+    if show_list:
+        _print_list(console)
+        return
+    if name is None:
+        raise SettingError("Say which: eqrm reproduce NAME. 'eqrm reproduce --list' lists them.")
+    chosen = reproduction(name)
+    folder = Path(name) if output is None else output
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=1.0)
+        report = chosen.run(
+            folder,
+            "quick" if quick else "full",
+            seed,
+            lambda share, what: bar.update(task, completed=share, description=what),
+        )
+    _print_report(console, report, folder)
+    if write_docs is not None:
+        _say(console, f"Page: {write_page(report, write_docs / name)}")
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _print_list(console: Console) -> None:
+    from eqrm.reproductions import reproduction, reproduction_names
+
+    for name in reproduction_names():
+        _say(console, f"{name:20} {reproduction(name).reproduces}")
+
+
+def _print_report(console: Console, report: Report, folder: Path) -> None:
+    from rich.table import Table
+
+    from eqrm.reproductions.base import short
+
+    for each in report.outcome.tables:
+        table = Table(title=each.title)
+        for j, column in enumerate(each.columns):
+            numeric = all(isinstance(row[j], float) for row in each.rows)
+            table.add_column(column, justify="right" if numeric else "left")
+        for row in each.rows:
+            table.add_row(*(short(cell) for cell in row))
+        console.print(table)
+    for check in report.outcome.checks:
+        _say(console, str(check))
+    for remark in report.outcome.remarks:
+        _say(console, f"Note: {remark}")
+    if report.no_pictures is not None:
+        _say(console, f"No figures: {report.no_pictures}")
+    _say(console, f"{report.verdict}; {report.cost}; results in {folder}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -92,7 +92,7 @@ def _print_report(console: Console, report: Report, folder: Path) -> None:
         _say(console, f"Note: {remark}")
     if report.no_pictures is not None:
         _say(console, f"No figures: {report.no_pictures}")
-    _say(console, f"{report.verdict}; {report.cost}; results in {folder}")
+    _say(console, f"{report.verdict}; {report.cost}{report.steps}; results in {folder}")
 
 
 def _say(console: Console, text: str) -> None:

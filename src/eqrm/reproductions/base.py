@@ -31,7 +31,7 @@ class Check:
     ``source`` says where the claim comes from.
 
     >>> print(Check("spread shrinks", True, "2.1 > 0.4", "a falling sequence", "Figure 3 B"))
-    PASS  spread shrinks: 2.1 > 0.4 (needed: a falling sequence; Figure 3 B)
+    PASS  spread shrinks: 2.1 > 0.4 (needed: a falling sequence)
     """
 
     claim: str
@@ -42,7 +42,7 @@ class Check:
 
     def __str__(self) -> str:
         word = "PASS" if self.holds else "FAIL"
-        return f"{word}  {self.claim}: {self.measured} (needed: {self.needed}; {self.source})"
+        return f"{word}  {self.claim}: {self.measured} (needed: {self.needed})"
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,17 @@ class Picture:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a computation found. ``remarks`` are sentences: exceptions, and where we differ."""
+    """What a computation found.
+
+    ``remarks`` are sentences (exceptions, and where we differ), ``timings`` seconds by step.
+    """
 
     settings: Mapping[str, Any]
     checks: Sequence[Check]
     tables: Sequence[Table]
     pictures: Sequence[Picture]
     remarks: Sequence[str] = field(default_factory=tuple)
+    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 class Reproduction(ABC):

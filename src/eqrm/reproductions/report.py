@@ -39,6 +39,12 @@ class Report:
         held = sum(check.holds for check in self.outcome.checks)
         return f"{held} of {len(self.outcome.checks)} checks hold"
 
+    @property
+    def steps(self) -> str:
+        """How long the steps took, in words."""
+        parts = [f"{step} {seconds:.2g} s" for step, seconds in self.outcome.timings.items()]
+        return f" ({', '.join(parts)})" if parts else ""
+
 
 def draw_pictures(outcome: Outcome, folder: Path, formats: Sequence[str]) -> str | None:
     """Draw every picture in every format; where matplotlib is missing, return the reason."""
@@ -54,7 +60,6 @@ def draw_pictures(outcome: Outcome, folder: Path, formats: Sequence[str]) -> str
 def write_results(report: Report, folder: Path) -> None:
     """Write ``results.json``, ``checks.csv`` and a CSV file per table."""
     outcome = report.outcome
-    checks = [asdict(check) for check in outcome.checks]
     record = {
         "name": report.reproduction.name,
         "reproduces": report.reproduction.reproduces,
@@ -65,7 +70,8 @@ def write_results(report: Report, folder: Path) -> None:
         "settings": dict(outcome.settings),
         "passed": report.passed,
         "cost": asdict(report.cost),
-        "checks": checks,
+        "timings": dict(outcome.timings),
+        "checks": [asdict(check) for check in outcome.checks],
         "remarks": outcome.remarks,
         "tables": {
             table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
@@ -74,13 +80,18 @@ def write_results(report: Report, folder: Path) -> None:
     }
     text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
-    columns = ["claim", "holds", "measured", "needed", "source"]
-    rows = [[check[column] for column in columns] for check in checks]
-    for table in (*outcome.tables, Table("checks", "Checks", columns, rows)):
+    for table in (*outcome.tables, checks_table(outcome)):
         with (folder / f"{table.name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(table.columns)
             writer.writerows(table.rows)
+
+
+def checks_table(outcome: Outcome) -> Table:
+    """The checks as a table."""
+    columns = ["holds", "claim", "measured", "needed", "source"]
+    rows = [[c.holds, c.claim, c.measured, c.needed, c.source] for c in outcome.checks]
+    return Table("checks", "Checks", columns, rows)
 
 
 def _plain(value: Any) -> Any:
@@ -113,11 +124,11 @@ def page_text(report: Report, pictures: bool = True) -> str:
         f"Reproduces: {it.reproduces}. Written by "
         f"`eqrm reproduce {it.name}{quick}{seed} --write-docs docs/reproductions`; "
         "run it again rather than edit this page.",
-        f"**{report.verdict}.** This run took {report.cost}.",
+        f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
     ]
     if pictures:
         parts += [f"![{each.caption}]({each.name}.svg)\n\n{each.caption}" for each in outcome.pictures]
-    parts += ["## Checks", "\n".join(f"- {check}" for check in outcome.checks)]
+    parts += ["## Checks", checks_table(outcome).markdown()]
     if outcome.remarks:
         parts += ["## Remarks", "\n".join(f"- {remark}" for remark in outcome.remarks)]
     for table in outcome.tables:

@@ -1,0 +1,156 @@
+"""The computation: sample domains, reduce them to moments, solve, measure risks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.distributions import KDE
+from eqrm.evaluation.risk_curves import RiskCurve, shared_grid, smooth_curve
+from eqrm.linear import DomainMoments, Frontier, LinearERM, LinearQRM, LinearSCM, Noise
+from eqrm.linear.interventions import Domain
+from eqrm.linear.one_thread import one_thread
+from eqrm.linear.worlds import example_domains, example_world
+from eqrm.reproductions.base import Progress
+from eqrm.reproductions.linear_regression.expected import SIGMA_2, exact_risk, variance_quantile
+from eqrm.reproductions.linear_regression.quantile_curves import QuantileCurves, quantile_curves
+from eqrm.reproductions.linear_regression.settings import (
+    LEVELS,
+    PATH_LEVELS,
+    TEST_QUANTILES,
+    Settings,
+    level_name,
+)
+
+LARGEST_RISK_DRAWN = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Everything the checks, tables and figures read.
+
+    ``frontier`` holds the paper's levels and ``path`` the finer grid; ``oracle`` (2,) is least
+    squares with X2 shuffled. ``test_risks`` (L + 1, q) are risks on sampled test domains, the
+    oracle last, and ``exact_test_risks`` the same without sampling noise. ``variances`` (m,)
+    are the drawn σ2².
+    """
+
+    frontier: Frontier
+    path: Frontier
+    oracle: Tensor
+    variances: Tensor
+    test_risks: Tensor
+    exact_test_risks: Tensor
+    curves: list[RiskCurve]
+    quantiles: QuantileCurves
+    timings: dict[str, float]
+
+    @property
+    def spread(self) -> Tensor:
+        """The standard deviation of the risk over training domains, by level (L,)."""
+        return self.frontier.risks.std(dim=1)
+
+
+class Watched(Mapping[str, Domain]):
+    """Domains that report each time one of them is looked up."""
+
+    def __init__(self, domains: Mapping[str, Domain], seen: Callable[[float], None]) -> None:
+        self.domains, self.seen, self.count = domains, seen, 0
+
+    def __getitem__(self, name: str) -> Domain:
+        self.count += 1
+        self.seen(self.count / len(self.domains))
+        return self.domains[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.domains)
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+
+def run_experiment(settings: Settings, seed: int, progress: Progress) -> Findings:
+    """All of it, from the first random number to the curves of the figures."""
+    clock, timings = time.perf_counter, {}
+    world, law = example_world(), example_domains()
+    start = clock()
+    train, test = sample_domains(world, settings, seed, progress)
+    timings["sampling"] = clock() - start
+    progress(0.9, "solving")
+    start = clock()
+    path = LinearQRM().path(PATH_LEVELS, train)
+    timings[f"solving {len(PATH_LEVELS)} levels"] = clock() - start
+    frontier = LinearQRM().path(LEVELS, train)
+    oracle = oracle_coefficients(train)
+    predictors = torch.cat([frontier.coefficients, oracle[None]])
+    intercepts = torch.cat([frontier.intercepts, torch.zeros(1, dtype=torch.float64)])
+    tests = torch.tensor([variance_quantile(q) for q in TEST_QUANTILES], dtype=torch.float64)
+    drawn = [law.domain(index, seed)[0] for index in range(settings.domains)]
+    progress(0.93, "risk distributions")
+    start = clock()
+    quantiles = quantile_curves(frontier, settings, np.random.default_rng([seed, 1]))
+    curves = [density_curve(frontier, index) for index in range(len(LEVELS))]
+    timings["risk distributions"] = clock() - start
+    progress(0.97, "figures")
+    return Findings(
+        frontier=frontier,
+        path=path,
+        oracle=oracle,
+        variances=torch.tensor([_std(each) ** 2 for each in drawn], dtype=torch.float64),
+        test_risks=test.risks(predictors, intercepts),
+        exact_test_risks=exact_risk(predictors, tests),
+        curves=curves,
+        quantiles=quantiles,
+        timings=timings,
+    )
+
+
+def sample_domains(
+    world: LinearSCM, settings: Settings, seed: int, progress: Progress
+) -> tuple[DomainMoments, DomainMoments]:
+    """Moments of sampled training domains and of test domains at the quantiles of σ2.
+
+    Every row is drawn; a domain's rows are reduced to moments as they come, and never kept.
+    """
+    drawn = Watched(
+        example_domains().draw(settings.domains, seed),
+        lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
+    )
+    tests = {str(q): (Noise("X2", std=SIGMA_2.quantile(q)),) for q in TEST_QUANTILES}
+    with one_thread():  # two threads draw; BLAS must not start more
+        train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
+        test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)
+    return train, test
+
+
+def oracle_coefficients(moments: DomainMoments) -> Tensor:
+    """Least squares with X2 shuffled (2,): shuffling takes away its covariances, in expectation."""
+    covariance = moments.covariance.clone()
+    other = [0, 2]
+    covariance[:, 1, other] = 0.0
+    covariance[:, other, 1] = 0.0
+    return LinearERM().fit(replace(moments, covariance=covariance)).coefficients
+
+
+def density_curve(frontier: Frontier, index: int) -> RiskCurve:
+    """PDF and CDF of one predictor's training risks (KDE, Gaussian-optimal)."""
+    kde = KDE(frontier.risks[index])
+    wide = torch.linspace(0, LARGEST_RISK_DRAWN, 300, dtype=torch.float64)
+    grid = torch.cat([wide, shared_grid(kde, 200)]).unique()
+    grid = grid[(grid >= 0) & (grid <= LARGEST_RISK_DRAWN)]
+    return smooth_curve(kde, f"α {_equals(level_name(frontier.levels[index]))}", grid)
+
+
+def _equals(name: str) -> str:
+    return name if name.startswith("→") else f"= {name}"
+
+
+def _std(noise: object) -> float:
+    if isinstance(noise, Noise) and isinstance(noise.std, float):
+        return noise.std
+    raise TypeError("the law over domains draws standard deviations")

@@ -74,18 +74,8 @@ def _print_list(console: Console) -> None:
 
 
 def _print_report(console: Console, report: Report, folder: Path) -> None:
-    from rich.table import Table
-
-    from eqrm.reproductions.base import short
-
-    for each in report.outcome.tables:
-        table = Table(title=each.title)
-        for j, column in enumerate(each.columns):
-            numeric = all(isinstance(row[j], float) for row in each.rows)
-            table.add_column(column, justify="right" if numeric else "left")
-        for row in each.rows:
-            table.add_row(*(short(cell) for cell in row))
-        console.print(table)
+    for table in report.outcome.tables:
+        _say(console, f"{table.text()}\n")
     for check in report.outcome.checks:
         _say(console, str(check))
     for remark in report.outcome.remarks:

@@ -60,14 +60,31 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers only."""
+        width = range(len(self.columns))
+        return [all(isinstance(row[j], float) for row in self.rows) for j in width]
+
     def markdown(self) -> str:
         """The table in Markdown, four digits."""
-        numeric = [
-            all(isinstance(row[j], float) for row in self.rows) for j in range(len(self.columns))
-        ]
-        lines = [_row(self.columns), "|" + "".join("---:|" if n else "---|" for n in numeric)]
+        marks = "".join("---:|" if numeric else "---|" for numeric in self.numeric)
+        lines = [_row(self.columns), f"|{marks}"]
         lines += [_row([short(cell) for cell in row]) for row in self.rows]
         return "\n".join(lines)
+
+    def text(self) -> str:
+        """The table in aligned columns, four digits, under its title."""
+        rows = [list(self.columns), *([short(cell) for cell in row] for row in self.rows)]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(self.columns))]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if numeric else cell.ljust(width)
+                for cell, width, numeric in zip(row, widths, self.numeric, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.title, *lines])
 
 
 def short(cell: Cell) -> str:

@@ -127,7 +127,9 @@ def page_text(report: Report, pictures: bool = True) -> str:
         f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
     ]
     if pictures:
-        parts += [f"![{each.caption}]({each.name}.svg)\n\n{each.caption}" for each in outcome.pictures]
+        parts += [
+            f"![{each.caption}]({each.name}.svg)\n\n{each.caption}" for each in outcome.pictures
+        ]
     parts += ["## Checks", checks_table(outcome).markdown()]
     if outcome.remarks:
         parts += ["## Remarks", "\n".join(f"- {remark}" for remark in outcome.remarks)]

@@ -1,0 +1,1 @@
+"""The linear-SEM tasks of the paper on invariant risk minimisation (§5.1)."""

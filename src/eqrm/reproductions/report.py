@@ -13,7 +13,7 @@ from typing import Any
 import eqrm
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.plots import save_figure
-from eqrm.reproductions.base import Outcome, Reproduction, Table
+from eqrm.reproductions.base import Cell, Outcome, Reproduction, Table
 from eqrm.reproductions.cost import Cost
 
 
@@ -90,7 +90,9 @@ def write_results(report: Report, folder: Path) -> None:
 def checks_table(outcome: Outcome) -> Table:
     """The checks as a table."""
     columns = ["holds", "claim", "measured", "needed", "source"]
-    rows = [[c.holds, c.claim, c.measured, c.needed, c.source] for c in outcome.checks]
+    rows: list[list[Cell]] = [
+        [c.holds, c.claim, c.measured, c.needed, c.source] for c in outcome.checks
+    ]
     return Table("checks", "Checks", columns, rows)
 
 

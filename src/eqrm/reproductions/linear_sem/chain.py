@@ -44,7 +44,7 @@ class Chain:
             weights = np.stack([np.eye(HALF), np.zeros((HALF, HALF)), np.zeros((HALF, HALF))])
         if not task.scrambled:
             rotation = np.eye(FEATURES)
-        return cls(task, *weights, rotation)
+        return cls(task, weights[0], weights[1], weights[2], rotation)
 
     @property
     def causal(self) -> Floats:

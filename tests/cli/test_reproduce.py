@@ -1,0 +1,51 @@
+"""``eqrm reproduce``: list, run, report, exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eqrm import reproductions
+from eqrm.cli import app
+from eqrm.errors import SettingError
+from eqrm.reproductions import reproduction_names
+from reproductions.toy import Toy
+
+RUNNER = CliRunner()
+
+
+def test_the_list_names_every_reproduction() -> None:
+    result = RUNNER.invoke(app, ["reproduce", "--list"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == list(reproduction_names())
+
+
+def test_a_run_prints_its_checks_and_writes_results_and_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reproductions, "reproduction", lambda name: Toy())
+    folders = ["--output", str(tmp_path / "out"), "--write-docs", str(tmp_path / "docs")]
+    result = RUNNER.invoke(app, ["reproduce", "toy", "--quick", *folders])
+    assert result.exit_code == 0
+    assert "PASS  one is one: 1 (needed: 1)" in result.output
+    assert "2 of 2 checks hold" in result.output
+    assert "MB at most" in result.output
+    record = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert record["size"] == "quick"
+    assert (tmp_path / "docs" / "toy" / "README.md").is_file()
+
+
+def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reproductions, "reproduction", lambda name: Toy())
+    result = RUNNER.invoke(app, ["reproduce", "toy", "--seed", "1", "--output", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "FAIL  even | odd" in result.output
+
+
+def test_a_wrong_name_and_no_name_are_users_errors() -> None:
+    for arguments in (["reproduce", "figure-3"], ["reproduce"]):
+        result = RUNNER.invoke(app, arguments)
+        assert isinstance(result.exception, SettingError)

@@ -21,9 +21,11 @@ def draw_ways(solved: Sequence[Solved]) -> Figure:
     for (first, second), name in ((CAUSAL, "causal"), (ANTI_CAUSAL, "anti-causal")):
         axes.plot([first], [second], "*", color=INK, markersize=14)
         axes.annotate(name, (first, second), xytext=(8, 6), textcoords="offset points")
-    for each, colour in zip(solved, shades(len(solved)), strict=True):
+    for index, (each, colour) in enumerate(zip(solved, shades(len(solved)), strict=True)):
         cause, effect = each.path.coefficients.T
-        axes.plot(cause, effect, "o-", color=colour, markersize=3, label=f"{each.case.name}")
+        style = "o-" if index % 2 else "o--"  # some ways lie on each other
+        size = 7 - 0.5 * index
+        axes.plot(cause, effect, style, color=colour, markersize=size, label=each.case.name)
     axes.set_xlabel("β1, the cause's coefficient")
     axes.set_ylabel("β2, the effect's coefficient")
     axes.set_xlim(-0.1, 1.25)

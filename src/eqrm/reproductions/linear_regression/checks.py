@@ -21,6 +21,7 @@ from eqrm.reproductions.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,
     Settings,
+    expected_winner,
     level_name,
 )
 
@@ -31,8 +32,10 @@ def check_all(findings: Findings, settings: Settings) -> list[Check]:
         *check_test_quantiles(findings),
         *check_risk_distributions(findings),
         *check_coefficients(findings, settings),
+        *check_without_sampling(findings, settings),
         *check_quantile_curves(findings),
         check_bounds(findings),
+        check_other_draws(findings, settings),
     ]
 
 
@@ -58,18 +61,6 @@ def check_test_quantiles(findings: Findings) -> list[Check]:
             )
         )
     return checks
-
-
-def expected_winner(quantile: float) -> int:
-    """The index of the level for a test quantile: its own, else the next above.
-
-    >>> [expected_winner(q) for q in (0.1, 0.25, 0.99, 0.999)]
-    [0, 0, 4, 5]
-    """
-    for index, level in enumerate(LEVELS):
-        if quantile <= level.alpha + 1e-9:
-            return index
-    return len(LEVELS) - 1
 
 
 def check_risk_distributions(findings: Findings) -> list[Check]:
@@ -133,6 +124,30 @@ def check_coefficients(findings: Findings, settings: Settings) -> list[Check]:
     ]
 
 
+def check_without_sampling(findings: Findings, settings: Settings) -> list[Check]:
+    """C once more from the population moments of the same domains: no tolerance is needed."""
+    found = findings.exact_coefficients
+    exact = torch.stack([exact_coefficients(level, findings.variances) for level in LEVELS])
+    off = float((found - exact).abs().max())
+    distance = float((found[-1] - torch.tensor([1.0, 0.0], dtype=torch.float64)).norm())
+    return [
+        Check(
+            "without sampling noise: coefficients are those of the closed form",
+            off < settings.exact,
+            f"largest distance {off:.1e}",
+            f"below {settings.exact:g}",
+            CLOSED_FORM,
+        ),
+        Check(
+            "without sampling noise: at α → 1 they are the causal ones",
+            distance < settings.exact,
+            f"distance from (1, 0) {distance:.1e}",
+            f"below {settings.exact:g}",
+            FIGURE_C,
+        ),
+    ]
+
+
 def check_quantile_curves(findings: Findings) -> list[Check]:
     """D: the error of the Q-Q curve falls with the number of domains."""
     curves = findings.quantiles
@@ -165,6 +180,18 @@ def check_bounds(findings: Findings) -> Check:
         + (f", except {', '.join(exceptions)}" if exceptions else ""),
         "all levels",
         FIGURE_CDF,
+    )
+
+
+def check_other_draws(findings: Findings, settings: Settings) -> Check:
+    """A in other draws of the domains: no exception where the bandwidth resists the tail."""
+    counts = {each.estimator: each.draws for each in findings.exceptions}
+    return Check(
+        f"the claim of A in {settings.draws} draws of {settings.domains_per_draw} domains",
+        counts["KDE, Silverman"] == counts["empirical"] == 0,
+        ", ".join(f"{name}: {count} draws with an exception" for name, count in counts.items()),
+        "none with Silverman's bandwidth and the empirical quantile",
+        CLOSED_FORM,
     )
 
 

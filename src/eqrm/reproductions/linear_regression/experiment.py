@@ -18,6 +18,11 @@ from eqrm.linear.one_thread import one_thread
 from eqrm.linear.worlds import example_domains, example_world
 from eqrm.reproductions.base import Progress
 from eqrm.reproductions.linear_regression.expected import SIGMA_2, exact_risk, variance_quantile
+from eqrm.reproductions.linear_regression.other_draws import (
+    Exceptions,
+    count_exceptions,
+    drawn_variances,
+)
 from eqrm.reproductions.linear_regression.quantile_curves import QuantileCurves, quantile_curves
 from eqrm.reproductions.linear_regression.settings import (
     LEVELS,
@@ -37,17 +42,20 @@ class Findings:
     ``frontier`` holds the paper's levels and ``path`` the finer grid; ``oracle`` (2,) is least
     squares with X2 shuffled. ``test_risks`` (L + 1, q) are risks on sampled test domains, the
     oracle last, and ``exact_test_risks`` the same without sampling noise. ``variances`` (m,)
-    are the drawn σ2².
+    are the drawn σ2², and ``exact_coefficients`` (L, 2) the solutions for the population moments
+    of the same domains.
     """
 
     frontier: Frontier
     path: Frontier
     oracle: Tensor
     variances: Tensor
+    exact_coefficients: Tensor
     test_risks: Tensor
     exact_test_risks: Tensor
     curves: list[RiskCurve]
     quantiles: QuantileCurves
+    exceptions: list[Exceptions]
     timings: dict[str, float]
 
     @property
@@ -90,22 +98,28 @@ def run_experiment(settings: Settings, seed: int, progress: Progress) -> Finding
     predictors = torch.cat([frontier.coefficients, oracle[None]])
     intercepts = torch.cat([frontier.intercepts, torch.zeros(1, dtype=torch.float64)])
     tests = torch.tensor([variance_quantile(q) for q in TEST_QUANTILES], dtype=torch.float64)
-    drawn = [law.domain(index, seed)[0] for index in range(settings.domains)]
+    population = world.population(law.draw(settings.domains, seed))
     progress(0.93, "risk distributions")
     start = clock()
     quantiles = quantile_curves(frontier, settings, np.random.default_rng([seed, 1]))
     curves = [density_curve(frontier, index) for index in range(len(LEVELS))]
     timings["risk distributions"] = clock() - start
+    progress(0.95, "other draws of the domains")
+    start = clock()
+    exceptions = count_exceptions(settings.domains_per_draw, settings.draws, first_seed=seed)
+    timings["other draws"] = clock() - start
     progress(0.97, "figures")
     return Findings(
         frontier=frontier,
         path=path,
         oracle=oracle,
-        variances=torch.tensor([_std(each) ** 2 for each in drawn], dtype=torch.float64),
+        variances=drawn_variances(settings.domains, seed),
+        exact_coefficients=LinearQRM().path(LEVELS, population).coefficients,
         test_risks=test.risks(predictors, intercepts),
         exact_test_risks=exact_risk(predictors, tests),
         curves=curves,
         quantiles=quantiles,
+        exceptions=exceptions,
         timings=timings,
     )
 
@@ -148,9 +162,3 @@ def density_curve(frontier: Frontier, index: int) -> RiskCurve:
 
 def _equals(name: str) -> str:
     return name if name.startswith("→") else f"= {name}"
-
-
-def _std(noise: object) -> float:
-    if isinstance(noise, Noise) and isinstance(noise.std, float):
-        return noise.std
-    raise TypeError("the law over domains draws standard deviations")

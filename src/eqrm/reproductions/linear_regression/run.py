@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from eqrm.reproductions.base import Outcome, Picture, Progress, Reproduction, Table
-from eqrm.reproductions.linear_regression.checks import check_all, expected_winner
+from eqrm.reproductions.linear_regression.checks import check_all
 from eqrm.reproductions.linear_regression.drawing import draw_cdfs, draw_figure
 from eqrm.reproductions.linear_regression.expected import exact_coefficients
 from eqrm.reproductions.linear_regression.experiment import Findings, run_experiment
@@ -14,6 +14,7 @@ from eqrm.reproductions.linear_regression.settings import (
     LEVELS,
     SETTINGS,
     TEST_QUANTILES,
+    expected_winner,
     level_name,
 )
 
@@ -94,6 +95,15 @@ def tables(findings: Findings) -> list[Table]:
             ],
         ),
         Table(
+            "exceptions",
+            "A in other draws of the domains (closed form): exceptions by test quantile",
+            ["estimator", "draws with one", *map(str, TEST_QUANTILES)],
+            [
+                [each.estimator, float(each.draws), *map(float, each.by_quantile)]
+                for each in findings.exceptions
+            ],
+        ),
+        Table(
             "quantile_error",
             "D: distance of risk quantiles estimated from m domains",
             ["m", "to those of all domains", "standard error", "to those of the law"],
@@ -154,7 +164,13 @@ def remarks(findings: Findings) -> list[str]:
         *(found or ["There is no exception to Figure 3 A's claim in this run."]),
         "Predictors are solved exactly from the moments of the sampled rows; the paper takes "
         "1000 steps of Adam on the rows. The oracle takes the expectation over shuffles of X2.",
+        "At α → 1 the spread of the measured risks is minimised. What is left of it is sampling "
+        "noise, which moves β_cause by about 1/√m and keeps β_effect above 0 by about n^(−1/3); "
+        "from population moments the causal predictor is found exactly.",
         "A KDE's low quantiles lie below the law's: at α = 0.25 its bandwidth, set by the heavy "
         "upper tail, spreads mass to the left, so the predictor for 0.25 relies on X2 more than "
-        "the law would have it. It still wins its own quantile.",
+        "the law would have it. In this run it still wins its own quantile; in some draws of the "
+        "domains it does not (see the table of exceptions). With Silverman's bandwidth, which "
+        "takes the smaller of standard deviation and interquartile range, or with the empirical "
+        "quantile, no draw has an exception.",
     ]

@@ -24,8 +24,9 @@ from eqrm.reproductions.linear_regression.experiment import (
     run_experiment,
 )
 from eqrm.reproductions.linear_regression.other_draws import count_exceptions, drawn_variances
-from eqrm.reproductions.linear_regression.run import remarks, tables
+from eqrm.reproductions.linear_regression.run import remarks
 from eqrm.reproductions.linear_regression.settings import LEVELS, SETTINGS, TEST_QUANTILES, Settings
+from eqrm.reproductions.linear_regression.tables import all_tables
 
 QUICK = SETTINGS["quick"]
 
@@ -174,7 +175,7 @@ def test_the_figures_show_the_numbers_of_the_tables(findings: Findings) -> None:
     assert cause.get_ydata() == pytest.approx(findings.frontier.coefficients[:, 0].tolist())
     assert len(fourth.lines) == 1 + len(QUICK.subset_sizes)
     assert len(draw_cdfs(findings).axes[0].lines) == len(LEVELS)
-    by_name = {table.name: table for table in tables(findings)}
+    by_name = {table.name: table for table in all_tables(findings)}
     assert [row[1] for row in by_name["predictors"].rows] == pytest.approx(
         findings.frontier.coefficients[:, 0].tolist()
     )

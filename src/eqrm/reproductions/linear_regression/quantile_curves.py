@@ -22,9 +22,9 @@ class QuantileCurves:
     """Quantiles of the risk of the predictor trained for α = 0.9, at ``PROBABILITIES``.
 
     ``of_all`` (p,) from all domains and ``exact`` (p,) from the known law; ``estimated``
-    (sizes, p) from the first random subset of each size. ``error`` (sizes,) is the root mean
-    square distance from ``of_all``, averaged over subsets, ``exact_error`` that from ``exact``
-    and ``standard_error`` (sizes,) the uncertainty of ``error``.
+    (sizes, p) from the random subset of median error of each size. ``error`` (sizes,) is the
+    root mean square distance from ``of_all``, averaged over subsets, ``exact_error`` that from
+    ``exact`` and ``standard_error`` (sizes,) the uncertainty of ``error``.
     """
 
     sizes: tuple[int, ...]
@@ -54,7 +54,12 @@ def quantile_curves(
         sizes=settings.subset_sizes,
         of_all=of_all,
         exact=exact,
-        estimated=torch.stack([each[0] for each in estimated]),
+        estimated=torch.stack(
+            [
+                each[row.median(dim=0).indices]
+                for each, row in zip(estimated, distances, strict=True)
+            ]
+        ),
         error=distances.mean(dim=1),
         exact_error=torch.stack([_distance(each, exact).mean() for each in estimated]),
         standard_error=distances.std(dim=1) / settings.subsets**0.5,

@@ -63,7 +63,8 @@ def pictures(findings: Findings) -> list[Picture]:
             "figure-3",
             "A: risk on test domains at quantiles of σ2. B: training risk distributions. "
             "C: coefficients. D: estimated against true risk quantiles of the predictor for "
-            f"α = 0.9, from {PROBABILITIES[0]} to {PROBABILITIES[-1]}.",
+            f"α = 0.9, from {PROBABILITIES[0]} to {PROBABILITIES[-1]}, for the subset of median "
+            "error of each m.",
             lambda: draw_figure(findings),
         ),
         Picture(

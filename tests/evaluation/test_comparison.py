@@ -130,3 +130,14 @@ def test_bad_input_is_refused() -> None:
         bootstrap_intervals([0.1, 0.2], levels=[1.5])
     with pytest.raises(SettingError, match="100 resamples"):
         bootstrap_intervals([0.1, 0.2], resamples=10)
+
+
+def test_rounding_of_the_risks_does_not_move_an_interval_of_few_domains() -> None:
+    risks = np.random.default_rng(0).gamma(8.0, 0.06, 183)
+    plain = bootstrap_intervals(risks, levels=[0.99])
+    for seed in range(5):
+        nudge = 1.0 + 1e-14 * np.random.default_rng(seed).normal(size=183)
+        nudged = bootstrap_intervals(risks * nudge, levels=[0.99])
+        for one, two in zip(plain, nudged, strict=True):
+            assert two.low == pytest.approx(one.low, rel=1e-9)
+            assert two.high == pytest.approx(one.high, rel=1e-9)

@@ -130,8 +130,8 @@ BREAKS: dict[str, Callable[[Findings], Findings]] = {
     "coefficients approach": lambda f: with_frontier(f, "coefficients", 1, 2),
     "at α → 1 they are": lambda f: with_frontier(f, "coefficients", 3, 5),
     "without sampling noise: coefficients": lambda f: replace(f, variances=f.variances + 1e-6),
-    "without sampling noise: at": lambda f: replace(
-        f, exact_coefficients=swap(f.exact_coefficients, 4, 5)
+    "without sampling noise: they": lambda f: replace(
+        f, exact_path=replace(f.exact_path, coefficients=swap(f.exact_path.coefficients, 4, 5))
     ),
     "coefficients are those": lambda f: replace(f, variances=f.variances * 1.5),
     "the oracle": lambda f: replace(f, oracle=torch.tensor([0.6, 0.4]).double()),

@@ -25,6 +25,7 @@ from eqrm.reproductions.linear_regression.other_draws import (
 )
 from eqrm.reproductions.linear_regression.quantile_curves import QuantileCurves, quantile_curves
 from eqrm.reproductions.linear_regression.settings import (
+    EXACT_LEVELS,
     LEVELS,
     PATH_LEVELS,
     TEST_QUANTILES,
@@ -42,15 +43,15 @@ class Findings:
     ``frontier`` holds the paper's levels and ``path`` the finer grid; ``oracle`` (2,) is least
     squares with X2 shuffled. ``test_risks`` (L + 1, q) are risks on sampled test domains, the
     oracle last, and ``exact_test_risks`` the same without sampling noise. ``variances`` (m,)
-    are the drawn σ2², and ``exact_coefficients`` (L, 2) the solutions for the population moments
-    of the same domains.
+    are the drawn σ2², and ``exact_path`` the solutions for the population moments of the
+    same domains.
     """
 
     frontier: Frontier
     path: Frontier
     oracle: Tensor
     variances: Tensor
-    exact_coefficients: Tensor
+    exact_path: Frontier
     test_risks: Tensor
     exact_test_risks: Tensor
     curves: list[RiskCurve]
@@ -114,7 +115,7 @@ def run_experiment(settings: Settings, seed: int, progress: Progress) -> Finding
         path=path,
         oracle=oracle,
         variances=drawn_variances(settings.domains, seed),
-        exact_coefficients=LinearQRM().path(LEVELS, population).coefficients,
+        exact_path=LinearQRM().path(EXACT_LEVELS, population),
         test_risks=test.risks(predictors, intercepts),
         exact_test_risks=exact_risk(predictors, tests),
         curves=curves,

@@ -23,6 +23,10 @@ PATH_LEVELS = (
     *(Level(log_tail=tail) for tail in (-20.0, -100.0, -1000.0, -1e30)),
 )
 
+# For the solutions without sampling noise: as deep as float64 still sees the mean risk beside
+# the spread, which is multiplied by z = √(−2 log(1−α)).
+EXACT_LEVELS = (*LEVELS[:-1], *(Level(log_tail=tail) for tail in (-1e2, -1e4, -1e6, -1e8)))
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -33,7 +37,8 @@ class Settings:
     the distance of coefficients from their limit for many samples, ``near_causal`` that of the
     last level from (1, 0). There the spread of measured risks is minimised, and most of it is
     sampling noise: by chance it falls along some direction, which moves β_cause by about 1/√m,
-    and its size keeps β_effect above 0 by about n^(−1/3). ``exact`` bounds both without sampling.
+    and its size keeps β_effect above 0 by about n^(−1/3). ``exact`` and
+    ``exact_near_causal`` are the same two without sampling.
     ``draws`` other draws of the domains are judged by the closed form.
     """
 
@@ -44,6 +49,7 @@ class Settings:
     near_closed_form: float = 0.01
     near_causal: float = 0.1
     exact: float = 1e-8
+    exact_near_causal: float = 1e-3
     draws: int = 100
     domains_per_draw: int = 1000
     workers: int = 2

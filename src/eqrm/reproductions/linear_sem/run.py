@@ -58,7 +58,7 @@ class LinearSEM(Reproduction):
                     lambda: draw_errors(findings),
                 )
             ],
-            remarks=remarks(settings),
+            remarks=remarks(findings, settings),
         )
 
 
@@ -89,9 +89,16 @@ def limits_table(findings: Findings) -> Table:
     return Table("limits", "Coefficients with population moments, in the limit", columns, rows)
 
 
-def remarks(settings: Settings) -> list[str]:
-    """Where this differs from the published experiment."""
+def remarks(findings: Findings, settings: Settings) -> list[str]:
+    """What the errors say, and where this differs from the published experiment."""
+    gains = []
+    for task in (task for task in TASKS if not (task.heteroskedastic or task.scrambled)):
+        gain, error = findings.gain_over_erm(task, "EQRM")
+        gains.append(f"{task.name} {gain:+.4f} ± {error:.4f}")
     return [
+        "Homoskedastic tasks, causal error of ERM minus that of EQRM (mean ± standard error): "
+        f"{', '.join(gains)}. ERM has three domains with 1000 rows each to learn from, EQRM two: "
+        "in fully observed tasks the gain is within chance in some seeds.",
         "In heteroskedastic tasks the causal predictor's risk changes with the domain. EQRM and "
         "VREx, which look for equal risks, then use the effect Z, whose noise does not change: "
         "far from the causal coefficients, but with risk 5 in every domain (fully observed, many "

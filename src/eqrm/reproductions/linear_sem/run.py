@@ -98,7 +98,7 @@ def remarks(findings: Findings, settings: Settings) -> list[str]:
     return [
         "Homoskedastic tasks, causal error of ERM minus that of EQRM (mean ± standard error): "
         f"{', '.join(gains)}. ERM has three domains with 1000 rows each to learn from, EQRM two: "
-        "in fully observed tasks the gain is within chance in some seeds.",
+        "in fully observed tasks the sign of the gain changes with the seed.",
         "In heteroskedastic tasks the causal predictor's risk changes with the domain. EQRM and "
         "VREx, which look for equal risks, then use the effect Z, whose noise does not change: "
         "far from the causal coefficients, but with risk 5 in every domain (fully observed, many "

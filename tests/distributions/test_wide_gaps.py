@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,3 +20,12 @@ def test_a_quantile_in_a_wide_gap_stays_in_the_gap(domains: int, far: int, seed:
     quantile = distribution.quantile(level)
     assert -0.1 < float(quantile) < 50.1
     assert float(distribution.cdf(quantile)) == pytest.approx(level, rel=1e-12)
+
+
+@pytest.mark.parametrize("log_tail", [-1e9, -1e15, -1e21, -1e25, -1e30])
+def test_levels_beyond_all_measure_are_solved(log_tail: float) -> None:
+    risks = torch.from_numpy(np.random.default_rng(0).lognormal(size=200))
+    level = eqrm.Level(log_tail=log_tail)
+    estimate = eqrm.KDE(risks)
+    expected = risks.max() + estimate.bandwidth * level.z
+    assert float(estimate.quantile(level)) == pytest.approx(float(expected), rel=1e-4)

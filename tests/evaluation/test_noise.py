@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from eqrm import Gaussian, domain_risks
+from eqrm import domain_risks
 from eqrm.errors import DomainDataError, TooFewDomainsError
 from eqrm.evaluation.noise import denoised_quantile, denoised_risks, noise_split
-from eqrm.objectives.risk_memory import denoised
+from eqrm.objectives.risk_memory import reliability
 from evaluation.noisy_worlds import measure, outcome
 
 
@@ -33,14 +33,24 @@ def test_it_is_the_split_that_training_uses() -> None:
     losses = torch.randn(600, dtype=torch.float64) + torch.arange(60).repeat_interleave(10) / 60
     risks = domain_risks(losses, torch.arange(60).repeat_interleave(10))
     weights = torch.full((60,), 1 / 60, dtype=torch.float64)
-    trained = denoised(
-        lambda r, p: Gaussian(r, weights=p).quantile(0.9),
-        risks.values,
-        risks.sampling_variances,
-        weights,
-    )
-    ours = denoised_risks(risks.values, 10, 10 * risks.sampling_variances)
-    assert float(Gaussian(torch.from_numpy(ours)).quantile(0.9)) == pytest.approx(float(trained))
+    trained = reliability(risks.values, risks.sampling_variances, weights)
+    split = noise_split(risks.values, 10, 10 * risks.sampling_variances)
+    assert split.reliability == pytest.approx(float(trained))
+
+
+def test_many_domains_of_normal_risks_get_their_true_spread_back() -> None:
+    true = np.random.default_rng(3).normal(1.0, 0.2, 50_000)
+    counts = np.full(true.size, 10)
+    means, variances = measure(true, counts, "normal", seed=4)
+    without = denoised_risks(means, counts, variances)
+    assert means.std() > 1.5 * true.std()
+    assert without.std() == pytest.approx(true.std(), rel=0.03)
+
+
+def test_few_domains_lose_less_of_their_spread_than_many() -> None:
+    few, many = ([1.0, 2.0, 3.0] * times for times in (1, 300))
+    kept = [float(np.ptp(denoised_risks(risks, 4, 2.0))) for risks in (few, many)]
+    assert 2.0 >= kept[0] > kept[1] + 0.1
 
 
 def test_sampling_variances_agree_with_those_of_the_losses() -> None:

@@ -51,7 +51,7 @@ def root_of_one(sums: KernelSums) -> float:
         # How fast the density changes, where it does so faster than one kernel.
         pace = max(1.0, abs(tail.first), math.sqrt(abs(tail.second)))
         reach = abs(step) * pace
-        if reach < 1.0:
+        if reach < 1.0 and abs(log_sf - target) < 1.0:
             refined = _refined(step, tail, target)
             # In a wide gap the density is nothing, and one rounding of S a step of any length.
             step = refined if abs(refined) * pace < 1.0 else step

@@ -8,6 +8,7 @@ domains were alike. The same split is used in training, by
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,12 +26,19 @@ from eqrm.evaluation.inputs import (
 
 MUCH = 0.5
 """The share of noise from which a reader is warned."""
-FULL_REMOVAL = 0.3
-"""The share of noise from which it is removed in full; below it the removal fades to none.
+FADES_IN = 0.1, 0.4
+"""Shares of noise between which its removal grows from nothing to all of it.
 
 Drawing risks in by one factor is right for a normal law and too much for one with a sharp
-edge, such as the uniform. With little noise that would cost more than the noise does: over
-simulated worlds the error of the .9-quantile grew by up to 16% without fading, 9% with it.
+edge, such as the uniform: with little noise that costs more than the noise does.
+"""
+CAUTION = 3.0
+"""How many standard errors the measured variance is raised by before noise is taken off it.
+
+A sample whose spread is small by chance has a quantile that is too low already, and seems to
+be mostly noise: without caution the two errors add up. With both rules the worst increase of
+the error of the .9-quantile in worlds with less than half noise fell from 22% to 6% (30
+domains, where the standard error is a quarter of the variance).
 """
 
 
@@ -125,20 +133,26 @@ def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     Each risk is drawn towards the mean by √(V/(V + v_i)), v_i its expected sampling variance
     (that of all domains pooled, over its own n: a domain's own s² is too noisy, and 0 where
     all its losses agree). Then every risk spreads by V, as :func:`eqrm.objectives.risk_memory`
-    does for domains of one size. Below 30% noise the removal fades out. The single values are
-    not the best guesses of single risks, which would be drawn in further; together they have
-    the right spread.
+    does for domains of one size. The single values are not the best guesses of single risks,
+    which would be drawn in further; together they have the right spread. Few domains cannot
+    tell noise from spread well, so less is removed from them, and little noise is left alone.
 
-    >>> denoised_risks([1.0, 2.0, 3.0], counts=4, loss_variances=3.0)  # S² = 1, N = 0.75
-    array([1.5, 2. , 2.5])
+    >>> rng = np.random.default_rng(0)
+    >>> measured = rng.normal(1.0, 0.1, 2000) + rng.normal(0.0, 0.2, 2000)
+    >>> without = denoised_risks(measured, counts=25, loss_variances=1.0)
+    >>> round(float(measured.std()), 2), round(float(without.std()), 2)
+    (0.22, 0.11)
     """
+    from eqrm.objectives.risk_memory import SMALLEST_RELIABILITY
+
     values, numbers, noise = _measured(risks, counts, loss_variances)
-    reliability = _reliability(values, noise)
-    spread = reliability * float(values.var(ddof=1))
-    if spread == 0.0:
+    total = float(values.var(ddof=1)) * (1.0 + CAUTION * math.sqrt(2.0 / (values.size - 1.0)))
+    if total == 0.0:
         return values.copy()
-    removed = 1.0 - np.sqrt(spread / (spread + _pooled(noise, numbers)))
-    removed *= min(1.0, (1.0 - reliability) / FULL_REMOVAL)
+    kept = max(SMALLEST_RELIABILITY, 1.0 - float(noise.mean()) / total)
+    removed = 1.0 - np.sqrt(kept * total / (kept * total + _pooled(noise, numbers)))
+    begins, full = FADES_IN
+    removed *= min(1.0, max(0.0, (1.0 - kept - begins) / (full - begins)))
     return np.asarray(values - removed * (values - values.mean()))
 
 
@@ -147,8 +161,13 @@ def denoised_quantile(
 ) -> float:
     """The α-quantile of the true risks, estimated from :func:`denoised_risks`.
 
-    >>> denoised_quantile([1.0, 2.0, 3.0], counts=4, loss_variances=3.0)
-    2.5
+    >>> rng = np.random.default_rng(0)
+    >>> measured = rng.normal(1.0, 0.1, 2000) + rng.normal(0.0, 0.2, 2000)
+    >>> truth = 1.0 + 1.2816 * 0.1
+    >>> round(float(np.quantile(measured, 0.9)) - truth, 2)
+    0.15
+    >>> round(denoised_quantile(measured, counts=25, loss_variances=1.0) - truth, 2)
+    0.01
     """
     level = checked_alpha(alpha)
     values = denoised_risks(risks, counts, loss_variances)

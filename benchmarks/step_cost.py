@@ -122,7 +122,7 @@ def measure(examples: int, domains: int, steps: int) -> Row:
         given.grad = None
         objective(given, ids).backward()
 
-    budget = Budget(rounds=steps, burst=0.0, longest=math.inf)
+    budget = Budget(rounds=steps, burst=0.0, longest=math.inf, pause=0.0)
     return Row(
         examples,
         domains,

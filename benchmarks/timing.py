@@ -1,6 +1,9 @@
 """Interleaved timing: competitors take turns, so that a busy machine slows all of them alike.
 
 One sample is a burst of calls long enough for the clock; the median of the samples is reported.
+Before each burst there is a pause and one call that is not timed: the threads of OpenMP and
+OpenBLAS go on spinning for tens of milliseconds after their work is done, which would be charged
+to whoever comes next.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ class Budget:
     burst: float = 0.01
     longest: float = 20.0
     """Seconds a single competitor may take in all; slow ones get fewer turns, but at least 3."""
+    pause: float = 0.05
+    """Seconds before each burst, in which the threads of the one before come to rest."""
 
 
 def _burst(action: Action, calls: int, synchronise: Action | None) -> float:
@@ -70,7 +75,9 @@ def interleaved(
 
     ``synchronise`` waits for a device whose work is asynchronous (``torch.cuda.synchronize``).
 
-    >>> timings = interleaved({"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4))
+    >>> timings = interleaved(
+    ...     {"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4, pause=0.0)
+    ... )
     >>> timings["sum"].samples
     3
     """
@@ -85,6 +92,9 @@ def interleaved(
             for name, action in competitors.items():
                 if turn >= 3 and spent[name] > budget.longest:
                     continue
+                if budget.pause > 0.0:
+                    time.sleep(budget.pause)
+                    action()
                 seconds = _burst(action, calls[name], synchronise)
                 spent[name] += seconds * calls[name]
                 samples[name].append(seconds)

@@ -185,16 +185,17 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
     *reach = fabs(by) * pace;
     if (*reach < 1.0) {
         const double excess = -expm1(log_tail - log_sf) / hazard;
+        double refined = by;
         for (int again = 0; again < 2; again++) {
-            const double slope =
-                1.0 + by * (a + by * (b / 2.0 + by * (c / 6.0 + by * d / 24.0)));
+            const double e = refined;
+            const double slope = 1.0 + e * (a + e * (b / 2.0 + e * (c / 6.0 + e * d / 24.0)));
             const double ratio =
-                1.0 + by * (a / 2.0 + by * (b / 6.0 + by * (c / 24.0 + by * d / 120.0)));
-            by -= (by * ratio - excess) / slope;
+                1.0 + e * (a / 2.0 + e * (b / 6.0 + e * (c / 24.0 + e * d / 120.0)));
+            refined -= (e * ratio - excess) / slope;
         }
         /* In a wide gap one rounding of S is a step of any length. */
-        if (!(fabs(by) * pace < 1.0))
-            return 0;
+        if (fabs(refined) * pace < 1.0)
+            by = refined;
     }
     *t += by;
     return *low <= *t && *t <= *high;

@@ -298,3 +298,21 @@ def derivatives(
         SQRT_2 * first * unit, 2.0 * second * unit, 2.0 * SQRT_2 * third * unit, 4.0 * fourth * unit
     )
     return Tail(math.log(sf), density / (SQRT_2PI * sf), *moments)
+
+
+CLOSE = 2e-3
+"""So near to a point where the sums are known, in steps of the density, their series is exact."""
+
+
+def is_close(t: float, near: float, tail: Tail) -> bool:
+    """Whether the sums at ``near`` tell those at ``t``."""
+    return abs(t - near) * max(1.0, abs(tail.first), math.sqrt(abs(tail.second))) < CLOSE
+
+
+def extrapolated(t: float, near: float, tail: Tail, density: float) -> tuple[float, float]:
+    """The density at ``t`` and the mean of z under it, from the sums at a point ``near``."""
+    d = t - near
+    _, _, a, b, c, e = tail
+    ratio = 1.0 + d * (a + d * (b / 2.0 + d * (c / 6.0 + d * e / 24.0)))
+    slope = a + d * (b + d * (c / 2.0 + d * e / 6.0))
+    return density * ratio, -slope / ratio

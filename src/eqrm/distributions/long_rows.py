@@ -12,6 +12,8 @@ from eqrm.distributions.kernel_sums import (
     KernelSums,
     Tail,
     derivatives,
+    extrapolated,
+    is_close,
 )
 from eqrm.distributions.normal_tails import SQRT_2
 
@@ -84,14 +86,9 @@ class LongBulkSums(KernelSums):
 
     def _density_and_mean(self, t: float) -> tuple[float, float]:
         """Σ p exp(−z²/2) and the mean of z under it, from the latest pass near ``t``."""
-        if abs(t - self.latest[0]) > self.tolerance:
+        if not is_close(t, *self.latest[:2]):
             self.at(t)
-        near, tail, density = self.latest
-        d = t - near
-        a, b, c, e = tail.first, tail.second, tail.third, tail.fourth
-        ratio = 1.0 + d * (a + d * (b / 2.0 + d * (c / 6.0 + d * e / 24.0)))
-        slope = a + d * (b + d * (c / 2.0 + d * e / 6.0))
-        return density * ratio, -slope / ratio
+        return extrapolated(t, *self.latest)
 
     def gradient(self, t: float, coupling: float) -> torch.Tensor:
         density, mean_z = self._density_and_mean(t)

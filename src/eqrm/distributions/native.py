@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,12 +27,15 @@ from eqrm.distributions.kernel_sums import (
     KernelSums,
     Tail,
     derivatives,
+    extrapolated,
+    is_close,
     quantile_of_some,
 )
+from eqrm.distributions.long_rows import LONG
 from eqrm.distributions.normal_tails import SQRT_2
 from eqrm.level import Level
 
-VERSION = 4
+VERSION = 5
 WORTH_THREADS = 200_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
 
@@ -42,8 +46,8 @@ _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
     "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
     "eqrm_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
-    "eqrm_kernels": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER),
-    "eqrm_combine": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER),
+    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
+    "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), *(4 * (_POINTER,))),
 }
 
@@ -127,9 +131,13 @@ _Three, _Six = 3 * _NUMBER, 6 * _NUMBER
 class NativeBulkSums(KernelSums):
     """Quantiles among the risks or not far beyond them, by the C part."""
 
-    def __init__(self, library: ctypes.CDLL, equation: Equation) -> None:
-        self.library, self.equation = library, equation
-        self.start = equation.near_root()
+    def __init__(self, library: ctypes.CDLL, equation: Equation, rough: bool = False) -> None:
+        self.library, self.equation, self.rough = library, equation, rough
+        self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
+        self.in_two = equation.centred.size > LONG and not rough
+        if rough:
+            self.tolerance = 0.8
+        self.start = math.nan if self.in_two else equation.near_root()
         self.size = size = equation.centred.size
         self.unit = -1.0 / (equation.bandwidth * SQRT_2)
         self.centred = equation.centred.ctypes.data
@@ -145,47 +153,46 @@ class NativeBulkSums(KernelSums):
         ends = float(centred.min()) / bandwidth, float(centred.max()) / bandwidth
         return min(ends) + self.equation.goal, max(ends) + self.equation.goal
 
-    def _over(self, function: Callable[..., None], *settings: float, into: int = 0) -> list[float]:
-        """The sums that ``function`` finds, over all parts; ``into`` is what it writes to."""
-        whole = (into,) if into else ()
+    def rougher(self) -> KernelSums | None:
+        if not self.in_two:
+            return None
+        return NativeBulkSums(self.library, self.equation, rough=True)
+
+    def _over(self, function: Callable[..., None], *settings: float) -> list[float]:
+        """The sums that ``function`` finds, over all parts."""
         if self.parts is None:
             found = _Six()
-            function(self.centred, self.weights, self.size, *settings, *whole, found)
+            function(self.centred, self.weights, self.size, *settings, found)
             return list(found)
 
         def work(part: tuple[int, int]) -> list[float]:
             begin, length = part
             weights = None if self.weights is None else self.weights + 8 * begin
-            own, found = (into + 8 * begin,) if into else (), _Six()
-            function(self.centred + 8 * begin, weights, length, *settings, *own, found)
+            found = _Six()
+            function(self.centred + 8 * begin, weights, length, *settings, found)
             return list(found)
 
         pool = _pool(os.getpid(), len(self.parts))
         return [sum(column) for column in zip(*pool.map(work, self.parts), strict=True)]
 
     def at(self, t: float) -> Tail:
-        found = self._over(self.library.eqrm_sums, t / SQRT_2, self.unit)
-        share = 1.0 / self.total
-        sf, density, first, second, third, fourth = found
-        return derivatives(
-            0.5 * share * sf,
-            share * density,
-            share * first,
-            share * second,
-            share * third,
-            share * fourth,
-        )
+        sums = self.library.eqrm_rough_sums if self.rough else self.library.eqrm_sums
+        found = self._over(sums, t / SQRT_2, self.unit)
+        sf, density, *moments = (value / self.total for value in found)
+        tail = derivatives(0.5 * sf, density, *moments)
+        self.latest = t, tail, density
+        return tail
 
     def gradient(self, t: float, coupling: float) -> Tensor:
-        gradient = torch.empty(self.size, dtype=torch.float64)
-        into = gradient.data_ptr()
-        found = self._over(self.library.eqrm_kernels, t / SQRT_2, self.unit, into=into)
-        density, first = found[0], found[1]
+        if not is_close(t, *self.latest[:2]):
+            self.at(t)
+        density, mean_z = extrapolated(t, *self.latest)
         if not density > 1e-250:  # the middle of a wide gap
             return BulkSums(self.equation).gradient(t, coupling)
-        pull = coupling * SQRT_2 * first / (density * self.total)
-        self._over(self.library.eqrm_combine, 1.0 / density, pull, into=into)
-        return gradient
+        shares = 1.0 / self.total
+        pull = coupling * mean_z * shares
+        self._over(self.library.eqrm_gradient, t / SQRT_2, self.unit, shares / density, pull)
+        return torch.from_numpy(self.equation.centred)
 
 
 def _parts(size: int, parts: int) -> list[tuple[int, int]]:

@@ -69,3 +69,24 @@ def test_a_mean_over_more_examples_than_float32_can_count_is_exact() -> None:
 def test_nan_among_names_is_refused() -> None:
     with pytest.raises(DomainDataError, match="example 1 is missing"):
         domain_risks(torch.ones(2), ["Oslo", float("nan")])
+
+
+@pytest.mark.parametrize(
+    ("losses", "domains", "message"),
+    [
+        (torch.ones(3), "abc", "list, an array or a tensor"),
+        (torch.ones(2), {1: 2, 3: 4}, "list, an array or a tensor"),
+        (torch.ones(2), 5, "list, an array or a tensor"),
+        (torch.ones(2), [1, "1"], "1 stands among strings"),
+        (torch.ones(2), torch.tensor([1j, 2j]), "integers or strings"),
+        (None, [1], "list of numbers, not NoneType"),
+    ],
+)
+def test_what_cannot_name_domains_is_refused(losses: object, domains: object, message: str) -> None:
+    with pytest.raises(DomainDataError, match=message):
+        domain_risks(losses, domains)
+
+
+def test_a_number_of_domains_that_is_no_number_is_refused() -> None:
+    with pytest.raises(DomainDataError, match="whole number"):
+        domain_risks(torch.ones(2), [0, 1], num_domains="2")

@@ -101,7 +101,7 @@ class Level:
     @property
     def alpha(self) -> float:
         """α, which rounds to 1.0 for log tails below about −37."""
-        return -math.expm1(self._log_tail)
+        return -math.expm1(self._log_tail) + 0.0
 
     @property
     def tail(self) -> float:

@@ -115,7 +115,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     >>> domain_risks(torch.tensor([1.0, 3.0]), torch.tensor([2, 2]), num_domains=3).values
     tensor([0., 0., 2.])
     """
-    losses = torch.as_tensor(losses)
+    losses = _as_losses(losses)
     _check_losses(losses, domains)
     if num_domains is None:
         if losses.numel() == 0:
@@ -140,6 +140,15 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     )
 
 
+def _as_losses(losses: Any) -> Tensor:
+    try:
+        return torch.as_tensor(losses)
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainDataError(
+            f"Losses must be a tensor or a list of numbers, not {type(losses).__name__}."
+        ) from None
+
+
 def _check_losses(losses: Tensor, domains: Domains) -> None:
     if losses.ndim != 1:
         hint = ' Use reduction="none" in the loss.' if losses.ndim == 0 else ""
@@ -149,6 +158,11 @@ def _check_losses(losses: Tensor, domains: Domains) -> None:
         )
     if not losses.dtype.is_floating_point:
         raise DomainDataError(f"Losses must be floating-point numbers, not {losses.dtype}.")
+    if isinstance(domains, (str, bytes, dict, set, frozenset)) or not hasattr(domains, "__len__"):
+        raise DomainDataError(
+            "Domains must be a list, an array or a tensor with the domain of each example, not "
+            f"{type(domains).__name__}."
+        )
     shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
     if shape != tuple(losses.shape):
         raise DomainDataError(
@@ -158,6 +172,8 @@ def _check_losses(losses: Tensor, domains: Domains) -> None:
 
 
 def _given_ids(domains: Domains, num_domains: int, device: torch.device) -> Tensor:
+    if not isinstance(num_domains, (int, np.integer)) or isinstance(num_domains, bool):
+        raise DomainDataError(f"num_domains must be a whole number, but it is {num_domains!r}.")
     if num_domains < 1:
         raise DomainDataError(f"num_domains must be at least 1, but it is {num_domains}.")
     ids = domains if isinstance(domains, Tensor) else torch.as_tensor(np.asarray(domains))
@@ -183,7 +199,7 @@ def number_domains(domains: Domains, device: torch.device) -> tuple[Tensor, Sequ
     (tensor([1, 0, 1]), ('a', 'b'))
     """
     if isinstance(domains, Tensor):
-        if domains.dtype.is_floating_point:
+        if domains.dtype.is_floating_point or domains.dtype.is_complex:
             raise DomainDataError(
                 f"Domains must be integers or strings, but their dtype is {domains.dtype}."
             )
@@ -196,6 +212,7 @@ def number_domains(domains: Domains, device: torch.device) -> tuple[Tensor, Sequ
         return _encode_codes(np.asarray(categorical.codes), categorical.categories, device)
     if isinstance(domains, (list, tuple)):
         _refuse_missing(domains)  # numpy would turn NaN among strings into the string 'nan'
+        _refuse_mixed(domains)
     array = np.asarray(domains)
     if array.dtype.kind == "f":
         raise DomainDataError(
@@ -243,3 +260,14 @@ def _refuse_missing(domains: Iterable[Any]) -> None:
                 f"The domain of example {position} is missing. "
                 "Give such examples a domain of their own or drop them."
             )
+
+
+def _refuse_mixed(domains: Sequence[Any]) -> None:
+    """numpy would turn the number 1 among strings into the string '1', another domain."""
+    text = [isinstance(name, str) for name in domains]
+    if any(text) and not all(text):
+        odd = next(name for name, is_text in zip(domains, text, strict=True) if not is_text)
+        raise DomainDataError(
+            f"Domains must all be strings or all be numbers, but {odd!r} stands among strings. "
+            "Turn them into strings: [str(name) for name in domains]."
+        )

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import eqrm
+from eqrm.errors import DomainDataError
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -29,3 +30,18 @@ def test_levels_beyond_all_measure_are_solved(log_tail: float) -> None:
     estimate = eqrm.KDE(risks)
     expected = risks.max() + estimate.bandwidth * level.z
     assert float(estimate.quantile(level)) == pytest.approx(float(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize("distribution", [eqrm.Gaussian, eqrm.LogNormal])
+def test_a_quantile_too_large_for_a_float_is_refused(
+    distribution: type[eqrm.RiskDistribution],
+) -> None:
+    risks = torch.tensor([1e300, 1e308], dtype=torch.float64)
+    with pytest.raises(DomainDataError, match="too large"):
+        distribution(risks).quantile(eqrm.Level(log_tail=-1e30))
+
+
+@pytest.mark.parametrize("risks", [None, "abc", {"a": 1.0}])
+def test_what_holds_no_numbers_is_refused(risks: object) -> None:
+    with pytest.raises(DomainDataError, match="list of numbers"):
+        eqrm.KDE(risks)  # type: ignore[arg-type]

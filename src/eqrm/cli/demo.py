@@ -45,7 +45,9 @@ def demo(
     alpha: Annotated[
         list[str] | None, typer.Option(help="A level to train for; repeat it for several.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of the simulated hospitals.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="The seed of the simulated hospitals.")
+    ] = 0,
     output: Annotated[
         Path | None, typer.Option(help="A folder for the figure; without it none is drawn.")
     ] = None,

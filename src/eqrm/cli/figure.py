@@ -83,14 +83,20 @@ def read_risks(text: str) -> Tensor:
 
     words = text.replace(",", " ").split()
     if not _are_numbers(words) and Path(text).is_file():
-        words = Path(text).read_text(encoding="utf-8").replace(",", " ").split()
+        try:
+            words = Path(text).read_text(encoding="utf-8").replace(",", " ").split()
+        except UnicodeDecodeError:
+            raise DomainDataError(f"{text} is not a text file of numbers.") from None
     if not words or not _are_numbers(words):
         wrong = next((word for word in words if not _are_numbers([word])), text)
         raise DomainDataError(
             f"Risks are numbers separated by commas or spaces, or a file of them, "
             f"but {wrong!r} is neither."
         )
-    return torch.tensor([float(word) for word in words], dtype=torch.float64)
+    risks = torch.tensor([float(word) for word in words], dtype=torch.float64)
+    if bool(risks.isfinite().all()) and not bool((risks.max() - risks.min()) < 1e300):
+        raise DomainDataError("The risks lie too far apart to be drawn.")
+    return risks
 
 
 def _are_numbers(words: list[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,8 +47,7 @@ class RiskDistribution(ABC):
         weights: Tensor | Sequence[float] | None = None,
         validate: bool | None = None,
     ) -> None:
-        tensor = risks if isinstance(risks, Tensor) else torch.as_tensor(risks)
-        self._risks = _checked_shape(tensor)
+        self._risks = _checked_shape(_as_tensor(risks, "Risks"))
         self._given_weights: Tensor | None = None
         if validate is None:
             validate = self._risks.device.type == "cpu" and not being_transformed()
@@ -89,6 +89,13 @@ class RiskDistribution(ABC):
         result = value.to(self._risks.dtype)
         if self._validate and result.dtype != value.dtype:
             self._refuse_overflow(result.isinf() & value.isfinite())
+        return result
+
+    def _finite(self, value: Tensor) -> Tensor:
+        """A quantile in the dtype of the risks; refuses one that is too large for it."""
+        result = value.to(self._risks.dtype)
+        if self._validate:
+            self._refuse_overflow(result.isinf())
         return result
 
     def _refuse_overflow(self, lost: Tensor) -> None:
@@ -183,6 +190,17 @@ class RiskDistribution(ABC):
         return f"{type(self).__name__}(risks of shape {shape}{weighted})"
 
 
+def _as_tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainDataError(
+            f"{what} must be a tensor or a list of numbers, not {type(values).__name__}."
+        ) from None
+
+
 def _checked_shape(risks: Tensor) -> Tensor:
     if not risks.dtype.is_floating_point:
         if risks.dtype.is_complex or risks.dtype == torch.bool:
@@ -201,7 +219,7 @@ def _checked_shape(risks: Tensor) -> Tensor:
 
 
 def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate: bool) -> Tensor:
-    p = torch.as_tensor(weights, device=risks.device).detach().to(torch.float64)
+    p = _as_tensor(weights, "Weights").to(risks.device).detach().to(torch.float64)
     if p.ndim == 0 or p.shape[-1] != risks.shape[-1] or p.ndim > risks.ndim:
         raise DomainDataError(
             f"There must be one weight per domain: risks have shape {tuple(risks.shape)}, "

@@ -27,7 +27,7 @@ class Gaussian(RiskDistribution):
         """R̄ + Φ⁻¹(α)·σ̂."""
         level = Level.of(level).interior("A normal law")
         found = self._moments
-        return self._back((found.pivot + (found.mean_offset + level.z * found.std)).squeeze(-1))
+        return self._finite((found.pivot + (found.mean_offset + level.z * found.std)).squeeze(-1))
 
     def superquantile(self, level: LevelLike) -> Tensor:
         """R̄ + σ̂·φ(z)/(1−α) with z = Φ⁻¹(α)."""
@@ -36,7 +36,7 @@ class Gaussian(RiskDistribution):
             return self.mean
         excess = level.interior("A normal law").tail_mean
         found = self._moments
-        return self._back((found.pivot + (found.mean_offset + excess * found.std)).squeeze(-1))
+        return self._finite((found.pivot + (found.mean_offset + excess * found.std)).squeeze(-1))
 
     def _standardise(self, x: Tensor | float) -> Tensor:
         found = self._moments

@@ -52,7 +52,7 @@ class LogNormal(RiskDistribution):
 
     def quantile(self, level: LevelLike) -> Tensor:
         """exp(μ̂ + Φ⁻¹(α)·σ̂) with μ̂, σ̂ of the logarithms."""
-        return self._back(self._logarithms.quantile(Level.of(level)).exp())
+        return self._finite(self._logarithms.quantile(Level.of(level)).exp())
 
     def superquantile(self, level: LevelLike) -> Tensor:
         """exp(μ̂ + σ̂²/2)·Φ(σ̂ − z)/(1−α) with z = Φ⁻¹(α)."""
@@ -61,7 +61,7 @@ class LogNormal(RiskDistribution):
             return self.mean
         z = level.interior("A log-normal law").z
         shift = log_sf(z - self._logarithms.std) - level.log_tail
-        return self._back((self._log_mean + shift).exp())
+        return self._finite((self._log_mean + shift).exp())
 
     @property
     def _log_mean(self) -> Tensor:

@@ -253,9 +253,21 @@ def _encode_codes(
     return torch.from_numpy(inverse.reshape(-1)).to(device), names
 
 
+def is_missing(value: Any) -> bool:
+    """None, NaN and NaT, which differ from themselves, and pandas' NA, which does not say.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing("")
+    (True, True, False)
+    """
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
 def _refuse_missing(domains: Iterable[Any]) -> None:
     for position, name in enumerate(domains):
-        if name is None or name != name:
+        if is_missing(name):
             raise DomainDataError(
                 f"The domain of example {position} is missing. "
                 "Give such examples a domain of their own or drop them."

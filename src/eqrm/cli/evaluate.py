@@ -85,6 +85,7 @@ def evaluate(
 ) -> None:
     """Say how predictors do over domains, and what that tells of domains not seen."""
     from eqrm.evaluation.evaluate import evaluate as run
+    from eqrm.evaluation.inputs import checked_alpha, checked_confidence
     from eqrm.evaluation.report import write_report
     from eqrm.evaluation.summary import summarised
     from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
@@ -95,7 +96,10 @@ def evaluate(
     for path in (output, report):
         if path is not None:
             refuse_unwritable(path)
+    _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
     certified = Level.parse(alpha)
+    checked_alpha(certified)  # before hours of reading
+    checked_confidence(confidence)
     wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
     found = run(
         _data(files, compare or []),
@@ -130,6 +134,19 @@ def evaluate(
             write_figures(found, figures, certified)
     if output is None:
         typer.echo(text)
+
+
+def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:
+    """Raise if an output would take the place of another one, or of the data."""
+    from eqrm.evaluation.table_files import find_files
+
+    written = [path.resolve() for path in (output, report) if path is not None]
+    if len(set(written)) < len(written):
+        raise SettingError(f"--output and --report are both {report}. Name two files.")
+    if not written:
+        return
+    for path in {file.resolve() for file in find_files(inputs)} & set(written):
+        raise SettingError(f"{path} holds the data. Name another file for what is written.")
 
 
 def _data(files: Sequence[str], others: Sequence[str]) -> Any:

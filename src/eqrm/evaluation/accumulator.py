@@ -50,8 +50,8 @@ class RiskAccumulator:
 
         Losses are float64 inside, whatever their type or device; no gradient is kept.
         """
-        values = torch.as_tensor(losses).detach().to("cpu", torch.float64)
-        if values.ndim == 1 and len(values) == 0:
+        values = _as_losses(losses)
+        if values.ndim == 1 and len(values) == len(domains) == 0:
             return
         batch = domain_risks(values, domains.cpu() if isinstance(domains, Tensor) else domains)
         bad = ~torch.isfinite(batch.values)
@@ -91,8 +91,12 @@ class RiskAccumulator:
         >>> second.compute().domains
         ('a', 'b')
         """
-        sums = np.array([state["count"], state["mean"], state["squares"]], dtype=np.float64)
-        if sums.shape != (3, len(state["domains"])):
+        try:
+            sums = np.array([state[key] for key in _ROWS], dtype=np.float64)
+            fits = sums.shape == (3, len(state["domains"]))
+        except (KeyError, TypeError, ValueError):
+            fits = False
+        if not fits:
             raise DomainDataError("The state must hold a count, mean and squares per domain.")
         self.reset()
         self._add(state["domains"], sums)
@@ -128,6 +132,19 @@ class RiskAccumulator:
 
 
 _ROWS = ("count", "mean", "squares")
+
+
+def _as_losses(losses: Any) -> Tensor:
+    """Losses of any kind as float64 on the CPU, without a gradient."""
+    try:
+        if not isinstance(losses, (Tensor, list, tuple)):
+            losses = torch.from_numpy(np.array(losses))
+        # With the type named, for a list of numbers would become float32 on the way.
+        return torch.as_tensor(losses, dtype=torch.float64, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainDataError(
+            f"Losses must be numbers, one per example, but {type(losses).__name__} came."
+        ) from None
 
 
 def _states_of_all_processes(state: State) -> list[State]:

@@ -10,6 +10,10 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.from_arrays import in_memory
 from eqrm.evaluation.measured_risks import MeasuredRisks, named, plain_names
 from eqrm.evaluation.metrics import as_numbers
+from eqrm.risks import is_missing
+
+LARGEST_COUNT = 2.0**53
+"""Beyond it, a float64 cannot count."""
 
 
 def risks_of_table(domains: Any, counts: Any, means: Any, variances: Any) -> MeasuredRisks:
@@ -35,6 +39,7 @@ def risks_of_table(domains: Any, counts: Any, means: Any, variances: Any) -> Mea
             "n must be a whole number of at least 1",
             "Leave out domains without examples",
         )
+    _refuse(names, n, n > LARGEST_COUNT, "n must be at most 2^53", "Look for overflow in n")
     _refuse(
         names, mean, ~np.isfinite(mean), "mean must be a finite number",
         "Look for NaN or overflow among the losses of these domains",
@@ -52,7 +57,7 @@ def risks_of_table(domains: Any, counts: Any, means: Any, variances: Any) -> Mea
 def _present(domains: Any) -> list[Any]:
     listed = list(in_memory(domains).tolist())
     for position, name in enumerate(listed):
-        if name is None or name != name or name == "":
+        if is_missing(name):
             raise DomainDataError(f"The domain of row {position + 1} is missing. Name it.")
     return listed
 

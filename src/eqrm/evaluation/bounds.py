@@ -33,6 +33,8 @@ from eqrm.errors import SettingError
 from eqrm.evaluation.certificates import as_percent
 from eqrm.evaluation.inputs import LevelLike, checked_alpha, checked_confidence
 
+LARGEST_CONSTANT = 1e100
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperBound:
@@ -154,10 +156,17 @@ def _check_constants(
 ) -> None:
     wrong = [
         (domains < 1, f"domains must be at least 1, but it is {domains!r}."),
-        (not covering_number >= 1.0, f"A covering number is at least 1, not {covering_number!r}."),
-        (not lipschitz > 0.0, f"A Lipschitz constant is above 0, not {lipschitz!r}."),
+        (
+            not 1.0 <= covering_number < math.inf,
+            f"A covering number is finite and at least 1, not {covering_number!r}.",
+        ),
+        (
+            not 0.0 < lipschitz <= LARGEST_CONSTANT,
+            f"A Lipschitz constant lies above 0 and at most at {LARGEST_CONSTANT:g}, "
+            f"not {lipschitz!r}.",
+        ),
         (not bias >= 0.0, f"The bias must be at least 0, but it is {bias!r}."),
-        (not miss > 1e-12, "within_miss must be smaller than 1 − confidence."),
+        (not miss > 1e-12, "1 − confidence − within_miss must be at least 1e-12."),
     ]
     for is_wrong, message in wrong:
         if is_wrong:

@@ -24,6 +24,7 @@ METHODS = ("dkw", "exact")
 SIDES = ("both", "lower")
 MOST_RANKS = 1000
 """With more domains than this, the exact band holds on to so many of the order statistics."""
+SMALLEST_MISS = 1e-12
 MOST_DOMAINS_EXACT = 100_000
 MOST_DOMAINS_DKW = 10_000
 """Beyond it, what the DKW band achieves is not computed but bounded by what was asked for."""
@@ -114,6 +115,11 @@ def cdf_band(
     for given, choices, what in ((method, METHODS, "method"), (side, SIDES, "side")):
         if given not in choices:
             raise SettingError(f"There is no {what} {given!r}. {did_you_mean(given, choices)}")
+    if 1.0 - asked < SMALLEST_MISS:
+        raise SettingError(
+            f"A band needs a confidence of at most 1 - {SMALLEST_MISS:g}, but it is {asked!r}: "
+            "closer to 1, its probability cannot be computed."
+        )
     if side == "lower" and method == "dkw" and asked < 0.5:
         raise SettingError("The one-sided DKW band needs a confidence of at least 0.5.")
     chosen = "dkw" if values.size > MOST_DOMAINS_EXACT else method

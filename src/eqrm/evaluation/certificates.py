@@ -164,8 +164,11 @@ def as_percent(share: float) -> str:
 
     >>> as_percent(0.95), as_percent(0.99999)
     ('95%', '99.999%')
+    >>> as_percent(1 - 1e-13)
+    '99.99999999999%'
     """
-    return f"{100.0 * share:.10g}%"
+    text = f"{100.0 * share:.10g}"
+    return f"{100.0 * share:.16g}%" if text == "100" and share < 1.0 else f"{text}%"
 
 
 def percent_rounded_down(share: float) -> str:
@@ -183,7 +186,7 @@ def rounded_up(risk: float, digits: int = 4) -> str:
     >>> rounded_up(0.71231), rounded_up(-0.71239), rounded_up(0.0), rounded_up(0.5)
     ('0.7124', '-0.7123', '0', '0.5')
     """
-    if risk == 0.0 or not math.isfinite(risk):
-        return f"{risk:g}"
+    if abs(risk) < 1e-300 or not math.isfinite(risk):
+        return f"{risk:.17g}"
     unit = 10.0 ** (math.floor(math.log10(abs(risk))) + 1 - digits)
     return f"{math.ceil(risk / unit - 1e-9) * unit:.{digits}g}"

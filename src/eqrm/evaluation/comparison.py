@@ -252,7 +252,7 @@ def _bca_interval(
     below = float((~tied & (drawn < value)).mean() + 0.5 * tied.mean())
     edge = 0.5 / drawn.size
     bias = float(ndtri(min(max(below, edge), 1.0 - edge)))
-    z = float(ndtri((1.0 + confidence) / 2.0))
+    z = -float(ndtri((1.0 - confidence) / 2.0))
     ends = []
     for side in (-z, z):
         shifted = bias + side

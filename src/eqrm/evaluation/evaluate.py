@@ -100,7 +100,11 @@ def evaluate(
         memory=memory,
         progress=progress,
     )
+    if bounds is not None:
+        bounds = _checked_bounds(bounds)
     measured = _measured(data, question)
+    if not measured:
+        raise SettingError("There is no predictor: name at least one column.")
     return Evaluation(
         predictors=paired(measured, common_domains),
         loss=question.name_of_loss,
@@ -111,7 +115,7 @@ def evaluate(
 def _measured(data: Any, question: Question) -> dict[str, MeasuredRisks]:
     if isinstance(data, MeasuredRisks):
         return {"predictor": data}
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and not _is_table(data, question.domains):
         return _of_several(data, question)
     refuse_incomplete(question)
     if data is None:
@@ -121,6 +125,12 @@ def _measured(data: Any, question: Question) -> dict[str, MeasuredRisks]:
 
         return risks_of_files(data, question)
     return _of_arrays(_columns_of(data, question))
+
+
+def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
+    """Whether a mapping holds columns, that of the domains among them, and not predictors."""
+    names = list(domains) if isinstance(domains, (list, tuple)) else [domains]
+    return all(isinstance(name, (str, int)) and name in data for name in names)
 
 
 def _of_several(data: Mapping[str, Any], question: Question) -> dict[str, MeasuredRisks]:
@@ -203,6 +213,19 @@ def _is_files(data: Any) -> bool:
     if isinstance(data, (str, Path)):
         return True
     return isinstance(data, (list, tuple)) and all(isinstance(p, (str, Path)) for p in data)
+
+
+def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        low = high = float("nan")
+    if not float("-inf") < low < high < float("inf"):
+        raise SettingError(
+            "bounds must be two finite numbers, the least and the largest loss possible, but "
+            f"they are {bounds!r}. Leave them out where the loss has none."
+        )
+    return low, high
 
 
 def _bounds(

@@ -15,7 +15,7 @@ from eqrm.evaluation.class_probabilities import class_losses, positions_of
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.metrics import Metric, as_numbers
 from eqrm.evaluation.unusable_rows import Expected, Row, refuse, refuse_if_never_right
-from eqrm.risks import domain_risks
+from eqrm.risks import domain_risks, is_missing
 
 Numbers = NDArray[np.float64]
 LossFunction = Callable[[Any, Any], Any]
@@ -41,7 +41,12 @@ def risks_of_predictions(
     >>> risks_of_predictions("a", [1, 0], [0.5, 0.5], [1, 2], metric_of("brier")).risks.tolist()
     [0.25, 0.25]
     """
-    labels, predictions = in_memory(labels), in_memory(predictions)
+    labels, predictions = _single(in_memory(labels)), _single(in_memory(predictions))
+    if labels.ndim != 1 or predictions.ndim not in (1, 2):
+        raise DomainDataError(
+            f"{name}: labels must be one per example (n,), and predictions (n,) or (n, classes), "
+            f"but their shapes are {labels.shape} and {predictions.shape}."
+        )
     if len(labels) != len(predictions):
         raise DomainDataError(
             f"{name}: there must be one prediction per label, but there are {len(labels)} labels "
@@ -49,7 +54,7 @@ def risks_of_predictions(
         )
     if predictions.ndim == 2:
         places = positions_of(labels.tolist(), None)
-        losses = class_losses(metric, places, predictions.astype(np.float64), clip)
+        losses = class_losses(metric, places, _probabilities(name, predictions), clip)
         expected = Expected(metric, several=True)
     elif metric.name == "0-1" and predictions.dtype.kind != "f":
         losses = _wrong_classes(labels, predictions)
@@ -74,7 +79,13 @@ def in_memory(values: Any) -> NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DomainDataError(
+            "The rows have different lengths. Give one number per example, or as many "
+            "probabilities in each row as there are classes."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -98,16 +109,43 @@ def coded(domains: Any) -> Any:
     """
     if hasattr(domains, "cat") or hasattr(domains, "codes"):
         return domains
-    if getattr(getattr(domains, "dtype", None), "kind", "") == "M":
-        domains = _dates(np.asarray(domains))
+    if getattr(getattr(domains, "dtype", None), "kind", "") in ("M", "O"):
+        domains = np.asarray(domains)  # of dates with a time zone, numpy makes objects
+        domains = _dates(domains) if domains.dtype.kind == "M" else domains
     is_objects = isinstance(domains, np.ndarray) and domains.dtype.kind == "O"
     if not is_objects and not isinstance(domains, (list, tuple)):
         return domains if hasattr(domains, "detach") else np.asarray(domains)
     numbers: dict[Any, int] = {}
     codes = np.empty(len(domains), dtype=np.int64)
     for i, name in enumerate(domains):
-        codes[i] = -1 if _missing(name) else numbers.setdefault(name, len(numbers))
+        codes[i] = -1 if is_missing(name) else numbers.setdefault(_hashable(name), len(numbers))
     return Coded(codes, list(numbers))
+
+
+def _hashable(name: Any) -> Any:
+    try:
+        hash(name)
+    except TypeError:
+        raise DomainDataError(
+            f"Domains must be integers or texts, but {name!r} came. Give one name per example."
+        ) from None
+    return name
+
+
+def _single(values: NDArray[Any]) -> NDArray[Any]:
+    """One number per example, also where a model gave them as a column (n, 1)."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _probabilities(name: str, predictions: NDArray[Any]) -> Numbers:
+    """Probabilities (n, K) of classes as float64."""
+    try:
+        return predictions.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DomainDataError(
+            f"{name}: predictions of shape {predictions.shape} must be probabilities of classes, "
+            "but they are no numbers."
+        ) from None
 
 
 def _wrong_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Numbers:
@@ -118,16 +156,8 @@ def _wrong_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Numbers:
         return np.where(np.isnan(labels.astype(np.float64)), np.nan, found)
     pairs = zip(labels.tolist(), predictions.tolist(), strict=True)
     return np.array(
-        [np.nan if _missing(y) or _missing(p) else float(str(y) != str(p)) for y, p in pairs]
+        [np.nan if is_missing(y) or is_missing(p) else float(str(y) != str(p)) for y, p in pairs]
     )
-
-
-def _missing(value: Any) -> bool:
-    """None, NaN and NaT, which differ from themselves, and pandas' NA, which does not say."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
 
 
 def _dates(dates: NDArray[Any]) -> NDArray[Any]:

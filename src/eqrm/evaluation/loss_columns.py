@@ -121,12 +121,15 @@ def _template(
 
 def _is_probability(table: TableFiles, column: str) -> bool:
     """Whether the predictions of a 0-1 loss are probabilities: floats are, classes are not."""
-    kind = table.types[column]
-    if table.kind == "csv":
-        sql = "SELECT typeof(x) FROM (SELECT {} AS x FROM read_csv($files, header = true)) LIMIT 1"
-        row = table.run(sql.format(quoted(column))).fetchone()
-        kind = row[0] if row else kind
-    return kind.startswith(FLOATS)
+    if table.kind != "csv":
+        return table.types[column].startswith(FLOATS)
+    # All rows decide, for 0.3 may be the only prediction that is written with a point.
+    sql = (
+        "SELECT coalesce(bool_and(TRY_CAST(x AS DOUBLE) IS NOT NULL) "
+        "AND bool_or(TRY_CAST(x AS DOUBLE) IS NOT NULL AND regexp_matches(x, '[.eEnN]')), false) "
+        f"FROM (SELECT {quoted(column)} AS x FROM {table.source}) WHERE x IS NOT NULL"
+    )
+    return bool(table.run(sql).fetchone()[0])
 
 
 def as_double(identifier: str, kind: str) -> str:

@@ -44,11 +44,7 @@ class MeasuredRisks:
         ordered = tuple(names[i] for i in order)
         repeated = [a for a, b in pairwise(ordered) if a == b]
         if repeated:
-            raise DomainDataError(
-                f"There is more than one row for {named(repeated)}. A table per domain has one "
-                "row for each domain; with several predictors in it, name the column that tells "
-                "them apart (predictor=, --predictor)."
-            )
+            raise DomainDataError(_about_repeated(domains, repeated))
         if len(ordered) < FEWEST_DOMAINS:
             found = f"only {named(ordered)}" if ordered else "none"
             raise DomainDataError(
@@ -59,7 +55,7 @@ class MeasuredRisks:
             domains=ordered,
             counts=np.asarray(counts, dtype=np.int64)[order],
             risks=np.asarray(risks, dtype=np.float64)[order],
-            variances=np.asarray(variances, dtype=np.float64)[order],
+            variances=_finite_variances(variances, names)[order],
         )
 
     def __len__(self) -> int:
@@ -114,6 +110,7 @@ def paired(
     >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
     (1, 2)
     """
+    predictors = _named_alike(predictors)
     everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
     everything = set.union(*(set(p.domains) for p in predictors.values()))
     if everywhere == everything:
@@ -133,6 +130,49 @@ def paired(
             "Check that the domains are named alike in all files."
         )
     return {name: p.only(kept) for name, p in predictors.items()}
+
+
+def _named_alike(predictors: Mapping[str, MeasuredRisks]) -> Mapping[str, MeasuredRisks]:
+    """Domains that are numbers for one predictor are texts if they are so for another."""
+    as_numbers = [all(isinstance(d, int) for d in p.domains) for p in predictors.values()]
+    if all(as_numbers) or not any(as_numbers):
+        return predictors
+    return {name: _by_texts(p) for name, p in predictors.items()}
+
+
+def _by_texts(measured: MeasuredRisks) -> MeasuredRisks:
+    texts = [str(name) for name in measured.domains]
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    return MeasuredRisks(
+        domains=tuple(texts[i] for i in order),
+        counts=measured.counts[order],
+        risks=measured.risks[order],
+        variances=measured.variances[order],
+    )
+
+
+def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
+    if len(set(domains)) == len(domains):
+        return (
+            f"There is {named(repeated)} as a number and as a text. Name all domains by numbers, "
+            "or all by texts."
+        )
+    return (
+        f"There is more than one row for {named(repeated)}. A table per domain has one row for "
+        "each domain; with several predictors in it, name the column that tells them apart "
+        "(predictor=, --predictor)."
+    )
+
+
+def _finite_variances(variances: Any, names: Sequence[Name]) -> Numbers:
+    values = np.asarray(variances, dtype=np.float64)
+    if np.isinf(values).any():
+        large = [names[int(i)] for i in np.flatnonzero(np.isinf(values))]
+        raise DomainDataError(
+            f"The losses of {named(large)} are so large that their variance overflows. Rescale "
+            "or bound the losses."
+        )
+    return values
 
 
 def plain_names(domains: Sequence[Any]) -> list[Name]:

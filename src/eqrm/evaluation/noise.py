@@ -221,5 +221,5 @@ def _tail_noise(risks: Vector, noise: Vector, spread: float, alpha: float) -> fl
     distances = (risks - risks.mean())[tail]
     if spread == 0.0 or distances.sum() <= 0.0:
         return 0.0
-    expected = distances * spread / (spread + noise[tail])
+    expected = distances * (spread / (spread + noise[tail]))
     return float(1.0 - expected.sum() / distances.sum())

@@ -59,8 +59,8 @@ def by_column(columns: Columns) -> dict[str, str]:
     """
     if isinstance(columns, Mapping):
         return {str(name): column for name, column in columns.items()}
-    names = [columns] if isinstance(columns, str) else list(columns)
-    return {name: name for name in names}
+    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    return {str(name): name for name in names}
 
 
 def refuse_incomplete(question: Question) -> None:
@@ -69,6 +69,11 @@ def refuse_incomplete(question: Question) -> None:
         raise SettingError("Say which domain each row belongs to: domains=, or --domain COLUMN.")
     if question.aggregated:
         return
+    if not (isinstance(question.metric, str) or callable(question.metric)):
+        raise SettingError(
+            "metric must be a name or a function of labels and predictions, but it is "
+            f"{question.metric!r}."
+        )
     predicts = question.labels is not None or question.predictions is not None
     if (question.losses is not None) == predicts:
         raise SettingError(

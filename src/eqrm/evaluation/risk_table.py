@@ -217,7 +217,7 @@ class _Maker:
 
     def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
         """The standard error that a normal interval of this width would have."""
-        z = Level((1.0 + self.confidence) / 2.0).z
+        z = -Level((1.0 - self.confidence) / 2.0).z
         if low is not None and high is not None:
             return (high - low) / (2.0 * z)
         end = low if high is None else high

@@ -25,6 +25,8 @@ def decimals(value: float, error: float | None) -> int:
             return PLAIN_DIGITS
         return min(PLAIN_DIGITS - 1 - _exponent(value), MOST_DECIMALS)
     exponent = _exponent(error)
+    if exponent < -MOST_DECIMALS:
+        return MOST_DECIMALS
     leading = round(error / 10.0**exponent * 100.0)
     digits = 2 if leading <= 354 else 1
     if leading >= 950:

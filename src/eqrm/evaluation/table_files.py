@@ -124,8 +124,37 @@ class TableFiles:
             shown = self.files[0].name + (" …" if len(self.files) > 1 else "")
             raise DomainDataError(
                 f"There is no column {name!r} in {shown}. {near_names(name, list(self.types))}"
+                f"{self._hint_of_one_column}"
+            )
+        if self._stands_twice(name):
+            raise DomainDataError(
+                f"There is more than one column {name!r} in {self.files[0].name}. Rename them "
+                "apart where the file is written."
             )
         return quoted(name)
+
+    @property
+    def _hint_of_one_column(self) -> str:
+        """Where lines have different numbers of fields, DuckDB takes a line for one field."""
+        header = next(iter(self.types), "")
+        if self.kind == "parquet" or len(self.types) > 1 or not set(header) & set(",;\t|"):
+            return ""
+        return (
+            " The whole header was read as one column: look for lines with more or fewer fields "
+            "than it has."
+        )
+
+    def _stands_twice(self, name: str) -> bool:
+        """Whether the file's own header repeats a name; DuckDB calls the second one name_1."""
+        if not any(other.lower() == f"{name}_1".lower() for other in self.types):
+            return False
+        if self.kind == "parquet":
+            sql = "SELECT name FROM parquet_schema($files) WHERE num_children IS NULL"
+            header = [row[0] for row in self.run(sql, self.files[:1]).fetchall()]
+        else:
+            sql = "SELECT * FROM read_csv($files, header = false, all_varchar = true) LIMIT 1"
+            header = [str(field) for field in self.run(sql, self.files[:1]).fetchone() or ()]
+        return [field.strip() for field in header].count(name) > 1
 
     def is_filename(self, name: str) -> bool:
         """Whether a domain column means the file's name."""
@@ -167,19 +196,27 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for pattern in patterns:
         text = os.fspath(pattern)
-        if os.path.isdir(text):
-            matches = sorted(str(p) for p in Path(text).rglob("*") if _ending(p) in ENDINGS)
-        elif os.path.exists(text):
-            matches = [text]
-        else:
-            matches = sorted(glob.glob(text, recursive=True))
+        matches = [text] if os.path.exists(text) else sorted(glob.glob(text, recursive=True))
         if not matches:
             folder = Path(text).parent if Path(text).parent.is_dir() else Path()
             names = sorted(p.name for p in folder.iterdir() if _ending(p) in ENDINGS)
             hint = f" {near_names(Path(text).name, names)}" if names else ""
             raise DataFileError(f"There is no file {text!r}.{hint}")
-        found |= {Path(match): None for match in matches}
+        found |= {path: None for match in matches for path in _files_of(Path(match))}
     return list(found)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The file, or the tables in a folder (Spark writes folders that are called x.parquet)."""
+    if not path.is_dir():
+        return [path]
+    inside = sorted(p for p in path.rglob("*") if _ending(p) in ENDINGS and p.is_file())
+    if not inside:
+        raise DataFileError(
+            f"The folder {str(path)!r} holds no CSV or Parquet file. Endings are "
+            f"{', '.join(ENDINGS)}."
+        )
+    return inside
 
 
 def quoted(identifier: str) -> str:

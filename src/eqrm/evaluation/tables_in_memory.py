@@ -10,6 +10,7 @@ import numpy as np
 from eqrm.errors import DomainDataError, near_names
 from eqrm.evaluation.from_arrays import in_memory
 from eqrm.evaluation.question import by_column
+from eqrm.risks import is_missing
 
 
 def column(table: Any, name: Any) -> Any:
@@ -34,6 +35,10 @@ def column(table: Any, name: Any) -> Any:
         raise DomainDataError(
             f"There is no column {name!r} in the table. {near_names(name, names)}"
         )
+    if names.count(name) > 1:
+        raise DomainDataError(
+            f"There are {names.count(name)} columns {name!r} in the table. Rename them apart."
+        )
     values = table[name]
     if hasattr(values, "cat") and hasattr(values.cat, "codes"):
         return values  # a pandas categorical keeps its categories
@@ -49,7 +54,7 @@ def several_columns(table: Any, names: Any) -> dict[str, Any] | None:
 
 def joined(parts: Sequence[Any]) -> str | None:
     """The name of a domain that several columns make; None if one of them is missing."""
-    if any(part is None or part != part for part in parts):
+    if any(is_missing(part) for part in parts):
         return None
     return " | ".join(str(part) for part in parts)
 

@@ -10,6 +10,7 @@ from typing import Any
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name, named, sort_key
 from eqrm.evaluation.metrics import Metric, as_numbers
+from eqrm.risks import is_missing
 
 SHOWN = 3
 
@@ -45,7 +46,7 @@ class Expected:
         if self.metric is None:
             return _of_loss(row.prediction)
         if self.as_classes:
-            missing = "label" if _absent(row.label) else "prediction"
+            missing = "label" if _absent(row.label) or is_missing(row.label) else "prediction"
             return f"the {missing} is missing. Fill it in or drop the row"
         if self.several:
             return self._of_classes(row)
@@ -112,7 +113,8 @@ def _short(value: Any) -> str:
 
 
 def _absent(value: Any) -> bool:
-    return value is None or value == ""
+    """Whether there is nothing; NaN is something, namely what a model may give."""
+    return (is_missing(value) and not isinstance(value, float)) or value == ""
 
 
 def _of_loss(value: Any) -> str:

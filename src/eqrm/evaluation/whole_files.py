@@ -25,6 +25,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     ['table.md']
     """
     refuse_unwritable(path)
+    path = path.resolve()  # a link stays a link, and what it points to is written
     draft = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
     try:
         yield draft
@@ -37,6 +38,10 @@ def refuse_unwritable(path: Path) -> None:
     """Raise if a file cannot be written there, before any work is done for it."""
     if path.is_dir():
         raise SettingError(f"{path} is a folder. Name a file in it.")
+    if path.exists() and not path.is_file():
+        raise SettingError(
+            f"{path} is no plain file, and would be replaced by one. Choose another."
+        )
     if not path.parent.is_dir():
         raise SettingError(f"There is no folder {path.parent}. Make it, or choose another.")
     if not os.access(path.parent, os.W_OK):

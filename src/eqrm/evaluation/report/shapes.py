@@ -114,6 +114,6 @@ def _density(ordered: Vector) -> dict[str, Any] | None:
         return None
     grid = shared_grid(law, DENSITY_POINTS)
     curve = smooth_curve(law, "", grid)
-    if curve.pdf is None:
+    if curve.pdf is None or not curve.pdf.isfinite().all():  # risks below 1e-308
         return None
     return {"from": short(float(grid[0])), "to": short(float(grid[-1])), "pdf": shorts(curve.pdf)}

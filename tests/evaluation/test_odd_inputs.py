@@ -1,0 +1,255 @@
+"""Odd tables, columns, arrays and numbers: the right answer, or an error that says what to do."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import eqrm
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.evaluation.certificates import as_percent, rounded_up
+from eqrm.evaluation.comparison import bootstrap_intervals
+from eqrm.evaluation.report import write_report
+from eqrm.evaluation.whole_files import whole_file
+
+LOSSES = [1.0, 2.0, 3.0, 4.0]
+WARDS = ["a", "b", "a", "b"]
+QUESTION = {"domains": "d", "losses": "loss"}
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_folder_called_like_a_parquet_file_is_read_once(tmp_path: Path) -> None:
+    inside = tmp_path / "day=1.parquet"
+    inside.mkdir()
+    pd.DataFrame({"d": ["a", "b"], "loss": [1.0, 2.0]}).to_parquet(inside / "part-0.parquet")
+    for data in (tmp_path, inside, tmp_path / "*.parquet"):
+        assert eqrm.evaluate(str(data), **QUESTION).examples == 2
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="holds no CSV or Parquet file"):
+        eqrm.evaluate(tmp_path, **QUESTION)
+
+
+def test_one_probability_in_the_last_row_of_a_csv_makes_all_of_them_probabilities(
+    tmp_path: Path,
+) -> None:
+    rows = 40_000  # more than DuckDB looks at to guess a type
+    labels, wards = np.arange(rows) % 2, np.arange(rows) % 3
+    predictions = labels.astype(object)
+    predictions[-2:] = [0.25, 0.75]
+    frame = pd.DataFrame({"d": wards, "y": labels, "p": predictions})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    wrong = (frame.p.astype(float) >= 0.5) != (frame.y == 1)
+    found = eqrm.evaluate(
+        tmp_path / "p.csv", domains="d", labels="y", predictions="p", metric="0-1"
+    )
+    np.testing.assert_array_equal(found["p"].risks, wrong.groupby(frame.d).mean())
+
+
+def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "twice.csv", "d,loss,loss\na,1,2\nb,2,5\n")
+    with pytest.raises(DomainDataError, match=r"more than one column 'loss' in twice\.csv"):
+        eqrm.evaluate(path, **QUESTION)
+    frame = pd.DataFrame([[1, 2.0, 3.0], [2, 3.0, 4.0]], columns=["d", "loss", "loss"])
+    with pytest.raises(DomainDataError, match="2 columns 'loss'"):
+        eqrm.evaluate(frame, **QUESTION)
+
+
+def test_a_column_that_only_looks_repeated_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "apart.csv", "d,loss,loss_1\na,1,2\nb,2,5\n")
+    found = eqrm.evaluate(path, domains="d", losses=["loss", "loss_1"])
+    assert found["loss"].risks.tolist() == [1.0, 2.0]
+    assert found["loss_1"].risks.tolist() == [2.0, 5.0]
+
+
+@pytest.mark.parametrize("line", ["b", "b,2,3"])
+def test_lines_of_different_length_are_said_to_be_the_reason(line: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "ragged.csv", f"d,loss\na,1\n{line}\nc,2\n")
+    with pytest.raises(EqrmError, match=r"more or fewer fields|cannot be read"):
+        eqrm.evaluate(path, **QUESTION)
+
+
+def test_domains_that_are_numbers_in_one_file_are_paired_with_texts_in_another(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "A": written(tmp_path / "a.csv", "d,loss\n2,1\n10,2\nx,3\n"),
+        "B": written(tmp_path / "b.csv", "d,loss\n2,5\n10,6\n"),
+    }
+    with pytest.raises(DomainDataError, match=r"'B' has no examples of domain 'x'.*the 2 domains"):
+        eqrm.evaluate(files, **QUESTION)
+    found = eqrm.evaluate(files, **QUESTION, common_domains=True)
+    assert found.domains == (2, 10)
+    assert found["A"].risks.tolist() == [1.0, 2.0]
+    assert found["B"].risks.tolist() == [5.0, 6.0]
+
+
+def test_an_empty_name_is_a_name_by_rows_and_by_domain() -> None:
+    table = {"count": [1, 1], "mean": [1.0, 2.0], "variance": [None, None]}
+    found = eqrm.evaluate(domains=["", "a"], aggregated=True, columns=table)
+    assert found.to_dict() == {
+        **eqrm.evaluate(domains=["", "a"], losses=[1.0, 2.0]).to_dict(),
+        "loss": "loss",
+    }
+
+
+def test_more_examples_than_can_be_counted_are_refused() -> None:
+    table = {"count": [1e19, 2], "mean": [1.0, 2.0], "variance": [1.0, 1.0]}
+    with pytest.raises(DomainDataError, match=r"at most 2\^53, but for domain 'a' it is 1e\+19"):
+        eqrm.evaluate(domains=["a", "b"], aggregated=True, columns=table)
+
+
+NA_DOMAINS = pd.array(["a", None, "b", "b"], dtype="string")
+
+
+NA_ROWS = pd.DataFrame({"d": NA_DOMAINS, "e": 1, "loss": LOSSES})
+NA_TABLE = pd.DataFrame({"d": NA_DOMAINS, "n": 2, "mean": LOSSES, "variance": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("data", "question"),
+    [
+        (None, {"domains": pd.Series(NA_DOMAINS), "losses": LOSSES}),
+        (NA_ROWS, {"domains": "d", "losses": "loss"}),
+        (NA_ROWS, {"domains": ["d", "e"], "losses": "loss"}),
+        (NA_TABLE, {"domains": "d", "aggregated": True}),
+    ],
+)
+def test_a_domain_that_pandas_calls_not_available_is_refused(
+    data: Any, question: dict[str, Any]
+) -> None:
+    with pytest.raises(DomainDataError, match="is missing"):
+        eqrm.evaluate(data, **question)
+
+
+def test_a_label_that_pandas_calls_not_available_is_said_to_be_missing() -> None:
+    frame = pd.DataFrame({"d": WARDS, "y": pd.array(["u", None, "v", "v"], dtype="string")})
+    with pytest.raises(DomainDataError, match="the label is missing"):
+        eqrm.evaluate(frame.assign(p="u"), domains="d", labels="y", predictions="p", metric="0-1")
+
+
+def test_dates_with_a_time_zone_name_domains() -> None:
+    days = pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"] * 2).tz_localize("UTC"))
+    found = eqrm.evaluate(domains=days, losses=LOSSES)
+    assert found.domains == ("2020-01-01 00:00:00+00:00", "2020-01-02 00:00:00+00:00")
+
+
+def test_labels_and_predictions_may_come_as_one_column() -> None:
+    labels, predictions = torch.tensor([1, 0, 1, 0]), torch.tensor([0.2, 0.3, 0.4, 0.5])
+    flat = eqrm.evaluate(domains=WARDS, labels=labels, predictions=predictions)
+    column = eqrm.evaluate(domains=WARDS, labels=labels[:, None], predictions=predictions[:, None])
+    assert column.to_dict() == flat.to_dict()
+
+
+def test_a_mapping_of_columns_is_a_table() -> None:
+    columns = {"d": WARDS, "loss": LOSSES}
+    of_frame = eqrm.evaluate(pd.DataFrame(columns), **QUESTION)
+    assert eqrm.evaluate(columns, **QUESTION).to_dict() == of_frame.to_dict()
+
+
+def test_columns_may_be_called_by_number() -> None:
+    frame = pd.DataFrame([[1, 0.5], [2, 0.25]])
+    assert eqrm.evaluate(frame, domains=0, losses=1)["1"].risks.tolist() == [0.5, 0.25]
+
+
+BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
+
+
+@pytest.mark.parametrize(
+    ("question", "complaint"),
+    [
+        ({"domains": WARDS, "losses": [[1.0], [2.0, 3.0], [3.0], [4.0]]}, "different lengths"),
+        ({"domains": [["a"], ["b"]] * 2, "losses": LOSSES}, r"\['a'\] came"),
+        ({"domains": [1, "1", 2, "x"], "losses": LOSSES}, "as a number and as a text"),
+        ({"domains": WARDS, "losses": {}}, "no predictor"),
+        ({"domains": WARDS, "losses": LOSSES, "bounds": (0, math.inf)}, "two finite numbers"),
+        ({"domains": WARDS, "losses": LOSSES, "bounds": (1, 0)}, "two finite numbers"),
+        ({"domains": WARDS, "losses": LOSSES, "bounds": 1}, "two finite numbers"),
+        ({**BINARY, "predictions": np.zeros((4, 2, 2))}, "their shapes are"),
+        ({**BINARY, "predictions": [["a", "b"]] * 4}, "no numbers"),
+        ({**BINARY, "predictions": [0.5] * 4, "metric": None}, "a name or a function"),
+        ({"domains": WARDS, "losses": [1e200, 1.0, -1e200, 1.0]}, "variance overflows"),
+    ],
+)
+def test_odd_arrays_are_refused(question: dict[str, Any], complaint: str) -> None:
+    with pytest.raises((DomainDataError, SettingError), match=complaint):
+        eqrm.evaluate(**question)
+
+
+@pytest.mark.parametrize("losses", [["u", "v"], None, [], [1.0]])
+def test_an_accumulator_refuses_what_is_not_one_loss_per_domain(losses: Any) -> None:
+    gathered = eqrm.RiskAccumulator()
+    with pytest.raises(DomainDataError, match=r"[Ll]oss"):
+        gathered.update(losses, ["a", "b"])
+    gathered.update(pd.Series([1.0, 2.0], index=[7, 8]), pd.Series(["a", "b"]))
+    assert gathered.compute().risks.tolist() == [1.0, 2.0]
+
+
+def test_an_accumulator_keeps_every_digit_of_a_list() -> None:
+    gathered = eqrm.RiskAccumulator()
+    gathered.update([0.1, 0.3], ["a", "b"])
+    assert gathered.compute().risks.tolist() == [0.1, 0.3]
+
+
+def test_an_accumulator_refuses_a_state_that_is_none() -> None:
+    with pytest.raises(DomainDataError, match="The state must hold"):
+        eqrm.RiskAccumulator().load_state_dict({"count": [1]})
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_risks_of_any_size_have_a_table_and_a_report(
+    scale: float, sign: float, tmp_path: Path
+) -> None:
+    shape = [1 + (i % 7) + (i % 40) for i in range(160)]
+    found = eqrm.evaluate(
+        domains=[i % 40 for i in range(160)], losses=[sign * scale * factor for factor in shape]
+    )
+    assert found.risk_table().to_text()
+    assert math.isfinite(found.noise["predictor"].tail_noise_share)  # type: ignore[union-attr]
+    write_report(found, tmp_path / "report.html")
+    bound = found.certificate(0.9)
+    assert float(rounded_up(bound.bound)) >= bound.bound - 1e-12 * abs(bound.bound)
+
+
+def test_a_confidence_next_to_1_has_an_answer_or_a_refusal() -> None:
+    risks, confidence = np.random.default_rng(0).lognormal(size=200), 1.0 - 2.0**-53
+    for interval in bootstrap_intervals(risks, [0.5], confidence):
+        assert interval.low <= interval.value <= interval.high
+    assert as_percent(confidence) != "100%"
+    with pytest.raises(SettingError, match="A band needs a confidence of at most"):
+        eqrm.cdf_band(risks, confidence)
+
+
+def test_constants_beyond_arithmetic_are_refused() -> None:
+    with pytest.raises(SettingError, match="covering number is finite"):
+        eqrm.paper_bound(100, covering_number=math.inf)
+    with pytest.raises(SettingError, match="Lipschitz"):
+        eqrm.paper_bound(100, lipschitz=1e200)
+
+
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link.md").symlink_to(tmp_path / "target.md")
+    with whole_file(tmp_path / "link.md") as draft:
+        draft.write_text("new")
+    assert (tmp_path / "link.md").is_symlink()
+    assert (tmp_path / "target.md").read_text() == "new"
+
+
+def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingError, match="no plain file"), whole_file(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()

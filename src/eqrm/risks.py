@@ -263,6 +263,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:
         return True
+    except ValueError:  # an array, which is something
+        return False
 
 
 def _refuse_missing(domains: Iterable[Any]) -> None:

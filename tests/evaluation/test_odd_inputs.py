@@ -253,3 +253,58 @@ def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="no plain file"), whole_file(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"d": WARDS, "y": [0, 1, 1, 0], "p": [[0.25, 0.75], [0.5, 0.5]] * 2})
+    frame.to_parquet(tmp_path / "p.parquet")
+    question = {"domains": "d", "labels": "y", "predictions": "p"}
+    of_file = eqrm.evaluate(tmp_path / "p.parquet", **question)
+    for table in (frame, pd.read_parquet(tmp_path / "p.parquet")):
+        assert eqrm.evaluate(table, **question).to_dict() == of_file.to_dict()
+    with pytest.raises(DomainDataError, match="different lengths"):
+        eqrm.evaluate(frame.assign(p=[[1.0], [0.5, 0.5]] * 2), **question)
+
+
+@pytest.mark.parametrize("metric", ["absolute", lambda y, p: np.abs(y - p)])
+@pytest.mark.parametrize("in_file", [True, False])
+def test_columns_that_only_look_alike_when_joined_stay_apart(
+    metric: Any, in_file: bool, tmp_path: Path
+) -> None:
+    frame = pd.DataFrame({"a": ["x | y", "x"], "b": ["z", "y | z"], "y": [0.0, 0.0], "p": [1.0, 2]})
+    frame.to_parquet(tmp_path / "p.parquet")
+    found = eqrm.evaluate(
+        tmp_path / "p.parquet" if in_file else frame,
+        domains=["a", "b"],
+        labels="y",
+        predictions="p",
+        metric=metric,
+    )
+    assert dict(zip(found.domains, found["p"].risks.tolist(), strict=True)) == {
+        r"x \| y | z": 1.0,
+        r"x | y \| z": 2.0,
+    }
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_a_row_per_domain_without_its_predictor_is_refused(in_file: bool, tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"d": [1, 2, 1, 2], "m": ["A", "A", None, "B"], "n": 2, "mean": 0.5, "variance": 1.0}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = tmp_path / "t.csv" if in_file else frame
+    with pytest.raises(DomainDataError, match="The predictor of row 3 is missing"):
+        eqrm.evaluate(data, domains="d", aggregated=True, predictor="m")
+
+
+def test_a_column_of_lists_is_no_loss(tmp_path: Path) -> None:
+    pd.DataFrame({"d": ["a", "b"], "loss": [[1.0], [2.0]]}).to_parquet(tmp_path / "p.parquet")
+    with pytest.raises(DomainDataError, match="holds lists"):
+        eqrm.evaluate(tmp_path / "p.parquet", **QUESTION)
+
+
+def test_an_incomplete_evaluation_is_refused() -> None:
+    content = eqrm.evaluate(domains=WARDS, losses=LOSSES).to_dict()
+    del content["predictors"]
+    with pytest.raises(DomainDataError, match="it has no 'predictors'"):
+        eqrm.Evaluation.from_dict(content)

@@ -62,6 +62,15 @@ def _present(domains: Any) -> list[Any]:
     return listed
 
 
+def refuse_missing_predictors(predictors: Any) -> None:
+    """Raise for rows of a table per domain that do not say whose they are."""
+    for position, name in enumerate(predictors.tolist()):
+        if is_missing(name):
+            raise DomainDataError(
+                f"The predictor of row {position + 1} is missing. Name it or drop the row."
+            )
+
+
 def _refuse(names: list[Any], values: Any, wrong: Any, rule: str, advice: str) -> None:
     if wrong.any():
         positions = np.flatnonzero(wrong)

@@ -175,6 +175,7 @@ def _of_aggregated_arrays(question: Question) -> dict[str, MeasuredRisks]:
         )
     if question.predictor is None:
         return {"predictor": aggregated_tables.risks_of_table(*columns)}
+    aggregated_tables.refuse_missing_predictors(np.asarray(question.predictor))
     of_predictor = np.asarray(question.predictor).astype(str)
     arrays = [from_arrays.in_memory(column) for column in columns]
     return {

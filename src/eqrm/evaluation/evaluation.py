@@ -284,12 +284,15 @@ class Evaluation:
         """
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             raise DomainDataError(f"This is no evaluation: its format should be {FORMAT!r}.")
-        bounds = content["bounds"]
-        return cls(
-            {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
-            content["loss"],
-            None if bounds is None else (float(bounds[0]), float(bounds[1])),
-        )
+        try:
+            bounds = content["bounds"]
+            return cls(
+                {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
+                content["loss"],
+                None if bounds is None else (float(bounds[0]), float(bounds[1])),
+            )
+        except KeyError as absent:
+            raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None
 
     @property
     def _resamples(self) -> int:

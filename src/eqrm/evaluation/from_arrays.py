@@ -41,7 +41,7 @@ def risks_of_predictions(
     >>> risks_of_predictions("a", [1, 0], [0.5, 0.5], [1, 2], metric_of("brier")).risks.tolist()
     [0.25, 0.25]
     """
-    labels, predictions = _single(in_memory(labels)), _single(in_memory(predictions))
+    labels, predictions = _single(in_memory(labels)), _single(_stacked(in_memory(predictions)))
     if labels.ndim != 1 or predictions.ndim not in (1, 2):
         raise DomainDataError(
             f"{name}: labels must be one per example (n,), and predictions (n,) or (n, classes), "
@@ -130,6 +130,13 @@ def _hashable(name: Any) -> Any:
             f"Domains must be integers or texts, but {name!r} came. Give one name per example."
         ) from None
     return name
+
+
+def _stacked(values: NDArray[Any]) -> NDArray[Any]:
+    """A column of lists, as frames hold probabilities of classes, as (n, K)."""
+    if values.dtype.kind == "O" and values.size and isinstance(values[0], (list, np.ndarray)):
+        return in_memory([list(row) if np.ndim(row) else [row] for row in values])
+    return values
 
 
 def _single(values: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.aggregated import risks_of_table
+from eqrm.evaluation.aggregated import refuse_missing_predictors, risks_of_table
 from eqrm.evaluation.loss_columns import INTEGERS, LossColumn, as_double, loss_columns
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name, plain_names
 from eqrm.evaluation.question import AGGREGATED, Question
@@ -189,6 +189,7 @@ def _of_aggregated(table: TableFiles, question: Question) -> dict[str, MeasuredR
     if question.predictor is None:
         return {"predictor": risks_of_table(rows, *arrays)}
     of_predictor = np.array(_listed(found["predictor"]), dtype=object)
+    refuse_missing_predictors(of_predictor)
     return {
         str(name): risks_of_table(*(a[of_predictor == name] for a in (rows, *arrays)))
         for name in dict.fromkeys(of_predictor.tolist())

@@ -67,6 +67,11 @@ def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
 
 def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn:
     identifier = table.column(column)
+    if table.types[column].endswith("]"):
+        raise DomainDataError(
+            f"Losses must be one number per row, but the column {column!r} holds lists. "
+            "Probabilities of classes are predictions (--label, --prediction)."
+        )
     inputs = {f"p{i}": as_double(identifier, table.types[column])}
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
 

@@ -32,7 +32,10 @@ def risks_of_function(
         raise MissingExtraError("pyarrow", "tables", "A loss function over files") from error
     columns = named_columns(table, question.predictions)
     selected = [question.labels, *columns.values()]
-    key = " || ' | ' || ".join(f"CAST({sql} AS VARCHAR)" for sql in domains)
+    texts = [f"CAST({sql} AS VARCHAR)" for sql in domains]
+    if len(texts) > 1:  # as tables_in_memory.joined
+        texts = [f"replace({text}, '|', '\\|')" for text in texts]
+    key = " || ' | ' || ".join(texts)
     held = ", ".join(f"{table.column(name)} AS v{i}" for i, name in enumerate(selected))
     sql = f"SELECT {key} AS d, {held} FROM {table.source}"
     gathered = {name: RiskAccumulator(across_processes=False) for name in columns}

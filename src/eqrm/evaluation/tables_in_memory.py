@@ -53,10 +53,14 @@ def several_columns(table: Any, names: Any) -> dict[str, Any] | None:
 
 
 def joined(parts: Sequence[Any]) -> str | None:
-    """The name of a domain that several columns make; None if one of them is missing."""
+    """The name of a domain that several columns make; None if one of them is missing.
+
+    >>> joined(["Oslo", 1]), joined(["a | b", "c"])
+    ('Oslo | 1', 'a \\\\| b | c')
+    """
     if any(is_missing(part) for part in parts):
         return None
-    return " | ".join(str(part) for part in parts)
+    return " | ".join(str(part).replace("|", "\\|") for part in parts)
 
 
 def _names(table: Any) -> list[str]:

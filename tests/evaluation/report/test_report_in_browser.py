@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,3 +210,20 @@ def test_ten_thousand_domains_open_and_sort_in_seconds(page: Browser, tmp_path: 
     assert took < 2000
     assert page.ask(LOWEST) == pytest.approx(evaluation["ERM"].risks.min(), abs=0.01)
     assert page.complaints == []
+
+
+@pytest.mark.parametrize("spread", [1e-16, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("centre", [0.1, 1000.0, 1e30])
+def test_risks_close_together_are_drawn(
+    page: Browser, centre: float, spread: float, tmp_path: Path
+) -> None:
+    risks = centre * (1.0 + spread * np.linspace(0.0, 1.0, 40))
+    found = MeasuredRisks.of(range(40), np.full(40, 9), risks, np.full(40, (centre * spread) ** 2))
+    write_report(Evaluation({"one": found}, "loss", None), tmp_path / "near.html")
+    page.open(tmp_path / "near.html")
+    assert page.complaints == []
+    assert page.ask(DEFECTS) is None
+    drawn = json.loads(page.ask("document.getElementById('data').textContent"))
+    assert drawn["view"]["low"] < drawn["view"]["high"]
+    if spread > 1e-12:
+        assert len(set(drawn["shapes"][0]["risks"])) == 40

@@ -135,7 +135,7 @@ def _noise(risks: MeasuredRisks, split: NoiseSplit | None) -> dict[str, Any]:
         "alpha": f"{split.alpha:g}",
         "sentence": split.sentence,
         "warning": split.warning,
-        "mean": shapes.short(float(risks.risks.mean())),
+        "mean": shapes.short(float(risks.risks.mean()), shapes.digits_of(risks.risks)),
         "deviation": shapes.short(losses**0.5),
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measured_risks import Name
 from eqrm.evaluation.report.safe_json import bytes_of
-from eqrm.evaluation.report.shapes import shorts
+from eqrm.evaluation.report.shapes import digits_of, shorts
 
 MOST_BYTES = 900_000
 """What all data of the page may take: with style and script it stays under 1 MB."""
@@ -79,7 +79,7 @@ def _columns(evaluation: Evaluation, chosen: Any, longest: int) -> dict[str, Any
     return {
         "names": [shortened(evaluation.domains[i], longest) for i in chosen],
         "counts": counts[:1] if same else counts,
-        "risks": [shorts(risks.risks[chosen]) for risks in measured],
+        "risks": [shorts(risks.risks[chosen], digits_of(risks.risks)) for risks in measured],
         "errors": [
             [None if error != error else error for error in shorts(errors[chosen], 2)]
             for errors in (risks.standard_errors for risks in measured)

@@ -14,7 +14,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inputs import Vector
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.noise import denoised_risks
-from eqrm.evaluation.report.shapes import short, smooth_law
+from eqrm.evaluation.report.shapes import digits_of, short, shorts, smooth_law
 from eqrm.evaluation.risk_table import RiskTable
 from eqrm.evaluation.true_risk import true_risk_bound
 from eqrm.level import Level
@@ -68,12 +68,12 @@ def _of_predictor(
     bounds: tuple[float, float] | None,
 ) -> dict[str, Any]:
     law, band = smooth_law(risks.risks), cdf_band(risks.risks, confidence)
-    denoised = _denoised(risks)
+    denoised, digits = _denoised(risks), digits_of(risks.risks, 7)
     measured = [_measured_bound(risks, alpha, confidence) for alpha in stops]
     return {
         "quantile": _quantiles(risks.risks, stops),
         "smooth": [
-            short(float(risks.risks[0] if law is None else law.quantile(Level(alpha))), 7)
+            short(float(risks.risks[0] if law is None else law.quantile(Level(alpha))), digits)
             for alpha in stops
         ],
         "denoised": None if denoised is None else _quantiles(denoised, stops),
@@ -86,7 +86,7 @@ def _of_predictor(
 
 def _quantiles(risks: Vector, stops: list[float]) -> list[float]:
     found = np.quantile(risks, stops, method="inverted_cdf")
-    return [short(float(quantile), 7) for quantile in found]
+    return shorts(found, digits_of(risks, 7))
 
 
 def _measured_bound(risks: MeasuredRisks, alpha: float, confidence: float) -> Certificate | None:
@@ -128,7 +128,7 @@ def _stated(certificate: Certificate | None) -> list[Any] | None:
     """The bound as drawn, and as it is said."""
     if certificate is None:
         return None
-    return [short(certificate.bound, 7), rounded_up(certificate.bound), certificate.vacuous]
+    return [short(certificate.bound, 12), rounded_up(certificate.bound), certificate.vacuous]
 
 
 def _upper_limit(band: CdfBand, alpha: float) -> str | None:

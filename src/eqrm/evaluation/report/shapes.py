@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ DENSITY_POINTS = 200
 MOST_SMOOTHED = 20_000
 """With more domains the density is that of so many evenly spaced order statistics."""
 FAR = 12.0
+EQUAL = 1e-12
+"""Risks that differ by less, relatively, are drawn as one."""
 
 
 def short(number: float, digits: int = 5) -> float:
@@ -35,6 +38,23 @@ def shorts(numbers: Any, digits: int = 5) -> list[float]:
     return [short(number, digits) for number in np.asarray(numbers, dtype=np.float64).tolist()]
 
 
+def all_equal(risks: Vector) -> bool:
+    """Whether risks are the same up to the rounding of their sums."""
+    return float(np.ptp(risks)) <= EQUAL * float(np.abs(risks).max())
+
+
+def digits_of(risks: Any, digits: int = 5) -> int:
+    """Digits that tell risks apart: ``digits`` of their spread, not of their distance from 0.
+
+    >>> digits_of(np.array([0.1, 0.4])), digits_of(np.array([1000.001, 1000.009]))
+    (5, 10)
+    """
+    spread, largest = float(np.ptp(risks)), float(np.abs(risks).max())
+    if spread <= EQUAL * largest:
+        return digits
+    return min(17, digits + max(0, math.floor(math.log10(largest / spread))))
+
+
 def shape_of(risks: Vector, confidence: float, steps: int = MOST_STEPS) -> dict[str, Any]:
     """The step CDF at some or all of its steps, its band there, and the density.
 
@@ -45,7 +65,7 @@ def shape_of(risks: Vector, confidence: float, steps: int = MOST_STEPS) -> dict[
     band = cdf_band(risks, confidence)
     ranks = drawn_ranks(risks.size, steps)
     return {
-        "risks": shorts(band.risks[ranks - 1]),
+        "risks": shorts(band.risks[ranks - 1], digits_of(risks)),
         "cdf": shorts(ranks / risks.size),
         "lower": shorts([band.lower[0], *band.lower[ranks]]),
         "upper": shorts([band.upper[0], *band.upper[ranks]]),
@@ -67,12 +87,12 @@ def drawn_ranks(domains: int, most: int = MOST_STEPS) -> Any:
 
 
 def smooth_law(risks: Vector) -> KDE | None:
-    """The KDE behind the density; None where all risks are equal.
+    """The KDE behind the density; None where all risks are equal up to rounding.
 
     >>> smooth_law(np.array([0.5, 0.5])) is None
     True
     """
-    if risks.min() == risks.max():
+    if all_equal(risks):
         return None
     ordered = np.sort(risks)
     if ordered.size > MOST_SMOOTHED:
@@ -102,10 +122,12 @@ def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:
     smallest = min(float(risks.min()) for risks in all_risks)
     low = max(min(lows), 0.0) if smallest >= 0.0 else min(lows)
     high = min(max(highs), max(ends))
-    if high <= low:
-        low, high = low - 0.5, low + 0.5
+    if high - low <= EQUAL * max(abs(low), abs(high)):
+        half = 0.5 * abs(low) or 0.5
+        low, high = low - half, low + half
     beyond = max(int((risks > high).sum()) for risks in all_risks)
-    return {"low": short(low), "high": short(high), "beyond": beyond}
+    digits = digits_of([low, high])
+    return {"low": short(low, digits), "high": short(high, digits), "beyond": beyond}
 
 
 def _density(ordered: Vector) -> dict[str, Any] | None:
@@ -116,4 +138,5 @@ def _density(ordered: Vector) -> dict[str, Any] | None:
     curve = smooth_curve(law, "", grid)
     if curve.pdf is None or not curve.pdf.isfinite().all():  # risks below 1e-308
         return None
-    return {"from": short(float(grid[0])), "to": short(float(grid[-1])), "pdf": shorts(curve.pdf)}
+    start, stop = shorts(grid[[0, -1]], digits_of(ordered))
+    return {"from": start, "to": stop, "pdf": shorts(curve.pdf)}

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from eqrm.causal import assumption_v, intervention_domains, paper_case, sufficient_interventions
+from eqrm.causal import (
+    assumption_v,
+    intervention_domains,
+    invariant_risk_predictors,
+    minimal_invariant_risk,
+    paper_case,
+    sufficient_interventions,
+)
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift, laws
 from eqrm.linear.worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
@@ -221,3 +228,20 @@ def test_mistakes_are_told_apart() -> None:
     with pytest.raises(SettingError, match="Did you mean 'shift'"):
         intervention_domains("shfit", ["X1"])
     assert isinstance(assumption_v(moments, torch.tensor([1.0, 0.0])).status, str)
+
+
+def test_what_is_no_predictor_is_refused() -> None:
+    scm = LinearSCM({"X": {}, "Y": {"X": 1.0}}, "Y")
+    moments = scm.population({"a": [], "b": [Shift("X", 1.0)]})
+    for wrong in ("a", ["a"], [float("nan")], None):
+        with pytest.raises(DomainDataError, match="Coefficients must be"):
+            assumption_v(moments, wrong)
+    with pytest.raises(DomainDataError, match="intercept is the number b"):
+        assumption_v(moments, [1.0], intercept=True)
+    for function in (minimal_invariant_risk, invariant_risk_predictors):
+        with pytest.raises(DomainDataError, match="DomainMoments are needed"):
+            function([[1.0]])
+    with pytest.raises(SettingError, match="Only case 6 has a choice"):
+        paper_case(scm, 2, kind="shift")
+    with pytest.raises(SettingError, match="must be a list of names"):
+        intervention_domains("do", "X1")

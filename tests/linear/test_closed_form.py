@@ -10,6 +10,7 @@ import torch
 
 import eqrm
 from eqrm import Level, LinearQRM
+from eqrm.linear.worlds import example_domains, example_world
 from linear.solver_worlds import paper_world
 
 LEVELS = [0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999, Level(log_tail=-100), Level(log_tail=-1000)]
@@ -62,3 +63,12 @@ def test_a_level_of_1_minus_e_to_the_minus_1e30_is_solved_where_samples_are_fini
     )
     assert model.converged
     assert model.risks.std() < eqrm.LinearERM().fit(model.moments).risks.std()
+
+
+@pytest.mark.parametrize("seed", [5, 78])
+def test_a_minimum_at_1e30_is_followed_along_the_kink(seed: int) -> None:
+    """From the least mean risk, Newton's method stops where the risks are equal, at (0.55, 0)."""
+    moments = example_world().population(example_domains().draw(1000, seed=seed))
+    frontier = LinearQRM().path([0.25, 0.5, 0.75, 0.9, 0.99, "1-e^-1e30"], moments)
+    assert bool(frontier.converged.all())
+    assert frontier.coefficients[-1].tolist() == pytest.approx([1.0, 0.0], abs=1e-6)

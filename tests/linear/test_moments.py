@@ -10,7 +10,7 @@ import pandas
 import pytest
 import torch
 
-from eqrm.errors import DomainDataError
+from eqrm.errors import DataFileError, DomainDataError
 from eqrm.linear import DomainMoments
 
 Exact = tuple[list[Fraction], list[list[Fraction]]]
@@ -271,3 +271,40 @@ def test_constant_and_collinear_columns_are_reported_in_sentences() -> None:
     ]
     (constant,) = DomainMoments.from_arrays(X, 0 * y, domains).problems()
     assert "target 'y' is constant" in constant
+
+
+def test_mistakes_with_tables_and_names_are_said_in_words(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 4.0], "y": [0.0, 1.0, 3.0], "d": ["u", "u", "v"]})
+    missing = frame.assign(d=frame.d.astype("string").where([False, True, True]))
+    dated = frame.assign(a=pandas.Timestamp("2020-01-01"))
+    twice = pandas.concat([frame, frame[["a"]]], axis=1)
+    for table, settings, message in [
+        (missing, {}, "domain of example 0 is missing"),
+        (dated, {}, "'a' holds something that is no number"),
+        (twice, {}, "2 columns 'a'"),
+        (frame, {"features": "a"}, "must be a list of columns"),
+        (frame, {"domain": "y"}, "cannot be the same column"),
+    ]:
+        with pytest.raises(DomainDataError, match=message):
+            DomainMoments.from_table(table, **{"target": "y", "domain": "d", **settings})
+    moments = DomainMoments.from_table(frame, target="y", domain="d")
+    for mistake, message in [
+        (lambda: moments.merge(3), "Only DomainMoments can be merged"),
+        (lambda: moments.subset("uv"), "takes a list of domains"),
+        (lambda: moments.risks(["a"]), "must hold numbers"),
+        (lambda: moments.risks(np.ones((4, 1)), [1.0, 2.0]), "one intercept per predictor"),
+        (lambda: DomainMoments.population("a", "b"), "mean must hold numbers"),
+        (lambda: DomainMoments.from_batches([(1, 2)]), r"must be \(X, y, domains\)"),
+    ]:
+        with pytest.raises(DomainDataError, match=message):
+            mistake()
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "none" / "file"):
+        with pytest.raises(DataFileError, match="cannot be written"):
+            moments.save(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    named = DomainMoments.population(
+        np.zeros((2, 2)), np.stack([np.eye(2)] * 2), names=np.array(["p", "q"])
+    )
+    assert named.names == ("p", "q")

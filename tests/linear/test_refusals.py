@@ -166,3 +166,70 @@ def test_a_perfect_fit_is_no_problem() -> None:
             warnings.simplefilter("error")
             fitted = model().fit(X, X @ [1.0, 2.0, 3.0] + 4.0, GROUPS)
         np.testing.assert_allclose(fitted.coefficients, [1.0, 2.0, 3.0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ridge": "a"}, "ridge must be finite"),
+        ({"intercept": "no"}, "intercept must be True or False"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"max_steps": 1.5}, "max_steps must be a whole number"),
+        ({"starts": "a"}, "starts must be a whole number"),
+        ({"starts": [[1.0, 2.0], [3.0]]}, "starts must be a whole number, or rows of 4"),
+        ({"starts": [[np.nan] * 4]}, "starts must hold finite numbers"),
+        ({"starts": [[1e300] * 4]}, "beyond what float64 can hold at every start"),
+        ({"bandwidth": 1e-101}, 'lost in the rounding.*distribution="empirical"'),
+        ({"alpha": "1-e^-1e30", "distribution": "lognormal"}, "beyond what float64 can hold"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_in_words(settings: dict, message: str) -> None:
+    X, y = table()
+    with pytest.raises(SettingError, match=message):
+        LinearQRM(**settings).fit(X, y, GROUPS)
+
+
+def test_data_that_cannot_be_used_is_refused_in_words() -> None:
+    X, y = table()
+    for wrong, message in [
+        (X + 1j, "X must hold numbers"),
+        ([[1.0, 2.0], [3.0]], "rows of the same length"),
+        (np.full((30, 1), "2020-01-01", dtype="M8[D]"), "X must hold numbers"),
+    ]:
+        with pytest.raises(DomainDataError, match=message):
+            LinearQRM().fit(wrong, y[: len(wrong)], GROUPS[: len(wrong)])
+    with pytest.raises(DomainDataError, match=r"a name per row.*3\.5 came"):
+        LinearQRM().fit(X, y, 3.5)
+    with pytest.raises(SettingError, match=r"a list of levels, but 0\.9 came"):
+        LinearQRM().path(0.9, X, y, GROUPS)
+    with pytest.raises(DomainDataError, match="X must hold numbers"):
+        LinearQRM().fit(X, y, GROUPS).predict([["a", "b", "c"]])
+
+
+def test_the_columns_of_a_frame_are_found_by_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = table()
+    frame = pandas.DataFrame(X, columns=["x", "y", "z"])
+    model = LinearQRM().fit(frame, y, GROUPS)
+    assert model.features == ("x", "y", "z")
+    np.testing.assert_allclose(model.predict(frame[["z", "x", "y"]]), model.predict(X))
+    with pytest.raises(DomainDataError, match="no column 'z'"):
+        model.predict(frame.rename(columns={"z": "w"}))
+    nameless = LinearQRM().fit(X, y, GROUPS)
+    np.testing.assert_allclose(nameless.predict(frame), nameless.predict(X))
+
+
+def test_levels_beyond_reach_overflow_without_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        LinearQRM("1-e^-1e300").fit(random_world(6, 3))
+
+
+def test_a_path_of_superquantiles_begins_at_the_mean() -> None:
+    moments = random_world(6, 2)
+    frontier = LinearQRM(measure="superquantile").path([0.0, 0.9], moments)
+    erm = LinearERM().fit(moments)
+    torch.testing.assert_close(frontier.coefficients[0], erm.coefficients)
+    assert frontier.quantile_risks[0, 0] == -torch.inf

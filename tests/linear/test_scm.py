@@ -232,7 +232,7 @@ def test_mistakes_are_told_apart() -> None:
         scm.population({"a": [Shift("X1", laws.Normal())]})
     with pytest.raises(SettingError, match="must be named"):
         scm.population([[Do("X1", 1.0)]])
-    with pytest.raises(SettingError, match="At least one row"):
+    with pytest.raises(SettingError, match="rows must be at least 1"):
         scm.sample(0)
     with pytest.raises(SettingError, match="exactly one of factor, std and law"):
         Noise("X1", factor=1.0, std=2.0)
@@ -244,3 +244,35 @@ def test_mistakes_are_told_apart() -> None:
         laws.Normal(std=0.0)
     with pytest.raises(SettingError, match="made of interventions"):
         DomainLaw(("X1",))
+
+
+def test_worlds_and_interventions_of_wrong_parts_are_refused() -> None:
+    equations = {"X": {}, "Y": {"X": 1.0}}
+    scm = LinearSCM(equations, "Y")
+    for mistake, message in [
+        (lambda: LinearSCM({"X": {}, "Y": ["X"]}, "Y"), "each parent its coefficient"),
+        (lambda: LinearSCM({"X": {}, "Y": {"X": "1"}}, "Y"), "must be a finite number"),
+        (lambda: LinearSCM(equations, "Y", {"Y": -1.0}), "noise of 'Y' must be a law, or a pos"),
+        (lambda: LinearSCM(equations, "Y", 1.0), "for each variable"),
+        (lambda: scm.population({"a": Do("X", 1.0)}), "list of interventions"),
+        (lambda: scm.population({"a": None}), "list of interventions"),
+        (lambda: Do("X", "1"), "must be a finite number"),
+        (lambda: Do("X", np.float32("nan")), "must be a finite number"),
+        (lambda: Noise("X", std=np.float32(-1.0)), "cannot be negative"),
+        (lambda: Noise("X", law=2.0), "must be a law"),
+        (lambda: DomainLaw(Do("X", 1.0)), "list of interventions"),
+        (lambda: DomainLaw((Do("X", 1.0),)).draw(2, seed=-1), "seed must be at least 0"),
+        (lambda: scm.sample(1.5), "rows must be a whole number"),
+        (lambda: scm.sample_moments({"a": []}, 5, workers=0), "workers must be at least 1"),
+        (lambda: laws.LogNormal(0.0, 40.0), "beyond what float64"),
+        (lambda: laws.Normal().quantile(2.0), "between 0 and 1"),
+    ]:
+        with pytest.raises(SettingError, match=message):
+            mistake()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    world = LinearSCM({"X": {}, "Y": {"X": np.float32(2)}}, "Y", {"X": np.int64(3)})
+    moments = world.population({"a": [Shift("X", np.float32(1.0))]})
+    assert moments.covariance[0].tolist() == [[9.0, 18.0], [18.0, 37.0]]
+    assert 0 not in DomainLaw((Do("X", laws.Normal()),)).draw(2)

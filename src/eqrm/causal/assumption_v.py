@@ -15,6 +15,7 @@ from eqrm.causal.invariant_risk import describe_steps
 from eqrm.causal.quadratics import (
     Floats,
     as_floats,
+    check_moments,
     excess_quadratics,
     residual_moments,
 )
@@ -65,6 +66,7 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     >>> answer.status, round(answer.excess, 4), (7 * answer.difference).round().int().tolist()
     ('not unique', -0.3265, [-4, -4])
     """
+    check_moments(moments)
     beta = as_floats(causal)
     if beta.shape != (moments.num_features,):
         raise DomainDataError(
@@ -72,6 +74,11 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
             f"their shape is {beta.shape}."
         )
     if intercept is not None:
+        if isinstance(intercept, bool) or as_floats(intercept).ndim:
+            raise DomainDataError(
+                "intercept is the number b of the causal predictor βᵀx + b, or None for predictors "
+                f"without one, but {intercept!r} came."
+            )
         beta = np.append(beta, float(intercept))
     quadratics = excess_quadratics(moments, beta, intercept is not None)
     own = residual_moments(moments, beta, intercept is not None)[2]

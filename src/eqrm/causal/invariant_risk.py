@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eqrm.causal.equal_values import Exploration, Explorer
 from eqrm.causal.pieces import Piece
-from eqrm.causal.quadratics import Floats, Quadratics, risk_quadratics
+from eqrm.causal.quadratics import Floats, Quadratics, check_moments, risk_quadratics
 from eqrm.linear.moments import DomainMoments
 
 
@@ -65,6 +65,7 @@ def minimal_invariant_risk(
     >>> answer.status, [round(value, 9) + 0.0 for value in answer.coefficients.tolist()]
     ('unique', [1.0, 0.0])
     """
+    check_moments(moments)
     quadratics = risk_quadratics(moments, intercept)
     exploration = Explorer(quadratics.forms, rounding=quadratics.rounding).run()
     points = [quadratics.coefficients(w) for w in exploration.minimisers()]
@@ -103,6 +104,7 @@ def invariant_risk_predictors(
     >>> line.directions.shape, unsolved
     (torch.Size([2, 1]), [])
     """
+    check_moments(moments)
     quadratics = risk_quadratics(moments, intercept)
     explorer = Explorer(quadratics.forms, rounding=quadratics.rounding, everything=True)
     exploration = explorer.run()

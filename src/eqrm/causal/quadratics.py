@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eqrm.errors import DomainDataError
 from eqrm.linear.moments import DomainMoments
 
 Floats = NDArray[np.float64]
@@ -100,7 +101,21 @@ def standardise(grams: Floats, linear: Floats, constant: Floats, centre: Floats)
     return Quadratics(forms, centre, basis, flat, unit, rounding)
 
 
+def check_moments(moments: Any) -> None:
+    """Refuse anything but moments."""
+    if not isinstance(moments, DomainMoments):
+        raise DomainDataError(
+            "DomainMoments are needed, as from DomainMoments.from_arrays(X, y, domains), but "
+            f"{type(moments).__name__} came."
+        )
+
+
 def as_floats(values: Any) -> Floats:
     """A float64 array of numbers, of tensors too."""
-    tensor = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
+    try:
+        tensor = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainDataError(f"Coefficients must be numbers, but {values!r} came.") from None
+    if not bool(torch.isfinite(tensor).all()):
+        raise DomainDataError(f"Coefficients must be finite numbers, but {values!r} came.")
     return np.asarray(tensor.numpy(), dtype=np.float64)

@@ -63,6 +63,8 @@ def intervention_domains(
     """
     if kind not in KINDS:
         raise SettingError(f"There is no intervention {kind!r}. {did_you_mean(kind, KINDS)}")
+    if isinstance(variables, str):
+        raise SettingError(f"variables must be a list of names, not the text {variables!r}.")
     domains: dict[str, Domain] = {"base": ()}
     for name in variables:
         choices: dict[str, Sequence[Intervention]] = {
@@ -92,7 +94,9 @@ def paper_case(
     """
     kinds = {1: "none", 2: "do", 3: "shift", 4: "noise", 5: "scale", 6: kind or "shift"}
     if case not in kinds:
-        raise SettingError(f"The paper has the cases 1 to 6, not {case}.")
+        raise SettingError(f"The paper has the cases 1 to 6, not {case!r}.")
+    if kind is not None and case != 6 and kind != kinds[case]:
+        raise SettingError(f"Only case 6 has a choice of kind: case {case} is {kinds[case]!r}.")
     if case == 1 and scm.effects:
         raise SettingError(
             f"Case 1 is for worlds without effects of the target, but {scm.effects[0]!r} is one."

@@ -14,6 +14,7 @@ from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.measures import Mean, MeanPlusVariance
 from eqrm.linear.moments import DomainMoments
 from eqrm.linear.quadratics import Array, Quadratics, scale_slope_quadratics
+from eqrm.linear.settings import check_amount
 
 
 class LinearERM(LinearModel):
@@ -58,7 +59,7 @@ class LinearVREx(LinearModel):
 
     def __init__(self, penalty_weight: float = 10.0, **settings: Any) -> None:
         super().__init__(**settings)
-        self.penalty_weight = _penalty(penalty_weight)
+        self.penalty_weight = check_amount(penalty_weight, "penalty_weight")
 
     def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
         return MeasureOfRisks(quadratics, MeanPlusVariance(self.penalty_weight), ridge)
@@ -93,14 +94,8 @@ class LinearIRM(LinearModel):
 
     def __init__(self, penalty_weight: float = 100.0, **settings: Any) -> None:
         super().__init__(**settings)
-        self.penalty_weight = _penalty(penalty_weight)
+        self.penalty_weight = check_amount(penalty_weight, "penalty_weight")
 
     def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
         slopes = scale_slope_quadratics(moments, self.has_intercept)
         return MeanPlusSquares(quadratics, slopes, self.penalty_weight, ridge)
-
-
-def _penalty(weight: float) -> float:
-    if not (np.isfinite(weight) and weight >= 0.0):
-        raise SettingError(f"penalty_weight must be finite and not negative, but it is {weight!r}.")
-    return float(weight)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from eqrm.distributions import Empirical
 from eqrm.level import Level
 from eqrm.linear.moments import DomainMoments
 from eqrm.objectives.risk_estimators import estimate, quantile_at
@@ -78,6 +79,8 @@ class Frontier:
 
 
 def _quantile(model: LinearQRM, level: Level) -> float:
+    if level.log_tail == 0.0 and model.estimator is not Empirical:
+        return -torch.inf  # where only a superquantile, the mean risk, can be trained for
     return float(quantile_at(estimate(model.estimator, model.risks, None, model.options), level))
 
 

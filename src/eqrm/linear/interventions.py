@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from eqrm.errors import SettingError
 from eqrm.linear.laws import Law
+from eqrm.linear.settings import check_whole, is_number
 
 Size = float | Law
 
@@ -46,10 +46,12 @@ class Intervention(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not math.isfinite(value):
+            if field.name == "variable" or isinstance(value, Law):
+                continue
+            if not is_number(value):
                 raise SettingError(
                     f"{field.name} of {type(self).__name__}({self.variable!r}) must be a finite "
-                    f"number, not {value}."
+                    f"number, not {value!r}."
                 )
 
     @abstractmethod
@@ -122,14 +124,20 @@ class Noise(Intervention):
     law: Law | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if self.law is not None and not isinstance(self.law, Law):
+            raise SettingError(f"law of Noise({self.variable!r}) must be a law, not {self.law!r}.")
         given = [value for value in (self.factor, self.std, self.law) if value is not None]
         if len(given) != 1:
             raise SettingError(
                 f"Noise({self.variable!r}) needs exactly one of factor, std and law, and "
                 f"{len(given)} came."
             )
-        if isinstance(self.std, (int, float)) and self.std < 0:
+        size = given[0]
+        if not isinstance(size, Law) and not is_number(size):
+            raise SettingError(
+                f"The size of Noise({self.variable!r}) must be a finite number, not {size!r}."
+            )
+        if self.std is not None and not isinstance(self.std, Law) and self.std < 0:
             raise SettingError(f"A standard deviation cannot be negative, as {self.std} is.")
 
     def apply(self, assignment: Assignment) -> None:
@@ -148,6 +156,15 @@ class Noise(Intervention):
 Domain = tuple[Intervention, ...]
 
 
+def as_domain(domain: Any) -> Iterable[Intervention]:
+    """The interventions of a domain; one alone, or none at all, is refused."""
+    if isinstance(domain, Intervention) or not isinstance(domain, Iterable):
+        raise SettingError(
+            f"A domain is a list of interventions, such as [Do('X1', 10.0)], but {domain!r} came."
+        )
+    return domain
+
+
 @dataclass(frozen=True)
 class DomainLaw:
     """A law over domains: interventions whose sizes are laws, drawn once per domain.
@@ -164,7 +181,7 @@ class DomainLaw:
     interventions: Domain
 
     def __post_init__(self) -> None:
-        for each in self.interventions:
+        for each in as_domain(self.interventions):
             if not isinstance(each, Intervention):
                 raise SettingError(f"A law over domains is made of interventions, not {each!r}.")
 
@@ -175,9 +192,9 @@ class DomainLaw:
 
     def draw(self, count: int, seed: int = 0) -> DrawnDomains:
         """``count`` domains, named "0", "1", …; each is drawn when it is looked at."""
-        if count < 1:
-            raise SettingError(f"At least one domain must be drawn, not {count}.")
-        return DrawnDomains(self, count, seed)
+        return DrawnDomains(
+            self, check_whole(count, "The number of domains", 1), check_whole(seed, "seed", 0)
+        )
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,12 @@ class DrawnDomains(Mapping[str, Domain]):
     seed: int
 
     def __getitem__(self, name: str) -> Domain:
-        if not (name.isdigit() and str(int(name)) == name and int(name) < self.count):
+        if not (
+            isinstance(name, str)
+            and name.isdigit()
+            and str(int(name)) == name
+            and int(name) < self.count
+        ):
             raise KeyError(name)
         return self.law.domain(int(name), self.seed)
 

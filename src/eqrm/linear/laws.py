@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import SettingError
+from eqrm.linear.settings import is_number
 
 
 class Law(ABC):
@@ -45,6 +46,8 @@ class Law(ABC):
         >>> round(LogNormal(0.0, 0.5).quantile(0.5), 12)
         1.0
         """
+        if not 0.0 <= level <= 1.0:
+            raise SettingError(f"A level lies between 0 and 1, but it is {level!r}.")
         from scipy import stats  # slow to import, rarely needed
 
         return float(self._scipy(stats).ppf(level))
@@ -87,6 +90,8 @@ class LogNormal(Law):
 
     def __post_init__(self) -> None:
         _check(self, "log_std")
+        if self.log_mean + self.log_std**2 > 300.0:
+            raise SettingError(f"The variance of {self} is beyond what float64 can hold.")
 
     @property
     def mean(self) -> float:
@@ -180,11 +185,7 @@ class StudentT(Law):
 
 def _check(law: Any, *positive: str) -> None:
     for name, value in vars(law).items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not math.isfinite(value)
-        ):
+        if not is_number(value):
             raise SettingError(
                 f"{name} of {type(law).__name__} must be a finite number, not {value!r}."
             )
@@ -197,3 +198,12 @@ def _check(law: Any, *positive: str) -> None:
 def as_law(value: Law | float) -> Law:
     """A law, or a positive number taken as the standard deviation of a centred normal law."""
     return value if isinstance(value, Law) else Normal(std=value)
+
+
+def check_noise(name: str, value: Any) -> None:
+    """Refuse what is neither a law nor a positive number, by the variable's name."""
+    if not isinstance(value, Law) and not (is_number(value) and value > 0):
+        raise SettingError(
+            f"The noise of {name!r} must be a law, or a positive number for the standard deviation "
+            f"of a normal one, not {value!r}."
+        )

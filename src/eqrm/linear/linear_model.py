@@ -13,13 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError, did_you_mean
 from eqrm.linear.criteria import Criterion
 from eqrm.linear.moments import DomainMoments
 from eqrm.linear.newton import End
 from eqrm.linear.one_thread import one_thread
 from eqrm.linear.quadratics import Array, Coordinates, Quadratics, risk_quadratics
+from eqrm.linear.running_moments import as_array
 from eqrm.linear.search import Problem, distinct_minima, starting_points
+from eqrm.linear.settings import check_amount, check_whole
 
 Starts = int | Sequence[Sequence[float]] | Tensor
 Self = TypeVar("Self", bound="LinearModel")
@@ -66,12 +68,13 @@ class LinearModel(ABC):
         seed: int = 0,
         max_steps: int = 200,
     ) -> None:
-        if not (np.isfinite(ridge) and ridge >= 0.0):
-            raise SettingError(f"ridge must be finite and not negative, but it is {ridge!r}.")
-        if isinstance(starts, int) and starts < 1:
-            raise SettingError(f"starts must be at least 1, but it is {starts}.")
-        self.ridge, self.has_intercept = float(ridge), bool(intercept)
-        self.starts, self.seed, self.max_steps = starts, seed, max_steps
+        if not isinstance(intercept, (bool, np.bool_)):
+            raise SettingError(f"intercept must be True or False, but it is {intercept!r}.")
+        if isinstance(starts, (int, str)):
+            check_whole(starts, "starts", 1)
+        self.ridge, self.has_intercept = check_amount(ridge, "ridge"), bool(intercept)
+        self.starts, self.seed = starts, check_whole(seed, "seed", 0)
+        self.max_steps = check_whole(max_steps, "max_steps", 1)
         self.features: tuple[str, ...] = ()
         self.moments: DomainMoments | None = None
         self.coefficients = torch.empty(0, dtype=torch.float64)
@@ -119,13 +122,20 @@ class LinearModel(ABC):
     def _starting_points(self, problem: Problem, coordinates: Coordinates) -> list[Array]:
         if isinstance(self.starts, int):
             return starting_points(problem, self.starts, self.seed)
-        rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
         width = problem.quadratics.parameters
+        order = "coefficients, then the intercept" if self.has_intercept else "coefficients"
+        try:
+            rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise SettingError(
+                f"starts must be a whole number, or rows of {width} numbers each ({order})."
+            ) from None
         if rows.ndim != 2 or rows.shape[1] != width:
-            order = "coefficients, then the intercept" if self.has_intercept else "coefficients"
             raise SettingError(
                 f"Each start needs {width} numbers ({order}), but the shape is {rows.shape}."
             )
+        if not np.isfinite(rows).all():
+            raise SettingError("starts must hold finite numbers only.")
         if not self.has_intercept:
             return list(rows)
         return [coordinates.parameters(row[:-1], float(row[-1])) for row in rows]
@@ -134,6 +144,11 @@ class LinearModel(ABC):
         self.moments, self.features = moments, moments.features
         self.minima = tuple(_minimum(end, coordinates) for end in ends)
         best = ends[0]
+        if not np.isfinite(best.value):
+            raise SettingError(
+                f"The objective of {type(self).__name__} is beyond what float64 can hold at every "
+                "start. Use a level further from 1, a smaller penalty, or starts closer to 0."
+            )
         self.coefficients, self.intercept = self.minima[0].coefficients, self.minima[0].intercept
         self.value, self.converged = best.value, best.converged
         self.steps = sum(end.steps for end in ends)
@@ -161,7 +176,9 @@ class LinearModel(ABC):
         tensor([0.6250, 0.5000], dtype=torch.float64)
         """
         moments = as_moments(X, y, groups)
-        if not 2 <= folds <= len(moments):
+        check_whole(folds, "folds", 2)
+        check_whole(seed, "seed", 0)
+        if folds > len(moments):
             raise SettingError(
                 f"folds must lie between 2 and the number of domains, {len(moments)}, but it is "
                 f"{folds}."
@@ -178,10 +195,17 @@ class LinearModel(ABC):
         return found
 
     def predict(self, X: Any) -> Any:
-        """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array."""
+        """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array.
+
+        The columns of a data frame are found by the names of the features fitted to.
+        """
         if len(self.coefficients) == 0:
             raise SettingError(f"This {type(self).__name__} is not fitted yet: call fit first.")
-        rows = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X, dtype=np.float64))
+        if isinstance(X, Tensor):
+            rows = X
+        else:
+            columns = as_array(_by_name(X, self.features), "X")
+            rows = torch.from_numpy(np.array(columns, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != len(self.coefficients):
             raise DomainDataError(
                 f"X must have shape (n, {len(self.coefficients)}), a column per feature, but its "
@@ -189,6 +213,22 @@ class LinearModel(ABC):
             )
         found = rows.to(torch.float64) @ self.coefficients + self.intercept
         return found if isinstance(X, Tensor) else found.numpy()
+
+
+def _by_name(X: Any, features: Sequence[str]) -> Any:
+    """The columns of a data frame that the features name; anything else as it is."""
+    if not hasattr(X, "columns"):
+        return X
+    places = {str(name): place for place, name in enumerate(X.columns)}
+    missing = [name for name in features if name not in places]
+    if not missing:
+        return X.iloc[:, [places[name] for name in features]] if hasattr(X, "iloc") else X
+    if list(features) == [f"x{j + 1}" for j in range(len(features))]:
+        return X  # fitted to an array, whose columns have no names
+    raise DomainDataError(
+        f"X has no column {missing[0]!r}, which the model was fitted to. "
+        f"{did_you_mean(missing[0], places)}"
+    )
 
 
 def _minimum(end: End, coordinates: Coordinates) -> Minimum:
@@ -206,8 +246,9 @@ def as_moments(X: Any, y: Any = None, groups: Any = None) -> DomainMoments:
         raise SettingError(
             "fit needs moments, or X, y and groups: groups says which domain each row is from."
         )
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    return DomainMoments.from_arrays(X, y, groups, features=names)
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else []
+    target = next(name for name in ("y", "target", "the target") if name not in names)
+    return DomainMoments.from_arrays(X, y, groups, features=names or None, target=target)
 
 
 def refuse_unusable(moments: DomainMoments, intercept: bool, ridge: float, least: int) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,8 @@ from eqrm.linear.quadratics import Array
 SQRT_2 = math.sqrt(2.0)
 DEEPEST = Level(log_tail=-1000.0)
 """Where risks are made equal, no deeper level is needed to do so."""
+REACHABLE = 1e36
+"""Deeper than log(1−α) = −1e36, coefficients differ by less than float64 can tell."""
 EQUAL = 1e-100
 """Risks whose spread is below this part of their mean are equal: their curvature overflows."""
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
@@ -65,9 +67,26 @@ class Measure(ABC):
         """
         return self
 
+    def approach(self) -> Sequence[Measure]:
+        """The same measure at ever deeper levels, from :meth:`milder` to itself.
+
+        The minimiser moves little from one to the next, so that Newton's method can follow it
+        to levels at which it would stop anywhere on the kink.
+        """
+        return (self,)
+
     @abstractmethod
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         """Around the risks ``mean + spread`` (m,); the spread sums to 0."""
+
+
+def _towards(start: float, goal: float) -> list[float]:
+    """start, 10·start, 100·start … below ``goal``; nothing towards one that is out of reach."""
+    found: list[float] = []
+    while start < goal <= REACHABLE:
+        found.append(start)
+        start *= 10.0
+    return found
 
 
 def no_curvature(mean_slope: Array, slopes: Array) -> Array:
@@ -131,6 +150,10 @@ class MeanPlusDeviations(Measure):
         deepest = DEEPEST.tail_mean
         return self if self.deviations <= deepest else MeanPlusDeviations(deepest)
 
+    def approach(self) -> Sequence[Measure]:
+        deepest = DEEPEST.tail_mean
+        return [*map(MeanPlusDeviations, _towards(deepest, self.deviations)), self]
+
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         m, c = len(spread), self.deviations
         found = Spread(spread, smoothing)
@@ -185,17 +208,25 @@ class Kernels:
             deep=extreme is not None and not mirror,
         )
 
-    def beyond(self) -> tuple[Array, float]:
-        """v_e ∝ Φ(−z_e), summing to 1, and Σφ(z)/ΣΦ(−z)."""
+    def beyond(self, tail: float) -> tuple[Array, float, float]:
+        """v_e ∝ Φ(−z_e), summing to 1, Σφ(z)/ΣΦ(−z), and the superquantile less R̄.
+
+        The last is q + Σ((R_e − q)Φ(−z_e) + hφ(z_e))/(m·tail), which is least at the exact q:
+        the rounding of q, large against a small h, does not show in it.
+        """
         if self.deep:
             # Φ(−z) = φ(z)·Mills' ratio, which neither underflows nor subtracts large numbers.
             mills = SQRT_HALF_PI * erfcx(self.z / SQRT_2)
             total = float(self.w @ mills)
-            return self.w * mills / total, 1.0 / total
-        tails = 0.5 * erfc(self.z / SQRT_2)
-        densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
-        total = float(tails.sum())
-        return tails / total, float(densities.sum()) / total
+            share, rate, reached = self.w * mills / total, 1.0 / total, 1.0
+        else:
+            tails = 0.5 * erfc(self.z / SQRT_2)
+            densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
+            total = float(tails.sum())
+            share, rate = tails / total, float(densities.sum()) / total
+            reached = total / (len(tails) * tail)
+        above = self.bandwidth * (rate - float(share @ self.z))
+        return share, rate, self.quantile + reached * above
 
 
 def _relative(root: float, distances: Array) -> Array:
@@ -244,7 +275,14 @@ class KernelMeasure(Measure):
     def milder(self) -> Measure:
         if self.level.log_tail >= DEEPEST.log_tail:
             return self
-        return KernelMeasure(DEEPEST, self.superquantile, self.factor, self.fixed)
+        return self._at_level(DEEPEST)
+
+    def approach(self) -> Sequence[Measure]:
+        tails = _towards(-DEEPEST.log_tail, -self.level.log_tail)
+        return [*(self._at_level(Level(log_tail=-tail)) for tail in tails), self]
+
+    def _at_level(self, level: Level) -> KernelMeasure:
+        return KernelMeasure(level, self.superquantile, self.factor, self.fixed)
 
     def with_bandwidth(self, bandwidth: float) -> KernelMeasure:
         """The same with a fixed bandwidth."""
@@ -257,8 +295,8 @@ class KernelMeasure(Measure):
             return Mean().at(mean, spread)
         kernels = Kernels.at(spread, found.std, bandwidth, self.level)
         if self.superquantile:
-            share, rate = kernels.beyond()
-            value = mean + float(share @ spread) + bandwidth * rate
+            share, rate, superquantile = kernels.beyond(self.level.tail)
+            value = mean + superquantile
             bend = rate * kernels.w / bandwidth
         else:
             share, rate = kernels.w, kernels.mean_z

@@ -14,7 +14,7 @@ from torch import Tensor
 from eqrm.errors import DomainDataError, did_you_mean
 from eqrm.linear import moments_file
 from eqrm.linear.collinearity import describe_problems
-from eqrm.linear.moments_checks import check_shapes, check_values
+from eqrm.linear.moments_checks import check_shapes, check_values, float64
 from eqrm.linear.running_moments import MomentAccumulator, RunningMoments
 from eqrm.linear.table_batches import batch_of, choose_features, parts_of
 
@@ -101,8 +101,12 @@ class DomainMoments:
                 [4., 0.]], dtype=torch.float64)
         """
         accumulator = MomentAccumulator(features, target)
-        for X, y, domains in batches:
-            accumulator.add(X, y, domains)
+        for batch in batches:
+            if not isinstance(batch, (tuple, list)) or len(batch) != 3:
+                raise DomainDataError(
+                    "Every batch must be (X, y, domains). For one table, use from_arrays."
+                )
+            accumulator.add(*batch)
         return cls.of_accumulator(accumulator)
 
     @classmethod
@@ -144,8 +148,7 @@ class DomainMoments:
         >>> DomainMoments.population([[0.0, 1.0]], [[[2.0, 1.0], [1.0, 3.0]]]).risks([0.5])
         tensor([3.5000], dtype=torch.float64)
         """
-        mean = torch.as_tensor(mean, dtype=torch.float64)
-        covariance = torch.as_tensor(covariance, dtype=torch.float64)
+        mean, covariance = float64(mean, "mean"), float64(covariance, "covariance")
         if mean.ndim != 2 or mean.shape[1] < 2:
             raise DomainDataError(
                 "mean must have shape (domains, features + 1), but its shape is "
@@ -154,7 +157,7 @@ class DomainMoments:
         if features is None:
             features = [f"x{j + 1}" for j in range(mean.shape[1] - 1)]
         return cls(
-            names=tuple(str(name) for name in (names or range(len(mean)))),
+            names=tuple(str(name) for name in (range(len(mean)) if names is None else names)),
             counts=torch.full((len(mean),), torch.inf, dtype=torch.float64),
             features=tuple(str(name) for name in features),
             mean=mean,
@@ -185,6 +188,8 @@ class DomainMoments:
         >>> both.names, both.counts.tolist(), both.mean[0].tolist()
         (('a', 'b', 'c'), [2.0, 1.0, 1.0], [2.0, 1.0])
         """
+        if not isinstance(other, DomainMoments):
+            raise DomainDataError(f"Only DomainMoments can be merged, not {type(other).__name__}.")
         if (self.features, self.target) != (other.features, other.target):
             raise DomainDataError(
                 "Moments of different columns cannot be merged: "
@@ -224,6 +229,8 @@ class DomainMoments:
         >>> three.subset([3, 1]).names
         ('3', '1')
         """
+        if isinstance(domains, (str, int)):
+            raise DomainDataError(f"subset takes a list of domains, but {domains!r} came.")
         position = {name: e for e, name in enumerate(self.names)}
         chosen = []
         for name in map(str, domains):
@@ -260,16 +267,22 @@ class DomainMoments:
         ``coefficients`` (d,) and a number give (E,); leading dimensions are kept:
         (…, d) and (…) give (…, E).
         """
-        beta = torch.as_tensor(coefficients, dtype=torch.float64)
+        beta = float64(coefficients, "coefficients")
         if beta.ndim == 0 or beta.shape[-1] != self.num_features:
             raise DomainDataError(
                 f"There must be {self.num_features} coefficients, one per feature, but their "
                 f"shape is {tuple(beta.shape)}."
             )
-        b = torch.as_tensor(intercept, dtype=torch.float64).unsqueeze(-1)
+        b = float64(intercept, "intercept").unsqueeze(-1)
         v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)
         spread = torch.einsum("...i,eij,...j->...e", v, self.covariance, v)
-        return spread + (v @ self.mean.T + b) ** 2
+        try:
+            return spread + (v @ self.mean.T + b) ** 2
+        except RuntimeError:
+            raise DomainDataError(
+                "There must be one intercept per predictor, but coefficients have shape "
+                f"{tuple(beta.shape)} and intercepts {tuple(b.shape[:-1])}."
+            ) from None
 
     def problems(self) -> list[str]:
         """What makes coefficients undetermined, in plain sentences; empty when nothing does.

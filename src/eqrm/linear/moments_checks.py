@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,14 @@ from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:
     from eqrm.linear.moments import DomainMoments
+
+
+def float64(values: Any, name: str) -> Tensor:
+    """A float64 tensor of what holds numbers."""
+    try:
+        return torch.as_tensor(values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise DomainDataError(f"{name} must hold numbers, in rows of the same length.") from None
 
 
 def check_shapes(moments: DomainMoments) -> None:

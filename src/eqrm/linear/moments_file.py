@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from eqrm.errors import DomainDataError
+from eqrm.errors import DataFileError, DomainDataError
 
 if TYPE_CHECKING:
     from eqrm.linear.moments import DomainMoments
@@ -36,8 +36,12 @@ def save(moments: DomainMoments, path: str | Path) -> None:
     }
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     metadata = {"format": FORMAT, "moments": json.dumps(header)}
-    save_file({name: value.contiguous() for name, value in tensors.items()}, unfinished, metadata)
-    unfinished.replace(path)
+    try:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, unfinished, metadata)
+        unfinished.replace(path)
+    except (SafetensorError, OSError) as error:
+        unfinished.unlink(missing_ok=True)
+        raise DataFileError(f"Moments cannot be written to {str(path)!r}: {error}") from error
 
 
 def load(path: str | Path) -> dict[str, Any]:

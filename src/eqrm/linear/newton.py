@@ -73,7 +73,15 @@ class Metric:
 
 def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int = 200) -> End:
     """Descend from ``start`` until nothing can be gained."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
+        return _descend(criterion, start, metric, max_steps)
+
+
+def _descend(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+    """Steps as long as the model is right about them."""
     point = criterion.at(start)
+    if not _is_finite(point):
+        return End(point.theta, math.inf, False, False, 0)
     radius, steps = metric.length, 0
     while steps < max_steps:
         steps += 1
@@ -85,7 +93,7 @@ def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int 
                 break
             point = trial
             continue
-        gained = (point.value - trial.value) / predicted if math.isfinite(trial.value) else -1.0
+        gained = _gained(point, trial, predicted)
         if gained < 0.25:
             radius = 0.25 * length
         elif gained > 0.75 and length > 0.9 * radius:
@@ -97,6 +105,23 @@ def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int 
         if radius < 1e-15 * (metric.length + metric.norm(point.theta)):
             break
     return End(point.theta, point.value, settled(point, metric), False, steps)
+
+
+def _gained(point: Point, trial: Point, predicted: float) -> float:
+    """The decrease, as a part of what was predicted; −1 where the next step could not be made."""
+    if not math.isfinite(trial.value):
+        return -1.0
+    gained = (point.value - trial.value) / predicted
+    return gained if gained <= 1e-4 or _is_finite(trial) else -1.0
+
+
+def _is_finite(point: Point) -> bool:
+    """Whether value, slope and curvature can be used."""
+    return (
+        math.isfinite(point.value)
+        and bool(np.isfinite(point.gradient).all())
+        and bool(np.isfinite(point.hessian).all())
+    )
 
 
 def _step(point: Point, metric: Metric, radius: float) -> tuple[Array, float, float]:

@@ -70,6 +70,11 @@ class MomentAccumulator:
         """Take in a batch; ``domains`` is one name for all its rows, or one per row."""
         columns, response = as_matrix(X), as_vector(y)
         self._check(columns, response)
+        if np.ndim(domains) == 0 and not isinstance(domains, (str, int, np.integer)):
+            raise DomainDataError(
+                "Domains must be a name per row, or a text or whole number that names all of them, "
+                f"but {domains!r} came."
+            )
         if isinstance(domains, (str, int, np.integer)):
             self._add_rows(str(domains), columns, response)
             return
@@ -145,7 +150,7 @@ def sort_key(names: Any) -> Any:
 
 def as_matrix(X: Any) -> NDArray[Any]:
     """X as a numeric (n, d) array, not copied where it is one."""
-    array = _as_array(X, "X")
+    array = as_array(X, "X")
     if array.ndim != 2 or array.shape[1] == 0:
         raise DomainDataError(
             f"X must have shape (rows, features), but its shape is {array.shape}."
@@ -155,7 +160,7 @@ def as_matrix(X: Any) -> NDArray[Any]:
 
 def as_vector(y: Any) -> NDArray[Any]:
     """y as a numeric (n,) array, not copied where it is one."""
-    array = _as_array(y, "y")
+    array = as_array(y, "y")
     if array.ndim != 1:
         raise DomainDataError(
             f"y must be a vector with one number per row, but its shape is {array.shape}."
@@ -163,16 +168,23 @@ def as_vector(y: Any) -> NDArray[Any]:
     return array
 
 
-def _as_array(values: Any, name: str) -> NDArray[Any]:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DomainDataError(
-                f"{name} must hold numbers, but its type is {array.dtype}."
-            ) from None
-    return array
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Numbers as an array, not copied where they are one; what is no number is refused."""
+    try:
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError:
+        raise DomainDataError(f"{name} must have rows of the same length.") from None
+    if array.dtype.kind in "biuf":
+        return array
+    refusal = DomainDataError(f"{name} must hold numbers, but its type is {array.dtype}.")
+    if array.dtype.kind in "cmM":
+        raise refusal
+    try:
+        if hasattr(values, "to_numpy"):  # pandas, in which a missing number is no float
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise refusal from None
 
 
 def number(domains: Domains, rows: int) -> tuple[NDArray[np.int64], Sequence[Any]]:

@@ -14,10 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.errors import SettingError, did_you_mean
-from eqrm.linear.interventions import Assignment, Intervention
-from eqrm.linear.laws import Law, as_law
+from eqrm.linear.interventions import Assignment, Intervention, as_domain
+from eqrm.linear.laws import Law, as_law, check_noise
 from eqrm.linear.moments import DomainMoments
 from eqrm.linear.running_moments import MomentAccumulator, RunningMoments
+from eqrm.linear.settings import check_whole, is_number
 
 Floats = NDArray[np.float64]
 Domains = Mapping[str, Sequence[Intervention]]
@@ -52,17 +53,16 @@ class LinearSCM:
     features: Sequence[str] | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
-        for child, parents in self.equations.items():
-            for parent, coefficient in parents.items():
-                self._known(parent, f"The equation of {child!r} uses {parent!r}")
-                if not np.isfinite(coefficient):
-                    raise SettingError(
-                        f"The coefficient of {parent!r} in the equation of {child!r} is "
-                        f"{coefficient}."
-                    )
+        self._check_equations()
         self._known(self.target, f"The target is {self.target!r}")
-        for name in self.noise or {}:
+        if self.noise is not None and not isinstance(self.noise, Mapping):
+            raise SettingError(
+                "noise must be a law or a number for each variable, as in "
+                f"{{{self.target!r}: 2.0}}, but it is {self.noise!r}."
+            )
+        for name, law in (self.noise or {}).items():
             self._known(name, f"There is a noise for {name!r}")
+            check_noise(name, law)
         for name in self.features or ():
             self._known(name, f"There is a feature {name!r}")
         features = tuple(self._all_features() if self.features is None else self.features)
@@ -72,6 +72,23 @@ class LinearSCM:
         if not features:
             raise SettingError("There must be at least one feature beside the target.")
         _ = self.order
+
+    def _check_equations(self) -> None:
+        if not isinstance(self.equations, Mapping):
+            raise SettingError("equations must be a mapping, as in {'X': {}, 'Y': {'X': 1.0}}.")
+        for child, parents in self.equations.items():
+            if not isinstance(parents, Mapping):
+                raise SettingError(
+                    f"The equation of {child!r} must give each parent its coefficient, as in "
+                    f"{{'X': 1.0}}, but it is {parents!r}."
+                )
+            for parent, coefficient in parents.items():
+                self._known(parent, f"The equation of {child!r} uses {parent!r}")
+                if not is_number(coefficient):
+                    raise SettingError(
+                        f"The coefficient of {parent!r} in the equation of {child!r} must be a "
+                        f"finite number, but it is {coefficient!r}."
+                    )
 
     def _known(self, name: str, what: str) -> None:
         if name not in self.equations:
@@ -131,7 +148,7 @@ class LinearSCM:
             name: Assignment(dict(self.equations[name]), as_law(noise.get(name, 1.0)))
             for name in self.order
         }
-        for each in domain:
+        for each in as_domain(domain):
             if not isinstance(each, Intervention):
                 raise SettingError(f"A domain is a sequence of interventions, but {each!r} came.")
             self._known(each.variable, f"There is an intervention on {each.variable!r}")
@@ -200,7 +217,7 @@ class LinearSCM:
 
         The same to the last bit for any number of workers.
         """
-        domains = _named(domains)
+        domains, workers = _named(domains), check_whole(workers, "workers", 1)
         names = list(domains)
 
         def reduce(index: int) -> RunningMoments:
@@ -227,8 +244,8 @@ class LinearSCM:
         self, domain: Iterable[Intervention], rows: int, seed: int, index: int
     ) -> Iterator[Floats]:
         """Blocks (≤ 32,768, d + 1) of a domain, the target last."""
-        if rows < 1:
-            raise SettingError(f"At least one row must be sampled, not {rows}.")
+        check_whole(rows, "rows", 1)
+        check_whole(seed, "seed", 0)
         assignments = self.assignments(domain)
         sequence = np.random.SeedSequence(seed, spawn_key=(1, index))
         generator = np.random.Generator(np.random.SFC64(sequence))

@@ -99,7 +99,7 @@ def _descend(problem: Problem, start: Array, max_steps: int) -> End:
         return _through_smoothings(problem, criterion, start, max_steps)
     end = minimise(criterion, start, problem.metric, max_steps)
     _refuse_if_diverged(criterion, end, start)
-    if end.converged or criterion.smoothing > 0.0:
+    if end.converged or criterion.smoothing > 0.0 or not np.isfinite(end.value):
         return end
     return _into_the_kink(problem, criterion, end, max_steps)
 
@@ -112,7 +112,21 @@ def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_st
     equal = spread <= 1e-7 * problem.metric.value
     same_level = milder.measure is criterion.measure
     lower = smooth.value <= end.value + 1e-9 * problem.metric.value
-    return smooth if smooth.converged and lower and (equal or same_level) else end
+    if smooth.converged and lower and (equal or same_level):
+        return smooth
+    return end if same_level else _ever_deeper(problem, criterion, smooth, end, max_steps)
+
+
+def _ever_deeper(
+    problem: Problem, criterion: MeasureOfRisks, milder: End, end: End, max_steps: int
+) -> End:
+    """Follow the minimum of a milder level to the level asked for; ``end`` if that is no better."""
+    theta, steps = milder.theta, end.steps + milder.steps
+    for measure in criterion.measure.approach():
+        found = minimise(replace(criterion, measure=measure), theta, problem.metric, max_steps)
+        theta, steps = found.theta, steps + found.steps
+    better = found.value <= end.value + 1e-9 * problem.metric.value
+    return replace(found, steps=steps) if better else end
 
 
 def _through_smoothings(

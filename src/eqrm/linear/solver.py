@@ -82,7 +82,18 @@ class LinearQRM(LinearModel):
         self._measure(self.level, 2)  # refuses levels that the distribution does not have
 
     def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
+        if self.estimator is KDE and isinstance(self.bandwidth, Fixed):
+            self._refuse_lost_bandwidth(self.bandwidth.value, quadratics, ridge)
         return MeasureOfRisks(quadratics, self._measure(self.level, len(moments)), ridge)
+
+    @staticmethod
+    def _refuse_lost_bandwidth(bandwidth: float, quadratics: Quadratics, ridge: Array) -> None:
+        risk = quadratics.mean_risk(quadratics.minimiser_of_mean(ridge=ridge))
+        if bandwidth < 1e-13 * risk:
+            raise SettingError(
+                f"A bandwidth of {bandwidth:g} is lost in the rounding of risks of about "
+                f'{risk:.3g}. Use a larger one, or distribution="empirical", its limit.'
+            )
 
     def _measure(self, level: Level, domains: int) -> Measure:
         beyond = self.measure == "superquantile"
@@ -131,6 +142,8 @@ class LinearQRM(LinearModel):
         0.9       0.6448  0.3552     0.0000     1.0208  1.0073  1.2896       3.1701
         1-e^-100  0.9026  0.0974     0.0000     1.6436  1.6426  1.6638       1.8052
         """
+        if isinstance(levels, (str, int, float, Level)):
+            raise SettingError(f"A path needs a list of levels, but {levels!r} came.")
         wanted = [Level.of(level) for level in levels]
         if not wanted:
             raise SettingError("A path needs at least one level.")

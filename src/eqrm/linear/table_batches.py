@@ -45,6 +45,10 @@ def choose_features(
 ) -> tuple[str, ...]:
     """The feature columns: those asked for, or all but target and domain."""
     columns = columns_of(part)
+    if isinstance(features, str):
+        raise DomainDataError(f"features must be a list of columns, not the text {features!r}.")
+    if target == domain:
+        raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
     chosen = columns if features is None else list(features)
     chosen = [name for name in chosen if features is not None or name not in (target, domain)]
     for name in (target, domain, *chosen):
@@ -52,6 +56,8 @@ def choose_features(
             raise DomainDataError(
                 f"The table has no column {name!r}. {did_you_mean(name, map(str, columns))}"
             )
+        if columns.count(name) > 1:
+            raise DomainDataError(f"The table has {columns.count(name)} columns {name!r}.")
     if not chosen:
         raise DomainDataError("The table has no feature columns beside target and domain.")
     return tuple(chosen)
@@ -70,9 +76,11 @@ def numbers(part: Any, name: str) -> NDArray[np.float64]:
     try:
         if hasattr(part, "schema"):
             values = part.column(name).to_numpy(zero_copy_only=False)
-            return np.asarray(values, dtype=np.float64)
-        column = part[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.asarray(column, dtype=np.float64)
+        else:
+            values = part[name].to_numpy(na_value=np.nan)
+        if values.dtype.kind in "mM":
+            raise TypeError("a date or a duration")
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DomainDataError(
             f"Column {name!r} holds something that is no number. Turn it into numbers first, "

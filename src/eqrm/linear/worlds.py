@@ -101,8 +101,8 @@ def changing_sigmas(**sigmas: Sequence[float]) -> dict[str, Domain]:
     >>> changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])["1"]
     (Noise(variable='X1', ... std=2.0, ...), Noise(variable='Y', ... std=3.0, ...))
     """
-    lengths = {len(values) for values in sigmas.values()}
-    if len(lengths) != 1:
+    lengths = {np.size(values) if np.ndim(values) == 1 else -1 for values in sigmas.values()}
+    if len(lengths) != 1 or -1 in lengths:
         raise SettingError(
             "Give each changing variable one standard deviation per domain, as in "
             "changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])."

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions import KDE
+from eqrm.errors import DomainDataError
 from eqrm.level import Level
-from eqrm.linear.measures import Local, Measure
+from eqrm.linear.measures import Local, Measure, no_curvature
 from eqrm.linear.quadratics import Array
 from eqrm.objectives.risk_estimators import Estimator, estimate, quantile_at
 
@@ -43,7 +44,10 @@ class AnyDistribution(Measure):
 
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         risks = torch.tensor(mean + spread, dtype=torch.float64, requires_grad=True)
-        value = self.of_risks(risks)
+        try:
+            value = self.of_risks(risks)
+        except DomainDataError:  # too large for a float: a place that the descent must not go to
+            return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
         (slope,) = torch.autograd.grad(value, risks, create_graph=True)
 
         def curvature(mean_slope: Array, slopes: Array) -> Array:

@@ -242,9 +242,11 @@ def _bca_interval(
     """Efron's BCa interval, with the acceleration from the skewness of the influences."""
     from scipy.special import ndtr, ndtri
 
-    scale = float(np.abs(influence).max())
-    if scale == 0.0 or drawn.min() == drawn.max():
+    if drawn.min() == drawn.max():
         return value, value
+    scale = float(np.abs(influence).max())
+    if scale == 0.0:  # the statistic is the largest risk alone: the sample cannot say how far off
+        return -math.inf, math.inf
     unit = influence / scale
     acceleration = float((unit**3).sum() / (6.0 * (unit**2).sum() ** 1.5))
     # Sums of the same risks in another order differ by rounding: they are ties all the same.

@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eq
 setup: $(READY) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
 
-demo: $(READY) ## show what eqrm does, in a few seconds
+demo: $(READY) ## show what eqrm does, in half a minute
 	@echo "==> eqrm demo"
 	@$(BIN)/eqrm demo --output demo-output
 

@@ -119,6 +119,8 @@ def bootstrap_intervals(
         else:
             influence = _influence(values, value, level)
             low, high = _bca_interval(drawn[:, column], value, influence, asked)
+            if not influence.any() and low < high:  # one domain alone: it could be far off
+                low, high = -math.inf, math.inf
             method, reliable = "bootstrap", _is_reliable(level, values.size)
         found.append(
             Interval(
@@ -245,8 +247,10 @@ def _bca_interval(
     if drawn.min() == drawn.max():
         return value, value
     scale = float(np.abs(influence).max())
-    if scale == 0.0:  # the statistic is the largest risk alone: the sample cannot say how far off
-        return -math.inf, math.inf
+    if scale == 0.0:  # the statistic is the largest risk alone: no skewness to correct for
+        outside = 0.5 * (1.0 - confidence)
+        low, high = np.quantile(drawn, [outside, 1.0 - outside])
+        return float(low), float(high)
     unit = influence / scale
     acceleration = float((unit**3).sum() / (6.0 * (unit**2).sum() ** 1.5))
     # Sums of the same risks in another order differ by rounding: they are ties all the same.

@@ -30,31 +30,24 @@ INSIDE double standardised(double x, double shift, double unit)
     return fmax(-FARTHEST, fmin(FARTHEST, shift + unit * x));
 }
 
+/* The compiler makes two loops of one that asks for p[i] or 1. */
+#define WEIGHT(p, i) ((p) ? (p)[i] : 1.0)
+
 /* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
 INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
                    double *restrict x, double *restrict found)
 {
     const double pivot = r[0];
     double sum = 0.0, square = 0.0;
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++) {
-            x[i] = r[i] - pivot;
-            sum += p[i] * x[i];
-        }
-    else
-        for (ptrdiff_t i = 0; i < n; i++) {
-            x[i] = r[i] - pivot;
-            sum += x[i];
-        }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        x[i] = r[i] - pivot;
+        sum += WEIGHT(p, i) * x[i];
+    }
     const double offset = sum / total;
-    for (ptrdiff_t i = 0; i < n; i++)
+    for (ptrdiff_t i = 0; i < n; i++) {
         x[i] -= offset;
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++)
-            square += p[i] * x[i] * x[i];
-    else
-        for (ptrdiff_t i = 0; i < n; i++)
-            square += x[i] * x[i];
+        square += WEIGHT(p, i) * x[i] * x[i];
+    }
     found[0] = pivot;
     found[1] = offset;
     found[2] = square;
@@ -65,28 +58,16 @@ INSIDE void sums(const double *restrict x, const double *restrict p, ptrdiff_t n
                  double unit, double *restrict found)
 {
     double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++) {
-            const double z = standardised(x[i], shift, unit), square = z * z;
-            const double kernel = p[i] * exp(-square);
-            tail += p[i] * erfc(z);
-            zeroth += kernel;
-            first += kernel * z;
-            second += kernel * square;
-            third += kernel * square * z;
-            fourth += kernel * square * square;
-        }
-    else
-        for (ptrdiff_t i = 0; i < n; i++) {
-            const double z = standardised(x[i], shift, unit), square = z * z;
-            const double kernel = exp(-square);
-            tail += erfc(z);
-            zeroth += kernel;
-            first += kernel * z;
-            second += kernel * square;
-            third += kernel * square * z;
-            fourth += kernel * square * square;
-        }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double z = standardised(x[i], shift, unit), square = z * z;
+        const double kernel = WEIGHT(p, i) * exp(-square);
+        tail += WEIGHT(p, i) * erfc(z);
+        zeroth += kernel;
+        first += kernel * z;
+        second += kernel * square;
+        third += kernel * square * z;
+        fourth += kernel * square * square;
+    }
     found[0] = tail;
     found[1] = zeroth;
     found[2] = first;
@@ -102,7 +83,7 @@ INSIDE void rough_sums(const double *restrict x, const double *restrict p, ptrdi
     double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const float z = fminf(9.0f, fmaxf(-9.0f, (float)(shift + unit * x[i])));
-        const float square = z * z, weight = p ? (float)p[i] : 1.0f;
+        const float square = z * z, weight = (float)WEIGHT(p, i);
         const float kernel = weight * expf(-square);
         tail += weight * erfcf(z);
         zeroth += kernel;
@@ -126,14 +107,9 @@ INSIDE void kernels(const double *restrict x, const double *restrict p, ptrdiff_
     double density = 0.0, first = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double z = standardised(x[i], shift, unit);
-        k[i] = exp(-z * z);
-    }
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++)
-            k[i] *= p[i];
-    for (ptrdiff_t i = 0; i < n; i++) {
+        k[i] = WEIGHT(p, i) * exp(-z * z);
         density += k[i];
-        first += k[i] * standardised(x[i], shift, unit);
+        first += k[i] * z;
     }
     found[0] = density;
     found[1] = first;
@@ -143,12 +119,8 @@ INSIDE void kernels(const double *restrict x, const double *restrict p, ptrdiff_
 INSIDE void combine(const double *restrict x, const double *restrict p, ptrdiff_t n, double a,
                     double b, double *restrict k)
 {
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++)
-            k[i] = a * k[i] + b * p[i] * x[i];
-    else
-        for (ptrdiff_t i = 0; i < n; i++)
-            k[i] = a * k[i] + b * x[i];
+    for (ptrdiff_t i = 0; i < n; i++)
+        k[i] = a * k[i] + b * WEIGHT(p, i) * x[i];
 }
 
 EACH_PROCESSOR
@@ -180,11 +152,8 @@ void eqrm_gradient(double *restrict x, const double *restrict p, ptrdiff_t n, do
     (void)found;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double z = standardised(x[i], shift, unit);
-        x[i] = a * exp(-z * z) + b * x[i];
+        x[i] = WEIGHT(p, i) * (a * exp(-z * z) + b * x[i]);
     }
-    if (p)
-        for (ptrdiff_t i = 0; i < n; i++)
-            x[i] *= p[i];
 }
 
 /* One step of the root solve from t, as quantile_root.py takes it, but on the scale

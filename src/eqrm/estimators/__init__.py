@@ -1,0 +1,1 @@
+"""scikit-learn estimators, and what gradient boosting needs of the domains' risks."""

@@ -1,0 +1,161 @@
+"""Groups to domains, losses to risks, and the slope of an objective in the risks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+import eqrm
+from eqrm.errors import DomainDataError
+from eqrm.estimators.groups import Groups, OneDomainWarning, as_groups, domain_weights
+
+DAYS = ["2013-03-02", "2013-01-05", "2013-03-02", "2013-02-01"]
+FORMS: dict[str, Any] = {
+    "list": DAYS,
+    "numpy texts": np.array(DAYS),
+    "numpy objects": np.array(DAYS, dtype=object),
+    "numpy dates": np.array(DAYS, dtype="datetime64[D]"),
+    "pandas": pd.Series(DAYS, index=[7, 7, 1, 0]),
+    "pandas categorical": pd.Series(DAYS).astype("category"),
+    "pandas dates": pd.to_datetime(pd.Series(DAYS)),
+    "pandas column": pd.DataFrame({"day": DAYS}),
+    "polars": pl.Series(DAYS),
+    "polars categorical": pl.Series(DAYS).cast(pl.Categorical),
+    "polars dates": pl.Series(DAYS).str.to_date(),
+    "arrow": pa.chunked_array([DAYS[:1], DAYS[1:]]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_same_days_gives_the_same_domains(form: str) -> None:
+    groups = as_groups(FORMS[form], rows=4)
+    assert groups.names == ("2013-01-05", "2013-02-01", "2013-03-02")
+    assert groups.ids.tolist() == [2, 0, 2, 1]
+    assert groups.ids.dtype == np.int64
+    assert groups.counts.tolist() == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "form", [[3, -1, 3, 2], np.array([3, -1, 3, 2], dtype=np.int32), torch.tensor([3, -1, 3, 2])]
+)
+def test_integers_are_named_by_themselves(form: Any) -> None:
+    groups = as_groups(form, rows=4)
+    assert groups.names == (-1, 2, 3)
+    assert groups.ids.tolist() == [2, 0, 2, 1]
+
+
+def test_no_groups_are_one_domain_and_a_named_warning() -> None:
+    with pytest.warns(OneDomainWarning, match="plain ERM"):
+        groups = as_groups(None, rows=3)
+    assert (groups.names, groups.counts.tolist()) == (("all rows",), [3])
+
+
+def test_no_groups_are_no_matter_where_no_level_was_asked_for() -> None:
+    assert len(as_groups(None, rows=3, level_asked=False)) == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ["a", None, "b", float("nan")],
+        np.array(["a", None, "b", np.nan], dtype=object),
+        np.array([1.0, np.nan, 2.0, np.nan]),
+        np.array(["2013-01-01", "NaT", "2013-01-02", "NaT"], dtype="datetime64[D]"),
+        pd.Series(["a", None, "b", None]),
+        pd.Series(["a", None, "b", None]).astype("category"),
+        pd.Series([1, None, 2, None], dtype="Int64"),
+        pd.to_datetime(pd.Series(["2013-01-01", None, "2013-01-02", None])),
+        pl.Series(["a", None, "b", None]),
+        pl.Series([1, None, 2, None]),
+    ],
+    ids=lambda form: type(form).__module__ + str(getattr(form, "dtype", "")),
+)
+def test_missing_groups_are_refused_by_row(form: Any) -> None:
+    with pytest.raises(DomainDataError, match=r"missing in 2 of 4 rows \(rows 1, 3\)"):
+        as_groups(form, rows=4)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (["a", "b"], r"there are 3 rows, and the shape of groups is \(2,\)"),
+        (np.zeros((3, 2), dtype=int), r"shape of groups is \(3, 2\)"),
+        ("day", "not str"),
+        (7, "not int"),
+        (["a", 1, "b"], "numbers and texts"),
+        ([0.5, 1.5, 2.0], "fractions"),
+        (np.array([0.5, 1.5, 2.0]), "floating-point"),
+        ([["a"], ["b"], ["c"]], "hold lists"),
+    ],
+)
+def test_groups_that_name_no_domains_are_refused(form: Any, message: str) -> None:
+    with pytest.raises(DomainDataError, match=message):
+        as_groups(form, rows=3)
+
+
+def random_groups(rows: int = 500, domains: int = 17) -> tuple[Groups, Any, Any]:
+    generator = np.random.default_rng(0)
+    groups = as_groups(generator.integers(0, domains, rows), rows)
+    return groups, generator.exponential(size=rows), generator.exponential(size=rows)
+
+
+def test_risks_are_what_pandas_says_they_are() -> None:
+    groups, losses, weights = random_groups()
+    table = pd.DataFrame({"d": groups.ids, "wl": losses * weights, "w": weights, "l": losses})
+    by_domain = table.groupby("d").sum()
+    np.testing.assert_allclose(groups.means(losses), table.groupby("d")["l"].mean(), rtol=1e-13)
+    expected = by_domain["wl"] / by_domain["w"]
+    np.testing.assert_allclose(groups.means(losses, weights), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_row_weights_are_the_slope_of_the_objective_in_each_loss(weighted: bool) -> None:
+    groups, losses, weights = random_groups(60, 5)
+    given = weights if weighted else None
+    objective = eqrm.EQRM(0.8)
+
+    def value(at: Any) -> float:
+        return domain_weights(groups.means(at, given), objective)[0]
+
+    _, slope = domain_weights(groups.means(losses, given), objective)
+    found = groups.row_weights(slope, given)
+    for row in (0, 7, 31):
+        step = np.zeros(60)
+        step[row] = 1e-6
+        difference = (value(losses + step) - value(losses - step)) / 2e-6
+        assert found[row] == pytest.approx(difference, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [eqrm.ERM(), eqrm.EQRM(0.9), eqrm.EQRM(0.6, "gaussian"), eqrm.Superquantile(0.7)],
+    ids=lambda objective: f"{objective.name}",
+)
+def test_domain_weights_match_finite_differences(objective: eqrm.RiskObjective) -> None:
+    risks = np.random.default_rng(1).exponential(size=12)
+    value, slope = domain_weights(risks, objective)
+    assert slope.sum() == pytest.approx(1.0)
+    for domain in range(12):
+        step = np.eye(12)[domain] * 1e-6
+        up, _ = domain_weights(risks + step, objective)
+        down, _ = domain_weights(risks - step, objective)
+        assert slope[domain] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-8)
+    assert value == pytest.approx(float(slope @ risks))  # all of these are homogeneous
+
+
+def test_equal_risks_weigh_all_domains_alike() -> None:
+    value, slope = domain_weights(np.full(4, 0.693), eqrm.EQRM(0.9))
+    assert value == pytest.approx(0.693)
+    assert slope.tolist() == [0.25] * 4
+
+
+def test_leaving_out_rows_leaves_out_their_domains() -> None:
+    groups = as_groups(["a", "b", "c", "a"], rows=4)
+    kept = groups.only(np.array([True, False, True, True]))
+    assert (kept.names, kept.ids.tolist(), kept.counts.tolist()) == (("a", "c"), [0, 1, 0], [2, 1])

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from eqrm.distributions import Gaussian as Gaussian
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
-    from eqrm.estimators.groups import OneDomainWarning as OneDomainWarning
     from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
     from eqrm.evaluation.bounds import paper_bound as paper_bound
@@ -98,7 +97,6 @@ _NAMES_OF = {
         "LogNormal",
         "RiskDistribution",
     ),
-    "eqrm.estimators.groups": ("OneDomainWarning",),
     "eqrm.evaluation.accumulator": ("RiskAccumulator",),
     "eqrm.evaluation.binomial_ranks": ("domains_needed",),
     "eqrm.evaluation.bounds": ("paper_bound",),

@@ -78,5 +78,5 @@ def denoising(options: Options) -> Result:
         f"worst {worst_noisy}; less in {len(quiet)}: × {mean_quiet:.2f}, at worst {worst_quiet}"
     )
     helps = all(o.ratio < 1.0 + 2.0 * o.simulation_error for o in noisy) and mean_noisy < 0.6
-    holds = helps and worst_quiet.ratio < 1.1 and mean_quiet < 1.0
+    holds = helps and worst_quiet.ratio < 1.08 and mean_quiet < 1.0
     return passed(holds, summary, all=[str(o) for o in found])

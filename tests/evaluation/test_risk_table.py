@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import eqrm
+from eqrm.errors import SettingError
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.evaluation.risk_table import Cell, RiskTable
 from eqrm.evaluation.rounding import decimals, rounded
@@ -207,3 +208,29 @@ def test_wrong_settings_are_refused() -> None:
         found.risk_table(interpolation="cubic")
     with pytest.raises(eqrm.errors.SettingError, match="no predictor 'D'"):
         found["D"]
+
+
+def test_one_level_is_as_good_as_a_list_of_one() -> None:
+    found = eqrm.evaluate(domains=list(range(40)) * 2, losses=[i / 80 for i in range(80)])
+    single, listed = found.risk_table(0.9, "0.5"), found.risk_table([0.9], [0.5])
+    assert single.to_dict() == listed.to_dict()
+    assert "0.9" in str(single)
+    assert str(found).startswith(found.sentence)
+    assert str(found.certificate(0.9)) == found.certificate(0.9).sentence
+
+
+def test_half_a_domain_cannot_be_listed() -> None:
+    found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(SettingError, match=r"whole number of domains, but it is 2\.5"):
+        found.risk_table(worst=2.5)  # type: ignore[arg-type]
+
+
+def test_an_open_interval_gives_no_false_digits() -> None:
+    """The .99-quantile of 40 domains is the largest risk, and the next lies 1e-6 below it."""
+    rng = np.random.default_rng(0)
+    means = [*rng.uniform(0.1, 0.5, 38), 0.7, 0.700001]
+    domains = np.repeat(np.arange(40), 20)
+    losses = np.repeat(means, 20) + np.tile([-0.2, 0.2], 400)
+    cell = eqrm.evaluate(domains=domains, losses=losses).risk_table(0.99, []).cells["predictor"][1]
+    assert cell.high is None
+    assert cell.text == "0.70"

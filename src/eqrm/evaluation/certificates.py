@@ -53,6 +53,9 @@ class Certificate:
     rank: int
     vacuous: bool
 
+    def __str__(self) -> str:
+        return self.sentence
+
     @property
     def assumption(self) -> str:
         """What must be true of new domains, in words."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.evaluation.inputs import LevelLike, as_levels
 from eqrm.evaluation.measured_risks import MeasuredRisks, Name
-from eqrm.level import Level
 
 if TYPE_CHECKING:
     from eqrm.evaluation.cdf_bands import CdfBand
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from eqrm.evaluation.noise import NoiseSplit
     from eqrm.evaluation.risk_table import RiskTable
 
-LevelLike = Level | float | str
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
 COMPARED_LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -33,7 +32,7 @@ _DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?$")
 FORMAT = "eqrm evaluation 1"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """Predictors by name, each with its risks on the same domains.
 
@@ -45,6 +44,8 @@ class Evaluation:
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
     >>> found.domains, found["predictor"].risks.tolist(), found["predictor"].counts.tolist()
     (('a', 'b'), [0.2, 0.7], [2, 2])
+    >>> found
+    <Evaluation: One predictor measured by the loss of 4 examples in 2 domains.>
     """
 
     predictors: Mapping[str, MeasuredRisks]
@@ -76,6 +77,12 @@ class Evaluation:
         """The risks of all predictors on all domains, one after the other."""
         return np.concatenate([risks.risks for risks in self.predictors.values()])
 
+    def __repr__(self) -> str:
+        return f"<Evaluation: {self.sentence}>"
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{self.risk_table()}"
+
     def __len__(self) -> int:
         return len(self.predictors)
 
@@ -84,8 +91,8 @@ class Evaluation:
 
     def risk_table(
         self,
-        levels: Sequence[LevelLike] = LEVELS,
-        superquantiles: Sequence[LevelLike] = SUPERQUANTILES,
+        levels: LevelLike | Sequence[LevelLike] = LEVELS,
+        superquantiles: LevelLike | Sequence[LevelLike] = SUPERQUANTILES,
         *,
         confidence: float = 0.95,
         worst: int = 5,
@@ -104,8 +111,8 @@ class Evaluation:
 
         return risk_table(
             self.predictors,
-            [Level.of(level) for level in levels],
-            [Level.of(level) for level in superquantiles],
+            as_levels(levels),
+            as_levels(superquantiles),
             confidence=confidence,
             worst=worst,
             interpolation=interpolation,
@@ -116,7 +123,7 @@ class Evaluation:
     def compare(
         self,
         baseline: str | None = None,
-        levels: Sequence[LevelLike] = COMPARED_LEVELS,
+        levels: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
         *,
         confidence: float = 0.95,
         resamples: int | None = None,
@@ -142,7 +149,12 @@ class Evaluation:
         number = resamples or self._resamples
         return {
             name: paired_differences(
-                self[first].risks, risks.risks, levels, confidence, resamples=number, seed=seed
+                self[first].risks,
+                risks.risks,
+                as_levels(levels),
+                confidence,
+                resamples=number,
+                seed=seed,
             )
             for name, risks in self.predictors.items()
             if name != first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,17 @@ def checked_confidence(confidence: float) -> float:
             f"confidence must lie strictly between 0 and 1, such as 0.95, but it is {confidence!r}."
         )
     return value
+
+
+def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:
+    """One level or several, as a list.
+
+    >>> as_levels(0.9), as_levels([0.5, "1-e^-1000"])
+    ([Level(0.9)], [Level(0.5), Level(log_tail=-1000.0)])
+    """
+    if isinstance(levels, (Level, str, float, int)):
+        return [Level.of(levels)]
+    return [Level.of(level) for level in levels]
 
 
 def checked_alpha(alpha: LevelLike) -> float:

@@ -36,9 +36,10 @@ CAUTION = 3.0
 """How many standard errors the measured variance is raised by before noise is taken off it.
 
 A sample whose spread is small by chance has a quantile that is too low already, and seems to
-be mostly noise: without caution the two errors add up. With both rules the worst increase of
-the error of the .9-quantile in worlds with less than half noise fell from 22% to 6% (30
-domains, where the standard error is a quarter of the variance).
+be mostly noise: without caution the two errors add up. With both rules, in
+170 simulated settings with less than half noise, the error of the .9-quantile falls by 8% on
+average and rises by 5% at worst (30 domains, where the standard error is a quarter of the
+variance); `make verify` prints it as 5.5.
 """
 
 
@@ -65,10 +66,14 @@ class NoiseSplit:
     def sentence(self) -> str:
         """The split in words."""
         share = round(100.0 * self.noise_share)
+        spread = (
+            f"domains differ by a standard deviation of about {self.spread_variance**0.5:.3g}"
+            if self.spread_variance > 0.0
+            else "no difference between domains can be told from it"
+        )
         return (
             f"{share}% of the variance of the {self.domains} measured risks is what sampling "
-            f"alone would give; domains differ by a standard deviation of about "
-            f"{self.spread_variance**0.5:.3g}."
+            f"alone would give; {spread}."
         )
 
     @property

@@ -103,11 +103,11 @@ class RiskTable:
     >>> found = eqrm.evaluate(domains=[0, 0, 1, 1, 2, 2], losses=[0.1, 0.2, 0.3, 0.5, 0.4, 1.0])
     >>> table = found.risk_table(levels=[0.5, 1], superquantiles=[])
     >>> [cell.text for cell in table.cells["predictor"]]
-    ['0.42', '0.400', '0.70']
+    ['0.42', '0.40', '0.70']
     >>> print(table.to_markdown(intervals=False))
     | predictor | mean | 0.5 | 1 |
     |---|---:|---:|---:|
-    | predictor | 0.42 | 0.400 | 0.70 |
+    | predictor | 0.42 | 0.40 | 0.70 |
     """
 
     statistics: tuple[Statistic, ...]
@@ -115,6 +115,9 @@ class RiskTable:
     worst: Mapping[str, tuple[WorstDomain, ...]]
     domains: int
     confidence: float
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def to_text(self, intervals: bool = True) -> str:
         """Aligned columns for a terminal; the best value of a column has a star."""
@@ -160,8 +163,8 @@ def risk_table(
 ) -> RiskTable:
     """See :meth:`eqrm.Evaluation.risk_table`."""
     confidence = checked_confidence(confidence)
-    if worst < 0:
-        raise SettingError(f"worst is a number of domains, but it is {worst}.")
+    if worst < 0 or worst != int(worst):
+        raise SettingError(f"worst is a whole number of domains, but it is {worst}.")
     statistics = (
         Statistic(MEAN),
         *(Statistic(QUANTILE, level) for level in levels),
@@ -172,7 +175,7 @@ def risk_table(
     return RiskTable(
         statistics=statistics,
         cells=_with_best(rows),
-        worst={name: _worst(risks, worst) for name, risks in predictors.items()},
+        worst={name: _worst(risks, int(worst)) for name, risks in predictors.items()},
         domains=len(next(iter(predictors.values()))),
         confidence=confidence,
     )
@@ -208,12 +211,16 @@ class _Maker:
 
     def _quantile(self, risks: MeasuredRisks, law: Empirical, level: Level) -> Cell:
         value = float(law.quantile(level))
+        nearest = int(np.abs(risks.risks - value).argmin())
+        of_the_risk = _finite(risks.standard_errors[nearest])
         if not 0.0 < level.alpha < 1.0:
-            nearest = int(np.abs(risks.risks - value).argmin())
-            return Cell(value, None, None, _finite(risks.standard_errors[nearest]))
+            return Cell(value, None, None, of_the_risk)
         ends = order_statistic_interval(risks.risks, level, self.confidence)
         low, high = (_finite(end) for end in ends)
-        return Cell(value, low, high, self._error_of(value, low, high))
+        error = self._error_of(value, low, high)
+        if low is None or high is None:  # the one end may lie close by chance
+            error = max((e for e in (error, of_the_risk) if e is not None), default=None)
+        return Cell(value, low, high, error)
 
     def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
         """The standard error that a normal interval of this width would have."""

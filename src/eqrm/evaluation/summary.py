@@ -8,8 +8,9 @@ from typing import Any
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.certificates import Certificate
 from eqrm.evaluation.comparison import Difference
-from eqrm.evaluation.evaluation import Evaluation, LevelLike
+from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.exchangeability import ExchangeabilityTest
+from eqrm.evaluation.inputs import LevelLike
 from eqrm.evaluation.noise import NoiseSplit
 from eqrm.evaluation.rounding import decimals, rounded
 from eqrm.evaluation.table_formats import aligned, one_line

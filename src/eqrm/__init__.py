@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from eqrm.causal import invariant_risk_predictors as invariant_risk_predictors
     from eqrm.causal import minimal_invariant_risk as minimal_invariant_risk
     from eqrm.causal import sufficient_interventions as sufficient_interventions
+    from eqrm.data import DomainBatches as DomainBatches
+    from eqrm.data import DomainData as DomainData
+    from eqrm.data import dataset as dataset
     from eqrm.distributions import KDE as KDE
     from eqrm.distributions import Empirical as Empirical
     from eqrm.distributions import Gaussian as Gaussian
@@ -89,6 +92,11 @@ _NAMES_OF = {
         "invariant_risk_predictors",
         "minimal_invariant_risk",
         "sufficient_interventions",
+    ),
+    "eqrm.data": (
+        "dataset",
+        "DomainBatches",
+        "DomainData",
     ),
     "eqrm.distributions": (
         "Empirical",

@@ -1,0 +1,95 @@
+"""Random numbers that are a function of a few integers, so that nothing has to be remembered.
+
+Each number is a hash of (seed, …), the finaliser of SplitMix64 (Steele, Lea & Flood 2014)
+chained over the integers. A sampler that draws with them is resumed from its step number alone,
+and every process of a group can draw what another one draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+def hashed(*numbers: int | Integers) -> Words:
+    """A 64-bit word per element, a function of integers that are broadcast together.
+
+    >>> hashed(0, np.arange(3)) % 100
+    array([...], dtype=uint64)
+    """
+    word = np.zeros(1, dtype=np.uint64)
+    for number in numbers:
+        word = _mixed(word * _GOLDEN + _as_word(number) + _GOLDEN)
+    return word
+
+
+def _as_word(number: int | Integers) -> Words:
+    if isinstance(number, np.ndarray):
+        return number.astype(np.uint64)
+    return np.array([number % 2**64], dtype=np.uint64)
+
+
+def _mixed(word: Words) -> Words:
+    word = (word ^ (word >> np.uint64(30))) * _FIRST
+    word = (word ^ (word >> np.uint64(27))) * _SECOND
+    return word ^ (word >> np.uint64(31))
+
+
+def below(limit: int | Integers, words: Words) -> Integers:
+    """Integers from 0 to limit − 1; the bias is below limit/2⁶⁴.
+
+    >>> bool((below(7, hashed(3, np.arange(100))) < 7).all())
+    True
+    """
+    found: Integers = (words % np.asarray(limit, dtype=np.uint64)).astype(np.int64)
+    return found
+
+
+def uniform(words: Words) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Numbers in (0, 1), never 0 and never 1.
+
+    >>> float(uniform(hashed(1))[0]) < 1
+    True
+    """
+    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def different(number: int, limit: int, *key: int) -> Integers:
+    """``number`` different integers below ``limit``, uniform over all ordered choices.
+
+    >>> sorted(different(4, 4, 9).tolist())
+    [0, 1, 2, 3]
+    """
+    if 4 * number >= limit:
+        return np.argsort(hashed(*key, np.arange(limit)), kind="stable")[:number]
+    # Few of many: draw with repetition and keep the first appearance of each.
+    found = np.empty(0, dtype=np.int64)
+    drawn = 0
+    while len(found) < number:
+        more = np.arange(drawn, drawn + number + 16)
+        drawn += len(more)
+        found = np.concatenate([found, below(limit, hashed(*key, more))])
+        _, first = np.unique(found, return_index=True)
+        found = found[np.sort(first)]
+    return found[:number]
+
+
+def different_by_weight(number: int, weights: Integers, *key: int) -> Integers:
+    """``number`` different integers, each next one drawn in proportion to the weights left.
+
+    Exponential clocks with these rates ring in just that order.
+
+    >>> sorted(different_by_weight(2, np.array([5, 1]), 9).tolist())
+    [0, 1]
+    """
+    clocks = -np.log(uniform(hashed(*key, np.arange(len(weights))))) / weights
+    first = np.argpartition(clocks, number - 1)[:number]
+    return first[np.argsort(clocks[first], kind="stable")]

@@ -67,5 +67,5 @@ docs: $(READY) ## write docs/reference.md from the docstrings
 	@$(BIN)/python scripts/build_reference.py
 
 clean: ## remove the environment, caches and outputs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output src/eqrm/distributions/libeqrm.so
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

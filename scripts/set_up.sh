@@ -83,10 +83,16 @@ install_with_pip() {
     "$python" -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e ".[$EXTRAS]"
 }
 
+say_whether_c_part_was_built() {
+    [ -f src/eqrm/distributions/libeqrm.so ] || say "without the C part: numpy and torch do its work, quantiles take two to three times as long ('python3 hatch_build.py' says why)"
+}
+
 make_environment
 uv=$(find_uv)
 if [ -n "$uv" ] && install_with_uv "$uv"; then
+    say_whether_c_part_was_built
     exit 0
 fi
 [ -z "$uv" ] || say "uv did not succeed, going on with pip"
 install_with_pip || fail "the installation failed (see above). Run the same command again to go on from here."
+say_whether_c_part_was_built

@@ -64,7 +64,7 @@ class LinearModel(ABC):
         *,
         ridge: float = 0.0,
         intercept: bool = True,
-        starts: Starts = 4,
+        starts: Starts = 8,
         seed: int = 0,
         max_steps: int = 200,
     ) -> None:

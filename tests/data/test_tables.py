@@ -1,0 +1,79 @@
+"""Tables: columns, target and domains are kept as they are, or refused in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eqrm.data import Table
+from eqrm.data.tables import as_column, missing_in
+from eqrm.errors import DomainDataError
+
+
+def small() -> Table:
+    return Table({"age": [30, 40, 50], "ward": ["A", "B", "A"]}, [0, 1, 1], [7, 7, 8])
+
+
+def test_columns_are_numbers_or_text() -> None:
+    table = small()
+    assert table.numbers == ("age",)
+    assert table.categories == ("ward",)
+    assert table.columns["age"].dtype == np.float64
+
+
+def test_integer_domains_keep_their_names() -> None:
+    assert small().domain_names == ("7", "8")
+
+
+def test_the_frame_holds_everything() -> None:
+    frame = small().frame()
+    expected = pd.DataFrame(
+        {
+            "age": [30.0, 40, 50],
+            "ward": ["A", "B", "A"],
+            "target": [0.0, 1, 1],
+            "domain": ["7", "7", "8"],
+        }
+    )
+    pd.testing.assert_frame_equal(frame, expected, check_dtype=False)
+
+
+def test_rows_are_picked_in_the_order_asked_for() -> None:
+    assert small().rows([2, 0]).columns["age"].tolist() == [50, 30]
+
+
+def test_rows_of_domains() -> None:
+    assert small().in_domains(["7"]).columns["age"].tolist() == [30, 40]
+    with pytest.raises(DomainDataError, match=r"no domain '9'.*There are: '7', '8'"):
+        small().in_domains(["9"])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_missing_text_and_numbers_are_kept_as_missing(missing: object) -> None:
+    text = as_column(np.array(["a", missing], dtype=object), "c")
+    numbers = as_column(np.array([1, missing], dtype=object), "c")
+    assert missing_in(text).tolist() == missing_in(numbers).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("columns", "target", "domains", "words"),
+    [
+        ({"a": [1.0]}, [np.nan], ["x"], "target 'target' is missing in 1 of 1 rows .first: row 1"),
+        ({"a": [1.0, 2]}, [0, 1], ["x", ""], "domain 'domain' is missing in 1 of 2 rows"),
+        ({"a": [1.0, 2]}, [0, 1], np.array(["x", None], dtype=object), "domain .* is missing"),
+        ({"a": [1.0, 2]}, [0, np.inf], ["x", "y"], "target 'target' is inf in row 2"),
+        ({"a": [1.0, 2]}, [0.0], ["x"], "Column 'a' has 2 rows and the target has 1"),
+        ({"a": [1.0]}, [0.0], ["x", "y"], "target has 1 rows and the domains 2"),
+        ({"a": []}, [], [], "no rows"),
+        ({"a": np.zeros((1, 2))}, [0.0], ["x"], "one value per row"),
+        ({"a": np.array(["2013-01-01"], dtype="M8[D]")}, [0.0], ["x"], "neither numbers nor text"),
+        ({"a": np.array([1, "b"], dtype=object)}, [0, 1], ["x", "y"], "mixes int and str"),
+        ({"a": np.array([[], {}], dtype=object)}, [0, 1], ["x", "y"], "mixes dict and list"),
+    ],
+)
+def test_what_cannot_be_a_table_is_refused_in_words(
+    columns: dict[str, object], target: object, domains: object, words: str
+) -> None:
+    with pytest.raises(DomainDataError, match=words):
+        Table(columns, target, domains)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from eqrm import data as data
     from eqrm import errors as errors
     from eqrm.causal import assumption_v as assumption_v
     from eqrm.causal import invariant_risk_predictors as invariant_risk_predictors
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from eqrm.causal import sufficient_interventions as sufficient_interventions
     from eqrm.data import DomainBatches as DomainBatches
     from eqrm.data import DomainData as DomainData
+    from eqrm.data import Table as Table
     from eqrm.data import dataset as dataset
+    from eqrm.data import load_flights as load_flights
     from eqrm.distributions import KDE as KDE
     from eqrm.distributions import Empirical as Empirical
     from eqrm.distributions import Gaussian as Gaussian
@@ -97,6 +100,8 @@ _NAMES_OF = {
         "dataset",
         "DomainBatches",
         "DomainData",
+        "load_flights",
+        "Table",
     ),
     "eqrm.distributions": (
         "Empirical",
@@ -187,8 +192,8 @@ __all__ = ["errors", *sorted(_MODULE_OF)]
 
 def __getattr__(name: str) -> object:
     """Import the module behind a public name when the name is first used."""
-    if name == "errors":
-        return import_module("eqrm.errors")
+    if name in ("data", "errors"):
+        return import_module(f"eqrm.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'eqrm' has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)

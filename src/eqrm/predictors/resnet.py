@@ -1,0 +1,191 @@
+"""ResNet-18 and ResNet-50 (He et al. 2016), with the parameter names of the usual state dicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from eqrm.errors import SettingError, did_you_mean
+from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.batch_norm import freeze_batch_norm
+from eqrm.predictors.pretrained import load_weights, read_weights
+from eqrm.predictors.scaling import IMAGENET_MEAN, IMAGENET_STD, ImageScaling
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions and a shortcut (ResNet-18)."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = _shortcut(inputs, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(shortcut + convolutions)."""
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        return result
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3 and 1×1 convolutions and a shortcut (ResNet-50).
+
+    The stride sits in the 3×3 convolution, as in the weights that everybody uses.
+    """
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _shortcut(inputs, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(shortcut + convolutions)."""
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        return result
+
+
+Block = type[BasicBlock] | type[Bottleneck]
+
+DEPTHS: dict[int, tuple[Block, tuple[int, int, int, int]]] = {
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+}
+"""Depth → its block and how many of them each of the four stages has."""
+
+
+def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    """A 1×1 convolution where the shortcut changes size, nothing where it does not."""
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+class ResNetFeatures(nn.Module):
+    """Everything up to the mean over pixels: (n, 3, height, width) → (n, 512 or 2048)."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        block, repeats = DEPTHS[depth]
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = _stage(block, 64, 64, repeats[0], stride=1)
+        self.layer2 = _stage(block, 64 * block.expansion, 128, repeats[1], stride=2)
+        self.layer3 = _stage(block, 128 * block.expansion, 256, repeats[2], stride=2)
+        self.layer4 = _stage(block, 256 * block.expansion, 512, repeats[3], stride=2)
+        self.outputs = 512 * block.expansion
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The features of normalised images."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean(dim=(2, 3))
+
+
+def _stage(block: Block, inputs: int, width: int, repeats: int, stride: int) -> nn.Sequential:
+    first = block(inputs, width, stride)
+    rest = [block(width * block.expansion, width, 1) for _ in range(repeats - 1)]
+    return nn.Sequential(first, *rest)
+
+
+class ResNet(Predictor):
+    """A residual network with a new last layer.
+
+    Args:
+        inputs: the number of channels. Other than 3, the first layer's weights are repeated
+            over the channels, as DomainBed does.
+        outputs: the size of the new last layer.
+        depth: 18, 34 or 50.
+        pretrained: the path of a file with the usual ImageNet state dict; None starts anew.
+        dropout: of the features, before the last layer.
+        frozen_batch_norm: keep batch norm's statistics as they are; None means: with pretrained
+            weights. New networks need theirs to move.
+        scale: whether images come in [0, 1] (or as bytes) and are to be normalised as ImageNet
+            weights expect. Set it to False for images that are normalised already.
+        loss: see :class:`~eqrm.predictors.base.Predictor`.
+
+    >>> sum(p.numel() for p in ResNet(3, 1000, depth=18).parameters())
+    11689512
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        depth: int = 50,
+        pretrained: str | Path | None = None,
+        dropout: float = 0.0,
+        frozen_batch_norm: bool | None = None,
+        scale: bool = True,
+        loss: str | Loss = "cross-entropy",
+    ) -> None:
+        if depth not in DEPTHS:
+            raise SettingError(
+                f"There is no ResNet of depth {depth!r}. "
+                f"{did_you_mean(depth, [str(d) for d in DEPTHS])}"
+            )
+        features = ResNetFeatures(depth)
+        if pretrained is not None:
+            load_weights(features, _file(pretrained), drop="fc.", source=str(pretrained))
+        if inputs != 3:
+            features.conv1 = with_channels(features.conv1, inputs)
+        if frozen_batch_norm if frozen_batch_norm is not None else pretrained is not None:
+            freeze_batch_norm(features)
+        parts: list[nn.Module] = []
+        if scale and inputs == 3:
+            parts.append(ImageScaling(IMAGENET_MEAN, IMAGENET_STD))
+        parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
+        super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
+
+
+def _file(pretrained: str | Path | bool) -> dict[str, Tensor]:
+    if isinstance(pretrained, bool):
+        raise SettingError(
+            "No package carries ResNet weights, so pretrained must be the path of a .safetensors "
+            f"or .pth file with the usual ImageNet state dict, not {pretrained!r}."
+        )
+    return read_weights(pretrained)
+
+
+def with_channels(layer: nn.Conv2d, channels: int) -> nn.Conv2d:
+    """The first convolution for another number of channels, its weights repeated over them.
+
+    >>> with_channels(nn.Conv2d(3, 8, 7, bias=False), channels=5).weight.shape
+    torch.Size([8, 5, 7, 7])
+    """
+    wider = nn.Conv2d(
+        channels,
+        layer.out_channels,
+        layer.kernel_size,  # type: ignore[arg-type]
+        layer.stride,  # type: ignore[arg-type]
+        layer.padding,  # type: ignore[arg-type]
+        bias=False,
+    )
+    with torch.no_grad():
+        wider.weight.copy_(layer.weight[:, [i % layer.in_channels for i in range(channels)]])
+    return wider

@@ -1,0 +1,123 @@
+"""GIN against torch-geometric, and against what a batch of graphs must not change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from eqrm.errors import SettingError
+from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, GIN, CategoricalEncoder, GINLayer
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """The fields that GIN reads, nothing else."""
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    batch: Tensor
+    num_graphs: int
+
+
+def random_graph(atoms: int, edges: int, seed: int) -> Graphs:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(rows: int, sizes: tuple[int, ...]) -> Tensor:
+        columns = [torch.randint(size, (rows,), generator=generator) for size in sizes]
+        return torch.stack(columns, dim=1)
+
+    ends = torch.randint(atoms, (2, edges), generator=generator)
+    zeros = torch.zeros(atoms, dtype=torch.long)
+    return Graphs(draw(atoms, ATOM_FEATURES), ends, draw(edges, BOND_FEATURES), zeros, 1)
+
+
+def together(graphs: list[Graphs]) -> Graphs:
+    starts = torch.tensor([0, *[len(g.x) for g in graphs]]).cumsum(0)[:-1]
+    return Graphs(
+        torch.cat([g.x for g in graphs]),
+        torch.cat([g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1),
+        torch.cat([g.edge_attr for g in graphs]),
+        torch.cat([g.batch + i for i, g in enumerate(graphs)]),
+        len(graphs),
+    )
+
+
+GRAPHS = [random_graph(5, 8, 0), random_graph(1, 0, 1), random_graph(12, 30, 2)]
+
+
+def test_a_layer_computes_what_torch_geometrics_gineconv_does() -> None:
+    geometric = pytest.importorskip("torch_geometric.nn")
+    layer = GINLayer(16).eval()
+    torch.nn.init.constant_(layer.eps, 0.3)
+    truth = geometric.GINEConv(layer.mlp, eps=0.3)
+    graph = together(GRAPHS)
+    h = torch.randn(len(graph.x), 16)
+    expected = truth(h, graph.edge_index, layer.bond_encoder(graph.edge_attr))
+    torch.testing.assert_close(layer(h, graph.edge_index, graph.edge_attr), expected)
+
+
+def test_the_whole_network_computes_what_its_parts_in_torch_geometric_do() -> None:
+    """WILDS's forward pass, with torch-geometric's convolutions and pooling."""
+    geometric = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(0)
+    predictor = GIN(3, width=12, depth=3).eval()
+    torch.nn.init.normal_(predictor.featurizer.virtual_node)  # type: ignore[arg-type]
+    parts, graph = predictor.featurizer, together(GRAPHS)
+    virtual = parts.virtual_node.repeat(3, 1)  # type: ignore[operator,union-attr]
+    before = parts.atom_encoder(graph.x)  # type: ignore[operator]
+    for i in range(3):
+        layer = parts.layers[i]  # type: ignore[index,union-attr]
+        h = before + virtual[graph.batch]
+        convolution = geometric.GINEConv(layer.mlp, eps=float(layer.eps.detach()))
+        after = convolution(h, graph.edge_index, layer.bond_encoder(graph.edge_attr))
+        after = parts.norms[i](after)  # type: ignore[index,operator,union-attr]
+        if i < 2:
+            after = after.relu()
+            heard = geometric.global_add_pool(h, graph.batch) + virtual
+            virtual = parts.virtual_mlps[i](heard)  # type: ignore[index,operator,union-attr]
+        before = after
+    truth = predictor.head(geometric.global_mean_pool(before, graph.batch))
+    torch.testing.assert_close(predictor(graph), truth)
+
+
+def test_a_batch_of_torch_geometric_is_a_batch_of_graphs() -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    items = [data.Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in GRAPHS]
+    predictor = GIN(2, width=8).eval()
+    batch = data.Batch.from_data_list(items)
+    torch.testing.assert_close(predictor(batch), predictor(together(GRAPHS)))
+
+
+def test_graphs_in_a_batch_do_not_see_each_other() -> None:
+    predictor = GIN(4, width=10).eval()
+    torch.nn.init.normal_(predictor.featurizer.virtual_node)  # type: ignore[arg-type]
+    alone = torch.cat([predictor(graph) for graph in GRAPHS])
+    torch.testing.assert_close(predictor(together(GRAPHS)), alone)
+
+
+def test_the_order_of_atoms_does_not_matter() -> None:
+    graph, predictor = GRAPHS[2], GIN(4, width=10).eval()
+    order = torch.randperm(len(graph.x), generator=torch.Generator().manual_seed(0))
+    ends = order.argsort()[graph.edge_index]
+    moved = Graphs(graph.x[order], ends, graph.edge_attr, graph.batch, 1)
+    torch.testing.assert_close(predictor(moved), predictor(graph))
+
+
+def test_it_has_as_many_parameters_as_on_ogbs_leaderboard() -> None:
+    """3,374,533 there, when OGB knew one chirality fewer; an embedding of 300 came with it."""
+    assert sum(p.numel() for p in GIN(128).parameters()) == 3_374_533 + 300
+
+
+def test_the_encoder_adds_up_one_embedding_per_feature() -> None:
+    encoder = CategoricalEncoder([2, 3], 4)
+    table = encoder.table.weight
+    torch.testing.assert_close(encoder(torch.tensor([[1, 2]])), (table[1] + table[4])[None])
+
+
+def test_too_little_depth_is_refused() -> None:
+    with pytest.raises(SettingError, match="depth of 2 or more"):
+        GIN(1, depth=1)

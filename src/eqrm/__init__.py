@@ -83,7 +83,14 @@ if TYPE_CHECKING:
     from eqrm.objectives import Update as Update
     from eqrm.objectives import VREx as VREx
     from eqrm.objectives import objective as objective
+    from eqrm.predictors import CNN as CNN
+    from eqrm.predictors import GIN as GIN
+    from eqrm.predictors import MLP as MLP
+    from eqrm.predictors import EfficientNetLite as EfficientNetLite
     from eqrm.predictors import Predictor as Predictor
+    from eqrm.predictors import ResNet as ResNet
+    from eqrm.predictors import freeze_batch_norm as freeze_batch_norm
+    from eqrm.predictors import predictor as predictor
     from eqrm.risks import DomainRisks as DomainRisks
     from eqrm.risks import domain_risks as domain_risks
 
@@ -179,7 +186,16 @@ _NAMES_OF = {
         "Update",
         "VREx",
     ),
-    "eqrm.predictors": ("Predictor",),
+    "eqrm.predictors": (
+        "CNN",
+        "EfficientNetLite",
+        "freeze_batch_norm",
+        "GIN",
+        "MLP",
+        "Predictor",
+        "predictor",
+        "ResNet",
+    ),
     "eqrm.risks": (
         "domain_risks",
         "DomainRisks",

@@ -8,6 +8,7 @@ from torch import nn
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.predictors import MLP, LinearPredictor, Predictor
+from eqrm.predictors.base import LOSSES
 from eqrm.predictors.layers import input_size, output_size, widened
 
 
@@ -108,3 +109,18 @@ def test_sizes_are_read_from_the_first_and_last_layer() -> None:
 def test_grouped_convolutions_cannot_be_widened() -> None:
     with pytest.raises(SettingError, match="grouped"):
         widened(nn.Conv2d(4, 4, 3, groups=2), 1)
+
+
+def test_missing_labels_change_neither_loss_nor_gradient_of_those_present() -> None:
+    logits = torch.tensor([[1.0, -2.0, 3.0], [0.5, 0.1, 0.2]], requires_grad=True)
+    y = torch.tensor([[1.0, torch.nan, 0.0], [torch.nan, torch.nan, 1.0]])
+    losses = LOSSES["binary-cross-entropy"](logits, y)
+    first = (torch.tensor(1.0).neg().exp().log1p() + torch.tensor(3.0).exp().log1p()) / 2
+    torch.testing.assert_close(losses, torch.stack([first, torch.tensor(0.2).neg().exp().log1p()]))
+    losses.sum().backward()
+    assert torch.equal(logits.grad == 0, y.isnan())
+
+
+def test_an_example_without_any_label_has_no_loss() -> None:
+    y = torch.tensor([[torch.nan, torch.nan], [0.0, 1.0]])
+    assert LOSSES["binary-cross-entropy"](torch.zeros(2, 2), y).isnan().tolist() == [True, False]

@@ -36,13 +36,21 @@ def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
 def binary_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     """Logistic loss per example: outputs are logits (n,), (n, 1) or (n, k), y in [0, 1].
 
-    With k labels an example's loss is the mean over its labels.
+    With k labels an example's loss is the mean over its labels that are present: NaN stands for
+    one that is missing (molecules are measured on some of many tasks).
 
     >>> binary_cross_entropy(torch.zeros(2, 1), torch.tensor([0, 1]))  # log 2
     tensor([0.6931, 0.6931])
+    >>> binary_cross_entropy(torch.tensor([[0.0, 9.0]]), torch.tensor([[1.0, torch.nan]]))
+    tensor([0.6931])
     """
     logits, targets = _same_shape(outputs, y)
-    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(1)
+    if logits.shape[1] == 1:
+        return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")[:, 0]
+    present = ~targets.isnan()
+    known = torch.where(present, targets, 0.0)
+    losses = functional.binary_cross_entropy_with_logits(logits, known, reduction="none")
+    return torch.where(present, losses, 0.0).sum(1) / present.sum(1)
 
 
 def squared(outputs: Tensor, y: Tensor) -> Tensor:

@@ -1,0 +1,153 @@
+"""Graphs as plain tensors: many of them stored end to end, and batches of some of them.
+
+The fields have torch-geometric's names, so a network written for its batches takes these too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from eqrm.errors import DomainDataError
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Several graphs as one, their nodes one after another.
+
+    Attributes:
+        x: (nodes, features) integers, the categories of each node.
+        edge_index: (2, edges) from node, to node; an undirected edge is there both ways.
+        edge_attr: (edges, features) integers, the categories of each edge.
+        batch: (nodes,) which of the graphs a node belongs to, ascending.
+        num_graphs: how many graphs there are.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    batch: Tensor
+    num_graphs: int
+
+    def __len__(self) -> int:
+        return self.num_graphs
+
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The same graphs on another device."""
+        return GraphBatch(
+            self.x.to(device),
+            self.edge_index.to(device),
+            self.edge_attr.to(device),
+            self.batch.to(device),
+            self.num_graphs,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """n graphs end to end, small integers kept small. ``graphs[rows]`` is a :class:`GraphBatch`.
+
+    Attributes:
+        x: (all nodes, features) of any integer type.
+        edge_index: (2, all edges); nodes are counted from 0 within their graph.
+        edge_attr: (all edges, features) of any integer type.
+        node_ends, edge_ends: (n,) where the nodes and the edges of each graph end.
+
+    >>> pair = Graphs.from_sizes(
+    ...     x=torch.tensor([[6], [8], [7]]),
+    ...     edge_index=torch.tensor([[0, 1], [1, 0]]),
+    ...     edge_attr=torch.tensor([[1], [1]]),
+    ...     nodes=torch.tensor([2, 1]),
+    ...     edges=torch.tensor([2, 0]),
+    ... )
+    >>> batch = pair[torch.tensor([1, 0])]
+    >>> batch.x.flatten(), batch.batch, batch.edge_index
+    (tensor([7, 6, 8]), tensor([0, 1, 1]), tensor([[1, 2], [2, 1]]))
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    node_ends: Tensor
+    edge_ends: Tensor
+
+    def __post_init__(self) -> None:
+        for name, ends, length in (
+            ("node", self.node_ends, len(self.x)),
+            ("edge", self.edge_ends, len(self.edge_attr)),
+        ):
+            last = int(ends[-1]) if len(ends) else 0
+            if last != length:
+                raise DomainDataError(f"The graphs hold {last} {name}s, but {length} came.")
+        if self.edge_index.shape != (2, len(self.edge_attr)):
+            raise DomainDataError(
+                f"edge_index must be of shape (2, {len(self.edge_attr)}), as there are edges; "
+                f"it is {tuple(self.edge_index.shape)}."
+            )
+        if len(self.node_ends) != len(self.edge_ends):
+            raise DomainDataError("node_ends and edge_ends must have one entry per graph.")
+        self._refuse_loose_ends()
+
+    def _refuse_loose_ends(self) -> None:
+        """An edge to a node of another graph would join two molecules."""
+        nodes = self.node_ends.diff(prepend=self.node_ends.new_zeros(1))
+        edges = self.edge_ends.diff(prepend=self.edge_ends.new_zeros(1))
+        if bool((nodes < 1).any()) or bool((edges < 0).any()):
+            raise DomainDataError("Every graph needs a node, and no number may be negative.")
+        if len(self.edge_attr) == 0:
+            return
+        limit = torch.repeat_interleave(nodes, edges).to(self.edge_index.device)
+        wrong = (self.edge_index < 0) | (self.edge_index >= limit)
+        if bool(wrong.any()):
+            edge = int(torch.nonzero(wrong.any(0))[0])
+            graph = int(torch.searchsorted(self.edge_ends, edge, right=True))
+            raise DomainDataError(
+                f"Graph {graph} has {int(nodes[graph])} nodes, but an edge "
+                f"{tuple(self.edge_index[:, edge].tolist())}."
+            )
+
+    @classmethod
+    def from_sizes(
+        cls, x: Tensor, edge_index: Tensor, edge_attr: Tensor, nodes: Tensor, edges: Tensor
+    ) -> Graphs:
+        """From the number of nodes and of edges of each graph, (n,) each."""
+        return cls(x, edge_index, edge_attr, nodes.cumsum(0), edges.cumsum(0))
+
+    def __len__(self) -> int:
+        return len(self.node_ends)
+
+    def __getitem__(self, rows: Tensor) -> GraphBatch:
+        """The graphs at these positions, in this order."""
+        rows = rows.cpu()  # where each graph lies is known on the CPU: no wait for a device
+        node_rows, nodes = _parts(self.node_ends, rows)
+        edge_rows, edges = _parts(self.edge_ends, rows)
+        numbers = torch.arange(len(rows))
+        first_node = torch.repeat_interleave(nodes.cumsum(0) - nodes, edges)
+        device = self.x.device
+        edge_rows = edge_rows.to(device, non_blocking=True)
+        return GraphBatch(
+            x=self.x[node_rows.to(device, non_blocking=True)].long(),
+            edge_index=self.edge_index[:, edge_rows].long() + first_node.to(device),
+            edge_attr=self.edge_attr[edge_rows].long(),
+            batch=torch.repeat_interleave(numbers, nodes).to(device, non_blocking=True),
+            num_graphs=len(rows),
+        )
+
+    def to(self, device: torch.device | str) -> Graphs:
+        """Nodes and edges on another device; where each graph lies stays on the CPU."""
+        return replace(
+            self,
+            x=self.x.to(device),
+            edge_index=self.edge_index.to(device),
+            edge_attr=self.edge_attr.to(device),
+        )
+
+
+def _parts(ends: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The positions of the parts of these graphs, one after another, and how many each has."""
+    starts = torch.where(rows > 0, ends[(rows - 1).clamp(min=0)], 0)
+    sizes = ends[rows] - starts
+    shift = starts - (sizes.cumsum(0) - sizes)
+    return torch.arange(int(sizes.sum())) + torch.repeat_interleave(shift, sizes), sizes

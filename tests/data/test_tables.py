@@ -8,7 +8,7 @@ import pytest
 
 from eqrm.data import Table
 from eqrm.data.tables import as_column, missing_in
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, SettingError
 
 
 def small() -> Table:
@@ -47,6 +47,28 @@ def test_rows_of_domains() -> None:
     assert small().in_domains(["7"]).columns["age"].tolist() == [30, 40]
     with pytest.raises(DomainDataError, match=r"no domain '9'.*There are: '7', '8'"):
         small().in_domains(["9"])
+
+
+def test_a_split_keeps_whole_domains_apart_and_loses_no_row() -> None:
+    domains = np.repeat(np.arange(20), 3)
+    table = Table({"x": np.arange(60.0)}, np.zeros(60), domains)
+    train, held_out = table.split(0.25, seed=1)
+    assert len(held_out.domain_names) == 5
+    assert not set(train.domain_names) & set(held_out.domain_names)
+    both = np.concatenate([train.columns["x"], held_out.columns["x"]])
+    assert np.array_equal(np.sort(both), table.columns["x"])
+    assert table.split(0.25, seed=2)[1].domain_names != held_out.domain_names
+
+
+def test_a_split_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(DomainDataError, match="no domain '9'"):
+        small().split(["9"])
+    with pytest.raises(SettingError, match="No domain is left to train on"):
+        small().split(["7", "8"])
+    with pytest.raises(SettingError, match="No domain is left to hold out"):
+        small().split([])
+    with pytest.raises(SettingError, match="share must lie between 0 and 1"):
+        small().split(1.5)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError, MissingExtraError, near_names
+from eqrm.data.holding_out import parts_of_domains
+from eqrm.errors import DomainDataError, MissingExtraError, SettingError, near_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -94,11 +95,41 @@ class Table:
         >>> len(table.in_domains(["b"]))
         2
         """
+        self._refuse_unknown_domains(names)
+        return self.rows(np.isin(self.domains, list(names)))
+
+    def _refuse_unknown_domains(self, names: Sequence[str]) -> None:
         known = self.domain_names
         for name in names:
             if name not in known:
                 raise DomainDataError(f"There is no domain {name!r}. {near_names(name, known)}")
-        return self.rows(np.isin(self.domains, list(names)))
+
+    def split(self, test: float | Sequence[str] = 0.5, seed: int = 0) -> tuple[Table, Table]:
+        """Two tables that share no domain: the one to train on, and the one held out.
+
+        ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names.
+
+        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "c"])
+        >>> train, held_out = table.split(["b"])
+        >>> train.domain_names, held_out.domain_names
+        (('a', 'c'), ('b',))
+        """
+        names = self.domain_names
+        part: float | list[int]
+        if isinstance(test, (int, float)):
+            part = float(test)
+        else:
+            self._refuse_unknown_domains(test)
+            part = [names.index(name) for name in dict.fromkeys(test)]
+        parts = parts_of_domains({"train": None, "validation": [], "test": part}, names, seed)
+        for number, what in ((len(parts["train"]), "train on"), (len(parts["test"]), "hold out")):
+            if number == 0:
+                raise SettingError(
+                    f"No domain is left to {what}: there are {len(names)}. Hold out "
+                    f"{'more' if what == 'hold out' else 'fewer'}."
+                )
+        held_out = np.isin(self.domains, [names[number] for number in parts["test"]])
+        return self.rows(~held_out), self.rows(held_out)
 
     def frame(self) -> DataFrame:
         """Features, target and domain as a pandas data frame."""

@@ -1,0 +1,167 @@
+"""Encoding of tables: what comes out is scikit-learn's, and nothing is filled in silently."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from eqrm.data.encoding import MOST_CATEGORIES, TableEncoder, UnseenCategoryWarning
+from eqrm.errors import DomainDataError, SettingError
+
+RNG = np.random.default_rng(0)
+
+
+def columns(rows: int = 50) -> dict[str, np.ndarray]:
+    return {
+        "age": RNG.normal(50, 12, rows),
+        "ward": RNG.choice(["A", "B", "C", "long name"], rows),
+        "dose": RNG.lognormal(3, 2, rows),
+    }
+
+
+def test_the_matrix_is_that_of_scikit_learns_encoders() -> None:
+    train, new = columns(), columns(20)
+    numbers = StandardScaler().fit(np.column_stack([train["age"], train["dose"]]))
+    wards = OneHotEncoder(sparse_output=False).fit(train["ward"][:, None])
+    scaled = numbers.transform(np.column_stack([new["age"], new["dose"]]))
+    expected = np.column_stack([scaled[:, 0], wards.transform(new["ward"][:, None]), scaled[:, 1]])
+    np.testing.assert_allclose(TableEncoder.fit(train).transform(new), expected)
+
+
+def test_the_order_of_columns_is_that_of_training() -> None:
+    train = columns()
+    encoder = TableEncoder.fit(train)
+    turned = dict(reversed(list(train.items())))
+    np.testing.assert_array_equal(encoder.transform(turned), encoder.transform(train))
+    assert encoder.features == (
+        "age",
+        "ward=A",
+        "ward=B",
+        "ward=C",
+        "ward=long name",
+        "dose",
+    )
+
+
+def test_json_gives_the_same_encoder_back() -> None:
+    train = columns()
+    train["age"][3] = np.nan
+    encoder = TableEncoder.fit(train)
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
+    assert again == encoder
+    np.testing.assert_array_equal(again.transform(train), encoder.transform(train))
+
+
+@pytest.mark.parametrize("content", [{}, {"format": "eqrm table encoder 1"}, [], {"format": 1}])
+def test_what_is_no_encoder_is_refused(content: object) -> None:
+    with pytest.raises(DomainDataError, match="encoder"):
+        TableEncoder.from_dict(content)  # type: ignore[arg-type]
+
+
+def test_unseen_categories_are_zero_and_announced_by_value() -> None:
+    encoder = TableEncoder.fit({"ward": ["A", "B", "A"]})
+    with pytest.warns(UnseenCategoryWarning, match=r"'ward'.*'C', 'D', in 3 of 4 rows"):
+        matrix = encoder.transform({"ward": ["C", "A", "D", "C"]})
+    np.testing.assert_array_equal(matrix, [[0, 0], [1, 0], [0, 0], [0, 0]])
+
+
+def test_unseen_categories_are_an_error_where_asked_for() -> None:
+    encoder = TableEncoder.fit({"ward": ["north", "south"]})
+    with pytest.raises(DomainDataError, match=r"'nort'.*Did you mean 'north'"):
+        encoder.transform({"ward": ["nort"]}, unseen="error")
+    with pytest.raises(SettingError, match="Did you mean 'warn'"):
+        encoder.transform({"ward": ["north"]}, unseen="warm")
+
+
+def test_a_long_unseen_category_is_not_cut_to_a_known_one() -> None:
+    encoder = TableEncoder.fit({"ward": ["A", "B"]})
+    with pytest.warns(UnseenCategoryWarning, match="'Ab'"):
+        assert not encoder.transform({"ward": ["Ab"]}).any()
+
+
+def test_missing_numbers_become_the_mean_and_an_indicator() -> None:
+    ages = np.append(np.arange(19.0), np.nan)
+    encoder = TableEncoder.fit({"age": ages})
+    matrix = encoder.transform({"age": ages})
+    assert encoder.features == ("age", "age is missing")
+    assert matrix[-1].tolist() == [0.0, 1.0]
+    assert matrix[:-1, 1].sum() == 0
+    assert encoder.notes == (
+        "Column 'age' is missing in 1 rows (5.0%): they get the mean, and an indicator.",
+    )
+
+
+def test_missing_categories_are_a_category_of_their_own() -> None:
+    wards = np.array(["A"] * 10 + ["B"] * 9 + [" "])
+    encoder = TableEncoder.fit({"ward": wards})
+    assert encoder.features == ("ward is missing", "ward=A", "ward=B")
+    assert encoder.transform({"ward": wards})[-1].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("column", [[1.0] * 8 + [np.nan] * 2, ["A", "B"] * 4 + ["", " "]])
+def test_more_than_a_tenth_missing_is_an_error(column: list[object]) -> None:
+    with pytest.raises(DomainDataError, match=r"missing in 20% of the rows \(2 of 10\)"):
+        TableEncoder.fit({"x": column})
+
+
+def test_values_missing_only_when_predicting_are_an_error() -> None:
+    encoder = TableEncoder.fit({"age": [1.0, 2.0], "ward": ["A", "B"]})
+    with pytest.raises(DomainDataError, match=r"'age' is missing in 1 of 2 rows \(first: row 2\)"):
+        encoder.transform({"age": [1.0, np.nan], "ward": ["A", "B"]})
+
+
+def test_one_value_or_missing_leaves_the_indicator_alone() -> None:
+    column = np.array([3.0] * 19 + [np.nan])
+    matrix = TableEncoder.fit({"x": column, "y": np.arange(20.0)}).transform(
+        {"x": column, "y": np.arange(20.0)}
+    )
+    assert not matrix[:, 0].any()
+    assert matrix[:, 1].tolist() == [0.0] * 19 + [1.0]
+
+
+def test_constant_columns_are_left_out_and_said_so() -> None:
+    encoder = TableEncoder.fit({"x": [1.0, 2.0], "c": [7.0, 7.0], "d": ["a", "a"]})
+    assert encoder.features == ("x",)
+    assert len(encoder.notes) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform({"x": [1.0]})  # they are not asked for again
+    with pytest.raises(DomainDataError, match="No feature is left"):
+        TableEncoder.fit({"c": [7.0, 7.0]})
+
+
+def test_text_where_numbers_belong_is_named() -> None:
+    encoder = TableEncoder.fit({"age": [1.0, 2.0]})
+    with pytest.raises(DomainDataError, match=r"'age' held numbers.*text such as 'old'"):
+        encoder.transform({"age": ["31", "old"]})
+
+
+def test_numbers_where_categories_belong_are_named() -> None:
+    encoder = TableEncoder.fit({"ward": ["A", "B"]})
+    with pytest.raises(DomainDataError, match="'ward' held categories"):
+        encoder.transform({"ward": [1.0, 2.0]})
+
+
+def test_absent_columns_are_named_with_the_nearest_that_is_there() -> None:
+    encoder = TableEncoder.fit({"age": [1.0, 2.0], "ward": ["A", "B"]})
+    with pytest.raises(DomainDataError, match=r"no columns 'age', 'ward'. Did you mean 'ages'"):
+        encoder.transform({"ages": [1.0]})
+
+
+def test_identifiers_are_refused_as_categories() -> None:
+    names = [f"patient {i}" for i in range(MOST_CATEGORIES + 1)]
+    with pytest.raises(DomainDataError, match=r"1,001 different values.*identifier"):
+        TableEncoder.fit({"name": names})
+
+
+def test_infinite_numbers_are_refused_in_training_and_later() -> None:
+    with pytest.raises(DomainDataError, match=r"infinite in 1 rows \(first: row 2\)"):
+        TableEncoder.fit({"x": [1.0, np.inf]})
+    with pytest.raises(DomainDataError, match="infinite"):
+        TableEncoder.fit({"x": [1.0, 2.0]}).transform({"x": [-np.inf]})
+    with pytest.raises(DomainDataError, match="too large"):
+        TableEncoder.fit({"x": [1e308, -1e308, 1e308]})

@@ -93,6 +93,13 @@ if TYPE_CHECKING:
     from eqrm.predictors import predictor as predictor
     from eqrm.risks import DomainRisks as DomainRisks
     from eqrm.risks import domain_risks as domain_risks
+    from eqrm.training import EarlyStopping as EarlyStopping
+    from eqrm.training import OptimizerChoice as OptimizerChoice
+    from eqrm.training import Phase as Phase
+    from eqrm.training import Trained as Trained
+    from eqrm.training import Trainer as Trainer
+    from eqrm.training import TrainingSettings as TrainingSettings
+    from eqrm.training import recommended_phases as recommended_phases
 
 __version__ = "0.1.0"
 
@@ -199,6 +206,15 @@ _NAMES_OF = {
     "eqrm.risks": (
         "domain_risks",
         "DomainRisks",
+    ),
+    "eqrm.training": (
+        "EarlyStopping",
+        "OptimizerChoice",
+        "Phase",
+        "recommended_phases",
+        "Trained",
+        "Trainer",
+        "TrainingSettings",
     ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

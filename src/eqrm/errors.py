@@ -46,6 +46,10 @@ class DataFileError(EqrmError, ValueError):
     """A file that cannot be found, or cannot be read as the table it should be."""
 
 
+class CheckpointError(EqrmError, ValueError):
+    """A checkpoint that is damaged, or belongs to another run."""
+
+
 class SettingError(EqrmError, ValueError):
     """An option or hyperparameter with a name or value that does not exist."""
 

@@ -1,0 +1,159 @@
+"""The risk of every held-out domain, measured while training and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eqrm.data.domains import DomainData
+from eqrm.distributions import Empirical
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.measured_risks import MeasuredRisks
+from eqrm.level import Level
+from eqrm.predictors.base import Predictor
+from eqrm.training.processes import rank, summed, world_size
+
+QUANTILES = (0.5, 0.9, 1.0)
+LISTED = 20
+"""A record of an evaluation lists the risks of so many domains at most."""
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRisks:
+    """Per domain of held-out data: name, examples, risk, variance of its losses, accuracy.
+
+    All arrays are (m,). ``accuracies`` is None where the predictor is no classifier.
+    """
+
+    split: str
+    loss: str
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+    risks: Numbers
+    variances: Numbers
+    accuracies: Numbers | None
+
+    @property
+    def mean(self) -> float:
+        """The mean risk over domains."""
+        return float(self.risks.mean())
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean accuracy over domains, each counting once."""
+        return None if self.accuracies is None else float(self.accuracies.mean())
+
+    def quantile(self, level: Level | float | str) -> float:
+        """The empirical quantile of the risk over these domains."""
+        return float(Empirical(torch.from_numpy(self.risks)).quantile(Level.of(level)))
+
+    def record(self) -> dict[str, Any]:
+        """What ``metrics.jsonl`` says of an evaluation."""
+        worst = int(self.risks.argmax())
+        found: dict[str, Any] = {
+            "split": self.split,
+            "domains": len(self.names),
+            "mean_risk": self.mean,
+            "quantiles": {f"{level:g}": self.quantile(level) for level in QUANTILES},
+            "worst_domain": self.names[worst],
+        }
+        if self.accuracies is not None:
+            found["accuracy"] = self.accuracy
+        if len(self.names) <= LISTED:
+            found["risks"] = dict(zip(self.names, self.risks.tolist(), strict=True))
+            if self.accuracies is not None:
+                found["accuracies"] = dict(zip(self.names, self.accuracies.tolist(), strict=True))
+        return found
+
+    def evaluation(self, name: str = "predictor") -> Evaluation:
+        """The same risks for tables, certificates and reports; needs two domains or more."""
+        measured = MeasuredRisks.of(self.names, self.counts, self.risks, self.variances)
+        return Evaluation({name: measured}, self.loss, bounds=None)
+
+
+@torch.no_grad()
+def measure(
+    split: str,
+    predictor: Predictor,
+    data: DomainData,
+    batch_size: int,
+    precision: Callable[[], AbstractContextManager[Any]],
+) -> HeldOutRisks:
+    """The risks of a predictor on every domain of some data.
+
+    Examples are taken domain by domain, so that predictors which adapt to a domain (ARM, MTL)
+    see it in one piece as far as ``batch_size`` allows. Several processes share the work.
+    """
+    order = torch.argsort(data.domains, stable=True)[rank() :: world_size()]
+    was_training = predictor.training
+    predictor.eval()
+    found = [_measured(predictor, data, rows, precision) for rows in order.split(batch_size)]
+    predictor.train(was_training)
+    m, device = data.num_domains, data.device
+    empty = torch.zeros(0, dtype=torch.float64, device=device)
+    losses = torch.cat([empty, *(losses for losses, _, _ in found)])
+    hits = torch.cat([empty, *(hits for _, hits, _ in found)])
+    ids = torch.cat([empty.long(), *(ids for _, _, ids in found)])
+    zeros = torch.zeros(m, dtype=torch.float64, device=device)
+    counts = summed(zeros.scatter_add(0, ids, torch.ones_like(losses)))
+    risks = summed(zeros.scatter_add(0, ids, losses)) / counts
+    squares = summed(zeros.scatter_add(0, ids, (losses - risks[ids]) ** 2))
+    accuracies = summed(zeros.scatter_add(0, ids, hits)) / counts
+    _refuse_bad(split, data.names, risks)
+    several = counts > 1
+    variances = torch.where(several, squares / torch.where(several, counts - 1, 1.0), torch.nan)
+    return HeldOutRisks(
+        split=split,
+        loss=predictor.loss if isinstance(predictor.loss, str) else "loss",
+        names=data.names,
+        counts=counts.cpu().numpy().astype(np.int64),
+        risks=risks.cpu().numpy(),
+        variances=variances.cpu().numpy(),
+        accuracies=None if bool(accuracies.isnan().any()) else accuracies.cpu().numpy(),
+    )
+
+
+def _measured(
+    predictor: Predictor,
+    data: DomainData,
+    rows: Tensor,
+    precision: Callable[[], AbstractContextManager[Any]],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses, hits (NaN where there are no classes) and domains of some examples."""
+    part = data.rows(rows)
+    with precision():
+        outputs = predictor(part.x, part.domains)
+        losses = predictor.losses(outputs, part.y)
+    return losses.double(), _hits(predictor, outputs, part.y), part.domains
+
+
+def _hits(predictor: Predictor, outputs: Tensor, y: Tensor) -> Tensor:
+    """1 where the class is right; with several labels, the share of them that is."""
+    if predictor.loss == "cross-entropy":
+        return (outputs.argmax(dim=1) == y.reshape(-1)).double()
+    if predictor.loss == "binary-cross-entropy":
+        labels = y.reshape(len(outputs), -1)
+        right = ((outputs.reshape(labels.shape) > 0) == (labels > 0.5)).double()
+        present = ~labels.isnan() if labels.is_floating_point() else torch.ones_like(right).bool()
+        return (right * present).sum(dim=1) / present.sum(dim=1)
+    return torch.full((len(outputs),), torch.nan, dtype=torch.float64, device=outputs.device)
+
+
+def _refuse_bad(split: str, names: tuple[str, ...], risks: Tensor) -> None:
+    bad = torch.nonzero(~risks.isfinite()).reshape(-1)
+    if len(bad):
+        first = int(bad[0])
+        raise DomainDataError(
+            f"The risk of domain {names[first]!r} of the {split} data is {float(risks[first])}. "
+            "Risks must be finite: lower the learning rate, clip gradients, or check the data."
+        )

@@ -1,0 +1,151 @@
+"""Several processes that train one predictor together (``torchrun``).
+
+Every process computes the gradient of its own part of the batch, the gradients are averaged,
+and all take the same step, so their weights stay equal. Risk objectives know the risks of all
+processes (``eqrm.objectives.across_processes``), and their gradients are meant for averaging.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from eqrm.errors import SettingError
+from eqrm.objectives.across_processes import several_processes
+from eqrm.objectives.base import Objective, RiskObjective
+
+
+def rank() -> int:
+    """The number of this process; 0 where there is one.
+
+    >>> rank(), world_size()
+    (0, 1)
+    """
+    return dist.get_rank() if several_processes() else 0
+
+
+def world_size() -> int:
+    """How many processes there are."""
+    return dist.get_world_size() if several_processes() else 1
+
+
+@contextmanager
+def process_group() -> Iterator[None]:
+    """Join the processes that ``torchrun`` started; nothing where there is one process.
+
+    NCCL where there is a GPU for each, gloo otherwise.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
+        yield
+        return
+    own = int(os.environ.get("LOCAL_RANK", "0"))
+    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > own
+    if on_gpu:
+        torch.cuda.set_device(own)
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def refuse_several_processes(objectives: Iterable[Objective]) -> None:
+    """Refuse what would train something else than one process does, before it starts."""
+    if not several_processes():
+        return
+    for objective in objectives:
+        if not isinstance(objective, RiskObjective) or not objective.across_processes:
+            raise SettingError(
+                f"{type(objective).__name__} looks at the examples of its own process only, so "
+                f"{world_size()} processes would minimise something else than one. Train it in "
+                "one process, or use an objective of the risks: erm, eqrm, superquantile, "
+                "groupdro, vrex."
+            )
+
+
+def refuse_local_batch_norm(predictor: nn.Module) -> None:
+    """Refuse batch norm that would see the statistics of its own process only."""
+    if not several_processes():
+        return
+    for name, module in predictor.named_modules():
+        if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d) and module.training:
+            raise SettingError(
+                f"The batch norm {name!r} would use the statistics of its own process's part of "
+                "the batch, so several processes would train another network than one. Freeze it "
+                "(batch_norm: frozen), or convert the network with "
+                "torch.nn.SyncBatchNorm.convert_sync_batchnorm (on GPUs)."
+            )
+
+
+def same_on_all(module: nn.Module) -> None:
+    """Give every process the weights and buffers of the first."""
+    if several_processes():
+        for tensor in [*module.parameters(), *module.buffers()]:
+            dist.broadcast(tensor.data, src=0)
+
+
+def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace every gradient by its mean over processes, in one message."""
+    if not several_processes():
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= world_size()
+    for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
+
+
+def summed(values: Tensor) -> Tensor:
+    """The sum over all processes; the tensor itself where there is one.
+
+    >>> summed(torch.tensor([1.0]))
+    tensor([1.])
+    """
+    if several_processes():
+        dist.all_reduce(values)
+    return values
+
+
+def any_process(flag: bool) -> bool:
+    """Whether the flag is up in any process, the same answer in all.
+
+    >>> any_process(True)
+    True
+    """
+    if not several_processes():
+        return flag
+    raised = torch.tensor([float(flag)], device=_message_device())
+    return float(summed(raised)) > 0
+
+
+def of_all_processes(message: bytes) -> list[bytes]:
+    """The messages of all processes, in the order of their ranks.
+
+    >>> of_all_processes(b"here")
+    [b'here']
+    """
+    if not several_processes():
+        return [message]
+    own = torch.frombuffer(bytearray(message), dtype=torch.uint8).to(_message_device())
+    lengths = [torch.zeros(1, dtype=torch.int64, device=own.device) for _ in range(world_size())]
+    dist.all_gather(lengths, torch.tensor([len(own)], device=own.device))
+    longest = max(int(length) for length in lengths)  # only equal shapes can be gathered
+    padded = nn.functional.pad(own, (0, longest - len(own)))
+    gathered = [torch.zeros_like(padded) for _ in lengths]
+    dist.all_gather(gathered, padded)
+    return [
+        bytes(part[: int(length)].cpu().numpy())
+        for part, length in zip(gathered, lengths, strict=True)
+    ]
+
+
+def _message_device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"

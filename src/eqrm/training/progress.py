@@ -1,0 +1,82 @@
+"""What a user sees while training: a bar with the loss and quantiles of the risk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from eqrm.errors import MissingExtraError
+from eqrm.training.held_out_risks import QUANTILES, HeldOutRisks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Display:
+    """A bar on the terminal, or nothing where it is not wanted."""
+
+    def __init__(self, bar: Any = None, task: Any = None) -> None:
+        self._bar, self._task = bar, task
+        self._risks = ""
+
+    def step(self, step: int, phase: str, loss: float | None) -> None:
+        """Move the bar; ``loss`` is None where it was not looked at."""
+        if self._bar is None:
+            return
+        self._bar.update(self._task, completed=step, description=phase)
+        if loss is not None:
+            self._bar.update(self._task, numbers=f"loss {loss:.4g}  {self._risks}")
+
+    def evaluated(self, risks: HeldOutRisks) -> None:
+        """Show the quantiles of the risk over the domains of an evaluation."""
+        quantiles = " ".join(f"{level:g}: {risks.quantile(level):.4g}" for level in QUANTILES)
+        self._risks = f"{risks.split} risk {quantiles}"
+
+
+@contextmanager
+def display(wanted: bool, steps: int, step: int) -> Iterator[Display]:
+    """A :class:`Display` for a run of ``steps`` steps that begins at ``step``.
+
+    >>> with display(False, 100, 0) as shown:
+    ...     shown.step(1, "erm", 0.5)
+    """
+    if not wanted:
+        yield Display()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    words = TextColumn("{task.description}", markup=False)
+    numbers = TextColumn("{task.fields[numbers]}", markup=False)
+    columns = (words, BarColumn(bar_width=20), MofNCompleteColumn(), Remaining(), numbers)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield Display(bar, bar.add_task("", total=steps, completed=step, numbers=""))
+
+
+class Board:
+    """TensorBoard's files, or nothing where they are not wanted or it is not installed."""
+
+    def __init__(self, folder: Path | None, wanted: bool | None, step: int) -> None:
+        self._writer: Any = None
+        if folder is None or wanted is False:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            if wanted:
+                raise MissingExtraError("tensorboard", "tensorboard", "tensorboard: true") from None
+            return
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)  # type: ignore[no-untyped-call]
+
+    def add(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Add one point to each curve."""
+        if self._writer is not None:
+            for name, value in numbers.items():
+                self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            self._writer.close()

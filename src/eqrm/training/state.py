@@ -1,0 +1,159 @@
+"""Everything that changes while training, so that a checkpoint can hold all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from eqrm.errors import CheckpointError, EqrmError
+from eqrm.objectives.base import Objective
+from eqrm.predictors.base import Predictor
+from eqrm.training.early_stopping import EarlyStopping, StoppingWatch
+from eqrm.training.flattened_state import flatten, unflatten
+from eqrm.training.optimizers import OptimizerChoice, Optimizers
+from eqrm.training.phases import Phases
+from eqrm.training.processes import of_all_processes, rank
+from eqrm.training.random_states import random_states, seed_everything, set_random_states
+from eqrm.training.weight_average import WeightAverage
+
+
+class Batches(Protocol):
+    """An endless stream of row numbers that can go on where it was: ``eqrm.data.DomainBatches``."""
+
+    def __next__(self) -> Tensor: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class TrainingState:
+    """Predictor, objective, optimizers, sampler, averages and counters of a run.
+
+    ``step`` counts all steps taken, ``phase`` is the number of the phase (−1 before the first),
+    ``divisor`` what the phase's losses are divided by (None until its first batch).
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        phases: Phases,
+        batches: Batches,
+        num_domains: int,
+        optimizer: OptimizerChoice,
+        average_decay: float | None,
+        stopping: EarlyStopping | None,
+    ) -> None:
+        self.predictor = predictor
+        self.phases = phases
+        self.batches = batches
+        self.num_domains = num_domains
+        self.choice = optimizer
+        self.average_decay = average_decay
+        self.stopping = None if stopping is None else StoppingWatch(stopping)
+        self.average: WeightAverage | None = None
+        self.optimizers: Optimizers | None = None
+        self.divisor: float | None = None
+        self.step = 0
+        self.phase = -1
+
+    @property
+    def objective(self) -> Objective:
+        """What the present phase minimises."""
+        return self.phases[max(self.phase, 0)].minimised
+
+    def enter_phase(self, number: int) -> None:
+        """Prepare predictor, objective and optimizers for a phase."""
+        phase = self.phases[number]
+        device = next(self.predictor.parameters()).device
+        prepared = phase.minimised.prepare(self.predictor, self.num_domains).to(device)
+        phase.minimised.to(device)
+        kept = None
+        if self.optimizers is not None and not phase.fresh_optimizer:
+            kept = self.optimizers.by_name["predictor"]
+        self.optimizers = Optimizers(
+            self.choice, phase.learning_rate, prepared, phase.minimised, kept
+        )
+        if self.average_decay is not None and (
+            self.average is None or prepared is not self.predictor
+        ):
+            self.average = WeightAverage(prepared, self.average_decay)
+        self.predictor, self.phase, self.divisor = prepared, number, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole state; with several processes all must ask."""
+        return {
+            "step": self.step,
+            "phase": self.phase,
+            "divisor": self.divisor,
+            "predictor": dict(self.predictor.state_dict()),
+            "objective": dict(self.objective.state_dict()),
+            "optimizers": None if self.optimizers is None else self.optimizers.state_dict(),
+            "batches": self.batches.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "stopping": None if self.stopping is None else self.stopping.state_dict(),
+            "random": _random_states_of_all(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], seed: int) -> None:
+        """Go on where ``state`` was taken. The phases before it are entered, not trained."""
+        try:
+            for number in range(int(state["phase"]) + 1):
+                self.enter_phase(number)
+            _load_module("predictor", self.predictor, state["predictor"])
+            _load_module("objective", self.objective, state["objective"])
+            for name in ("optimizers", "batches", "average", "stopping"):
+                part = getattr(self, name)
+                if (part is None) != (state[name] is None):
+                    raise CheckpointError(f"It was written by a run with other {name}.")
+                if part is not None:
+                    part.load_state_dict(state[name])
+            self.divisor = state["divisor"]
+            self.step = int(state["step"])
+            _set_own_random_states(state["random"], seed, self.step)
+        except EqrmError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"It does not fit this run ({error}).") from None
+
+
+def _load_module(what: str, module: torch.nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Load a state whose names, shapes and types are the module's own."""
+    own = module.state_dict()
+    if set(own) != set(saved):
+        odd = sorted(set(own) ^ set(saved))[0]
+        where = "lacks" if odd in own else "has, and this run has not,"
+        raise CheckpointError(f"Its {what} {where} {odd!r}. It belongs to another network.")
+    for name, tensor in own.items():
+        if tensor.shape != saved[name].shape or tensor.dtype != saved[name].dtype:
+            raise CheckpointError(
+                f"Its {what}'s {name!r} is {saved[name].dtype} of shape "
+                f"{tuple(saved[name].shape)}, and this run's {tensor.dtype} of shape "
+                f"{tuple(tensor.shape)}. It belongs to another network."
+            )
+    module.load_state_dict(dict(saved))
+
+
+def _random_states_of_all() -> list[Any]:
+    """The random states of every process, in the order of their ranks."""
+    described, tensors = flatten(random_states())
+
+    own = save(tensors, metadata=None)
+    texts = of_all_processes(json.dumps(described).encode())
+    return [
+        unflatten(json.loads(text), load(data))
+        for text, data in zip(texts, of_all_processes(own), strict=True)
+    ]
+
+
+def _set_own_random_states(states: list[Any], seed: int, step: int) -> None:
+    """This process's random states; new ones for a process that was not there before."""
+    if rank() < len(states):
+        set_random_states(states[rank()])
+    else:
+        seed_everything(seed + step, rank())

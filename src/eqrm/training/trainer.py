@@ -1,0 +1,334 @@
+"""The trainer: phases of objectives over batches of domains, measured, saved and resumed.
+
+Read :meth:`Trainer.fit` first: it is the whole loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eqrm.data.domains import DomainData
+from eqrm.data.samplers import DomainBatches
+from eqrm.errors import CheckpointError, DomainDataError
+from eqrm.objectives.base import Batch
+from eqrm.objectives.loss_scaling import LossScaling
+from eqrm.predictors.base import Loss, Predictor
+from eqrm.training.before_training import as_predictor, check_run, description_of_run
+from eqrm.training.held_out_risks import HeldOutRisks, measure
+from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
+from eqrm.training.phases import Phase, Phases, Place
+from eqrm.training.processes import rank, same_on_all, world_size
+from eqrm.training.progress import Board, Display, display
+from eqrm.training.random_states import seed_everything
+from eqrm.training.run_folder import RunFolder
+from eqrm.training.settings import TrainingSettings
+from eqrm.training.state import Batches, TrainingState
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a run ended with: the predictor, and its risks on held-out data by split.
+
+    ``stopped_early`` says whether early stopping ended it.
+    """
+
+    predictor: Predictor
+    risks: Mapping[str, HeldOutRisks]
+    steps: int
+    stopped_early: bool
+    folder: Path | None
+
+
+class Trainer:
+    """Trains a predictor through phases, and can be killed and started again at any moment.
+
+    Args:
+        predictor: a :class:`eqrm.Predictor`, or any ``nn.Module`` together with ``loss``.
+        data: the training data.
+        phases: what is minimised, one after the other.
+        batches: which rows make a batch; whole domains, all of them, unless given.
+        held_out: data to measure risks on, by name (``"validation"``, ``"test"``).
+        settings: device, precision, how often to evaluate and save.
+        folder: where the run is written; None writes nothing, and cannot be resumed.
+        loss: for a plain module: a name or a function, as for :class:`eqrm.Predictor`.
+        progress: show a bar on the terminal.
+
+    Everything is checked before anything is trained. The predictor is trained in place, except
+    where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
+
+    >>> from eqrm.predictors import LinearPredictor
+    >>> x = torch.linspace(-1, 1, 40)[:, None]
+    >>> data = DomainData(x, 2 * x[:, 0], torch.arange(40) % 4, ("a", "b", "c", "d"))
+    >>> parts = data.splits(test=["d"])
+    >>> trainer = Trainer(
+    ...     LinearPredictor(1, 1, loss="squared"),
+    ...     parts.train,
+    ...     [Phase("erm", steps=60, learning_rate=0.1), Phase("eqrm", steps=40, learning_rate=0.1)],
+    ...     held_out={"test": parts.test},
+    ... )
+    >>> trained = trainer.fit()
+    >>> trained.risks["test"].mean < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        predictor: nn.Module,
+        data: DomainData,
+        phases: Sequence[Phase],
+        batches: Batches | None = None,
+        *,
+        held_out: Mapping[str, DomainData] | None = None,
+        settings: TrainingSettings | None = None,
+        folder: str | Path | None = None,
+        loss: str | Loss | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.settings = settings or TrainingSettings()
+        self.phases = Phases(phases)
+        self.device = self.settings.torch_device()
+        if batches is None:
+            batches = DomainBatches(
+                data, seed=self.settings.seed, rank=rank(), world_size=world_size()
+            )
+        network = as_predictor(predictor, loss, self.settings.batch_norm)
+        check_run(network, data, self.phases, batches, held_out or {}, self.settings)
+        self.description = description_of_run(network, data, self.phases, batches, self.settings)
+        self.data = data.to(self.device)
+        self.held_out = {name: part.to(self.device) for name, part in (held_out or {}).items()}
+        self.files = None
+        if folder is not None:
+            self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
+        self.progress = progress
+        self.state = TrainingState(
+            network.to(self.device),
+            self.phases,
+            batches,
+            data.num_domains,
+            self.settings.optimizer,
+            self.settings.weight_average,
+            self.settings.early_stopping,
+        )
+
+    def fit(self, resume: bool = True) -> Trained:
+        """Train to the end, from the newest checkpoint in the folder if there is one.
+
+        Ctrl-C finishes the step, saves, and raises ``TrainingInterrupted`` (a
+        ``KeyboardInterrupt``). Without ``resume`` an earlier run in the folder is overwritten.
+        """
+        self._begin(resume)
+        state, settings = self.state, self.settings
+        self.board = Board(self._own_path(), settings.tensorboard, state.step)
+        steps = self.phases.steps
+        shown = display(self.progress and rank() == 0, steps, state.step)
+        with InterruptionWatch() as watch, shown as bar:
+            while state.step < steps and not self._stopped_early():
+                place = self.phases.place(state.step)
+                if place.phase > state.phase:
+                    state.enter_phase(place.phase)
+                losses = self._take_step(self._next_batch(), place)
+                state.step += 1
+                self._log(losses, place, bar)
+                if self._due(settings.evaluate_every):
+                    self._evaluate(bar)
+                asked = watch.asked()
+                if asked or self._due(settings.checkpoint_every) or state.step == steps:
+                    self._save()
+                if asked and state.step < steps:
+                    raise TrainingInterrupted(self._how_to_go_on())
+        return self._finish()
+
+    def _begin(self, resume: bool) -> None:
+        """Start from the seed, or from the newest checkpoint."""
+        seed_everything(self.settings.seed, rank())
+        same_on_all(self.state.predictor)
+        if self.files is None:
+            return
+        found = self.files.checkpoints.newest() if resume else None
+        if rank() == 0:
+            self.files.make()
+            if found is None:
+                self.files.clear()
+        if found is None:
+            return
+        try:
+            _same_run(found.state.get("run"), self.description)
+            self.state.load_state_dict(found.state["training"], self.settings.seed)
+        except CheckpointError as error:
+            raise CheckpointError(f"The checkpoint {found.path} cannot be used. {error}") from None
+        if rank() == 0:
+            self.files.cut_metrics(int(found.state["metrics_size"]))
+
+    def _next_batch(self) -> Batch:
+        rows = self.data.rows(next(self.state.batches))
+        return Batch(rows.x, rows.y, rows.domains, self.data.num_domains, self.data.names)
+
+    def _take_step(self, batch: Batch, place: Place) -> dict[str, Tensor]:
+        """Apply every update of one step; returns the last loss by optimizer."""
+        state, phase = self.state, self.phases[place.phase]
+        objective, predictor, optimizers = state.objective, state.predictor, state.optimizers
+        if optimizers is None:
+            raise RuntimeError("a phase must be entered before a step is taken")
+        predictor.train()
+        objective.train()
+        if state.divisor is None:
+            with self._precision():
+                scaling = LossScaling(phase.loss_scaling)
+                state.divisor = scaling.divisor(objective, batch, predictor)
+        optimizers.set_rates(phase.rate_factor(place.step))
+        losses: dict[str, Tensor] = {}
+        updates = objective.updates(batch, predictor, place.step)
+        while True:
+            with self._precision():  # around the forward pass only
+                update = next(updates, None)
+            if update is None:
+                break
+            optimizers.apply(update, state.divisor, self.settings.clip_gradients)
+            losses[update.optimizer] = update.loss.detach()
+        if state.average is not None:
+            state.average.update(predictor)
+        return losses
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def _due(self, every: int | None) -> bool:
+        return every is not None and self.state.step % every == 0
+
+    def _log(self, losses: Mapping[str, Tensor], place: Place, bar: Display) -> None:
+        """Look at the loss now and then; on a GPU looking waits for the step to end."""
+        step, phase = self.state.step, self.phases[place.phase]
+        name = phase.minimised.name
+        if not self._due(self.settings.log_every) and step != self.phases.steps:
+            bar.step(step, name, None)
+            return
+        values = {key: float(loss) for key, loss in losses.items()}
+        for key, value in values.items():
+            if not math.isfinite(value):
+                raise DomainDataError(
+                    f"The loss ({key}) of step {step} is {value}. Lower the learning rate, set "
+                    "clip_gradients, or check the data for values that are not finite."
+                )
+        loss = values.pop("predictor")
+        rate = phase.learning_rate * phase.rate_factor(place.step)
+        others = {f"loss_{key}": value for key, value in values.items()}
+        self._record(
+            {
+                "step": step,
+                "phase": place.phase,
+                "objective": name,
+                "loss": loss,
+                **others,
+                "learning_rate": rate,
+            }
+        )
+        self.board.add(step, {"loss": loss, **others, "learning_rate": rate})
+        bar.step(step, name, loss)
+
+    def _evaluate(self, bar: Display) -> None:
+        """Measure every held-out domain; early stopping watches one of the splits."""
+        with self._averaged():
+            measured = self._measured()
+        for risks in measured.values():
+            self._record({"step": self.state.step, **risks.record()})
+            self.board.add(
+                self.state.step,
+                {f"{risks.split}/mean_risk": risks.mean, f"{risks.split}/worst": risks.quantile(1)},
+            )
+            bar.evaluated(risks)
+            watch = self.state.stopping
+            in_last_phase = self.state.phase == len(self.phases) - 1
+            if watch is not None and risks.split == watch.rule.split and in_last_phase:
+                with self._averaged():
+                    watch.look(
+                        self.state.step, risks.quantile(watch.rule.level), self.state.predictor
+                    )
+
+    def _measured(self) -> dict[str, HeldOutRisks]:
+        size = self.settings.evaluation_batch
+        return {
+            name: measure(name, self.state.predictor, part, size, self._precision)
+            for name, part in self.held_out.items()
+        }
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        average = self.state.average
+        return nullcontext() if average is None else average.in_place_of(self.state.predictor)
+
+    def _stopped_early(self) -> bool:
+        return self.state.stopping is not None and self.state.stopping.over
+
+    def _record(self, record: dict[str, Any]) -> None:
+        if self.files is not None and rank() == 0:
+            self.files.add_metrics(record)
+
+    def _save(self) -> None:
+        """Write a checkpoint; the first process writes, all take part."""
+        if self.files is None:
+            return
+        state = self.state.state_dict()
+        if rank() == 0:
+            content = {
+                "run": self.description,
+                "training": state,
+                "metrics_size": self.files.metrics_size(),
+            }
+            self.files.checkpoints.save(self.state.step, content)
+
+    def _finish(self) -> Trained:
+        """Keep the best or the average weights, measure them, and say that the run is done."""
+        state, early = self.state, self._stopped_early()
+        if early:
+            self._save()
+        if state.stopping is not None and state.stopping.weights:
+            state.stopping.restore(state.predictor)
+        elif state.average is not None:
+            state.average.put_into(state.predictor)
+        risks = self._measured()
+        trained = Trained(
+            state.predictor,
+            risks,
+            state.step,
+            early,
+            None if self.files is None else self.files.path,
+        )
+        for each in risks.values():
+            self._record({"step": state.step, "final": True, **each.record()})
+        if self.files is not None and rank() == 0:
+            self.files.write_weights(state.predictor.state_dict())
+            self.files.write_risks(risks.values())
+            self.files.finish({"steps": state.step, "stopped_early": early})
+        self.board.close()
+        return trained
+
+    def _own_path(self) -> Path | None:
+        """The run's folder, in the process that writes to it."""
+        return None if self.files is None or rank() > 0 else self.files.path
+
+    def _how_to_go_on(self) -> str:
+        done = f"Stopped after step {self.state.step} of {self.phases.steps}."
+        if self.files is None:
+            return f"{done} The run has no folder, so nothing was saved."
+        return f"{done} Saved in {self.files.path}: start the same run again to go on from there."
+
+
+def _same_run(found: Any, own: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of a run with other phases, settings or data."""
+    if not isinstance(found, dict):
+        raise CheckpointError("It does not say which run it belongs to.")
+    for key, value in own.items():
+        if found.get(key) != value:
+            raise CheckpointError(
+                f"It belongs to another run: its {key} are {found.get(key)!r}, and this run's "
+                f"{value!r}. Use another folder, or start again (resume=False, --no-resume)."
+            )

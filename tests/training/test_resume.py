@@ -1,0 +1,158 @@
+"""Exact resume: a run that is stopped anywhere and started again is the same run."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from eqrm.data import DomainBatches
+from eqrm.errors import CheckpointError
+from eqrm.objectives import DANN, EQRM, GroupDRO, RiskMemory
+from eqrm.training import EarlyStopping, Phase, Trainer
+from eqrm.training.checkpoint import Checkpoints, DamagedCheckpointWarning
+from eqrm.training.interruption import TrainingInterrupted
+from training.small_worlds import network, regression, settings, trainer, weights
+
+DATA = regression(6)
+PARTS = DATA.splits(validation=["d4", "d5"])
+
+
+def everything(folder: Path, minimised: object = None, **changes: object) -> Trainer:
+    """Dropout, an average, early stopping, a cosine and a memory, saved at every second step."""
+    chosen = minimised or EQRM(0.9, memory=RiskMemory(4, averaging=0.5, denoise=True))
+    phases = [
+        Phase("erm", 5, 0.01),
+        Phase(chosen, 8, 0.01, schedule="cosine", loss_scaling="none", fresh_optimizer=False),  # type: ignore[arg-type]
+    ]
+    choice = {
+        "checkpoint_every": 2,
+        "evaluate_every": 3,
+        "log_every": 1,
+        "weight_average": 0.9,
+        "clip_gradients": 1.0,
+        "early_stopping": EarlyStopping(0.9, patience=100),
+        **changes,
+    }
+    return trainer(
+        network(dropout=0.3),
+        PARTS.train,
+        phases,
+        DomainBatches(PARTS.train, 2, 5, seed=3),
+        held_out={"validation": PARTS.validation},
+        folder=folder,
+        settings=settings(**choice),
+    )
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def kill_after(machine: Trainer, step: int) -> None:
+    """Run until ``step`` steps are taken, and stop without a chance to save."""
+    take = machine._take_step
+
+    def last(*arguments):  # type: ignore[no-untyped-def]
+        if machine.state.step == step:
+            raise Killed
+        return take(*arguments)
+
+    machine._take_step = last  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        machine.fit()
+
+
+@pytest.mark.parametrize("step", range(13))
+def test_a_run_killed_at_any_step_ends_bit_for_bit_the_same(tmp_path: Path, step: int) -> None:
+    whole = everything(tmp_path / "whole").fit()
+    kill_after(everything(tmp_path / "killed"), step)
+    torch.rand(7)  # what happens in between must not matter
+    resumed = everything(tmp_path / "killed").fit()
+    assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
+    metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "killed")]
+    assert metrics[0] == metrics[1]
+    assert resumed.risks["validation"].risks.tolist() == whole.risks["validation"].risks.tolist()
+
+
+@pytest.mark.parametrize("make", [lambda: GroupDRO(0.1), lambda: DANN(width=8, dropout=0.2)])
+def test_buffers_and_networks_of_objectives_are_resumed(tmp_path: Path, make) -> None:  # type: ignore[no-untyped-def]
+    whole = everything(tmp_path / "whole", make()).fit()
+    kill_after(everything(tmp_path / "killed", make()), 10)
+    resumed = everything(tmp_path / "killed", make()).fit()
+    assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
+
+
+def test_a_finished_run_started_again_trains_no_step(tmp_path: Path) -> None:
+    first = everything(tmp_path).fit()
+    metrics = (tmp_path / "metrics.jsonl").read_bytes()
+    again = everything(tmp_path)
+    again._take_step = None  # type: ignore[assignment, method-assign]
+    assert torch.equal(weights(again.fit().predictor), weights(first.predictor))
+    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_without_resume_the_run_begins_again(tmp_path: Path) -> None:
+    kill_after(everything(tmp_path), 7)
+    again = everything(tmp_path)
+    steps = []
+    take = again._take_step
+    again._take_step = lambda *a: (steps.append(1), take(*a))[1]  # type: ignore[method-assign]
+    again.fit(resume=False)
+    assert len(steps) == 13
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert len([line for line in lines if '"loss"' in line]) == 13
+
+
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    whole = everything(tmp_path / "whole").fit()
+    kill_after(everything(tmp_path / "killed"), 9)
+    newest = Checkpoints(tmp_path / "killed" / "checkpoint").paths()[-1]
+    content = bytearray(newest.read_bytes())
+    content[-5] ^= 1  # one bit of one tensor
+    newest.write_bytes(content)
+    with pytest.warns(DamagedCheckpointWarning, match=r"checksum .* from step-000000006"):
+        resumed = everything(tmp_path / "killed").fit()
+    assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
+
+
+def test_checkpoints_that_are_all_damaged_are_an_error(tmp_path: Path) -> None:
+    kill_after(everything(tmp_path), 9)
+    for path in Checkpoints(tmp_path / "checkpoint").paths():
+        path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+        everything(tmp_path).fit()
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    kill_after(everything(tmp_path), 9)
+    with pytest.raises(CheckpointError, match="another run: its settings"):
+        everything(tmp_path, clip_gradients=2.0).fit()
+    with pytest.raises(CheckpointError, match="another run: its phases"):
+        everything(tmp_path, EQRM(0.8)).fit()
+
+
+def test_metrics_that_lost_lines_are_noticed(tmp_path: Path) -> None:
+    kill_after(everything(tmp_path), 9)
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(CheckpointError, match="lines were removed"):
+        everything(tmp_path).fit()
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    whole = everything(tmp_path / "whole").fit()
+    machine = everything(tmp_path / "stopped", checkpoint_every=1000)
+    take = machine._take_step
+
+    def press(*arguments):  # type: ignore[no-untyped-def]
+        if machine.state.step == 6:
+            signal.raise_signal(signal.SIGINT)
+        return take(*arguments)
+
+    machine._take_step = press  # type: ignore[method-assign]
+    with pytest.raises(TrainingInterrupted, match="after step 7 of 13. Saved in .*start the same"):
+        machine.fit()
+    resumed = everything(tmp_path / "stopped", checkpoint_every=1000).fit()
+    assert torch.equal(weights(whole.predictor), weights(resumed.predictor))

@@ -1,0 +1,282 @@
+"""The loop: it minimises what its phases say, with the optimizers they ask for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from eqrm.data import DomainBatches, DomainData
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.objectives import EQRM, ERM, objective
+from eqrm.predictors import MLP, LinearPredictor
+from eqrm.risks import domain_risks
+from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
+from eqrm.training.run_folder import RunFolder
+from objectives.cases import CASES
+from training.small_worlds import (
+    classification,
+    linear,
+    network,
+    regression,
+    settings,
+    trainer,
+    weights,
+)
+
+
+def test_erm_on_whole_domains_reaches_least_squares() -> None:
+    data = regression()
+    trained = Trainer(
+        linear(), data, [Phase("erm", 2000, 0.05, schedule="cosine")], settings=settings()
+    ).fit()
+    design = np.column_stack([data.x.numpy(), np.ones(len(data))])
+    best, *_ = np.linalg.lstsq(design, data.y.numpy(), rcond=None)
+    found = weights(trained.predictor).numpy()
+    np.testing.assert_allclose(found, best, atol=1e-4)
+
+
+def test_the_trainer_takes_the_steps_of_a_hand_written_loop() -> None:
+    data, phases = regression(), [Phase("erm", 5, 0.01), Phase(EQRM(0.9), 7, 0.02)]
+    trained = Trainer(
+        network(), data, phases, DomainBatches(data, 3, 4, seed=1), settings=settings()
+    ).fit()
+
+    by_hand, batches = network(), DomainBatches(data, 3, 4, seed=1)
+    for minimised, steps, rate in ((ERM(), 5, 0.01), (EQRM(0.9), 7, 0.02)):
+        optimizer = torch.optim.Adam(by_hand.parameters(), lr=rate)
+        for _ in range(steps):
+            rows = next(batches)
+            losses = by_hand.losses(by_hand(data.x[rows]), data.y[rows])
+            loss = minimised(losses, data.domains[rows], data.num_domains)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert torch.equal(weights(trained.predictor), weights(by_hand))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_objective_trains_and_learns(case) -> None:  # type: ignore[no-untyped-def]
+    data = classification()
+    torch.manual_seed(0)
+    predictor = MLP(4, 3, width=16, depth=1)
+    before = mean_loss(predictor, data)
+    batches = DomainBatches(data, 3, 8, seed=0)
+    phases = [Phase("erm", 10, 0.01), Phase(case.make(), 40, 0.01)]
+    trained = Trainer(predictor, data, phases, batches, settings=settings()).fit()
+    assert mean_loss(trained.predictor, data) < before - 0.05
+
+
+def mean_loss(predictor: nn.Module, data: DomainData) -> float:
+    predictor.eval()
+    with torch.no_grad():
+        losses = predictor.losses(predictor(data.x, data.domains), data.y)  # type: ignore[operator]
+    return float(losses.mean())
+
+
+def test_a_plain_module_with_a_loss_is_trained() -> None:
+    data = regression()
+    module = nn.Linear(3, 1)
+    before = weights(module)
+    trained = Trainer(
+        module,
+        data,
+        [Phase("erm", 5, 0.1)],
+        loss=lambda outputs, y: (outputs[:, 0] - y).abs(),
+        settings=settings(),
+    ).fit()
+    assert not torch.equal(before, weights(module))
+    assert trained.predictor.featurizer is module
+
+
+def test_a_fresh_optimizer_forgets_and_a_kept_one_does_not() -> None:
+    def end(fresh: bool) -> torch.Tensor:
+        phases = [Phase("erm", 5, 0.01), Phase("erm", 5, 0.01, fresh_optimizer=fresh)]
+        return weights(trainer(phases=phases).fit().predictor)
+
+    one_phase = weights(trainer(phases=[Phase("erm", 10, 0.01)]).fit().predictor)
+    assert torch.equal(end(fresh=False), one_phase)
+    assert not torch.equal(end(fresh=True), one_phase)
+
+
+def test_the_learning_rate_of_every_step_follows_the_schedule(tmp_path: Path) -> None:
+    phases = [Phase("erm", 3, 0.1), Phase("eqrm", 4, 0.02, schedule="cosine")]
+    trainer(phases=phases, folder=tmp_path, settings=settings(log_every=1)).fit()
+    rates = [record["learning_rate"] for record in RunFolder(tmp_path).metrics()]
+    cosine = 0.02 * 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4))
+    np.testing.assert_allclose(rates, [0.1] * 3 + cosine.tolist())
+
+
+def test_loss_scaling_divides_by_the_ratio_of_gradient_norms_at_the_switch() -> None:
+    data, scaled = regression(), Phase(EQRM(0.9), 1, 0.1, loss_scaling="gradient-norm-ratio")
+    choice = settings(optimizer=OptimizerChoice("sgd", momentum=0.0))
+    start = linear()
+    rows = next(DomainBatches(data, 3, 4, seed=1))
+    losses = start.losses(start(data.x[rows]), data.y[rows])
+    norms = []
+    for minimised in (EQRM(0.9), ERM()):
+        value = minimised(losses, data.domains[rows], data.num_domains)
+        gradients = torch.autograd.grad(value, list(start.parameters()), retain_graph=True)
+        norms.append(torch.cat([g.reshape(-1) for g in gradients]))
+    expected = weights(start) - 0.1 * norms[0] * norms[1].norm() / norms[0].norm()
+    found = trainer(linear(), data, [scaled], settings=choice).fit().predictor
+    torch.testing.assert_close(weights(found), expected)
+
+
+def test_clipping_bounds_the_step_of_sgd() -> None:
+    choice = settings(optimizer=OptimizerChoice("sgd", momentum=0.0), clip_gradients=0.01)
+    start = weights(linear())
+    found = trainer(linear(), phases=[Phase("erm", 1, 1.0)], settings=choice).fit().predictor
+    assert float((weights(found) - start).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_weight_average_is_the_average_of_the_steps() -> None:
+    decay, data = 0.5, regression()
+    found = trainer(settings=settings(weight_average=decay)).fit().predictor
+    steps = []
+    for number in range(15):
+        phases = [Phase("erm", 6, 0.01), Phase("eqrm", 8, 0.005, schedule="cosine")]
+        machine = trainer(data=data, phases=phases)
+        for _ in range(number):
+            place = machine.phases.place(machine.state.step)
+            if place.phase > machine.state.phase:
+                machine.state.enter_phase(place.phase)
+            machine._take_step(machine._next_batch(), place)
+            machine.state.step += 1
+        steps.append(weights(machine.state.predictor))
+    average = steps[0]
+    for t, step in enumerate(steps[1:], start=1):
+        keep = min(decay, (1 + t) / (10 + t))
+        average = keep * average + (1 - keep) * step
+    torch.testing.assert_close(weights(found), average)
+
+
+def test_bf16_learns_and_keeps_float32_weights() -> None:
+    found = trainer(phases=[Phase("eqrm", 60, 0.02)], settings=settings(precision="bf16")).fit()
+    assert {p.dtype for p in found.predictor.parameters()} == {torch.float32}
+    assert mean_loss(found.predictor, regression()) < 0.6 * mean_loss(network(), regression())
+
+
+def test_risks_at_the_end_are_the_risks_of_the_predictor(tmp_path: Path) -> None:
+    data = regression(6)
+    parts = data.splits(test=["d4", "d5"])
+    trained = trainer(
+        data=parts.train,
+        held_out={"test": parts.test},
+        folder=tmp_path,
+        settings=settings(evaluate_every=5, evaluation_batch=7),
+    ).fit()
+    test = parts.test
+    with torch.no_grad():
+        losses = trained.predictor.losses(trained.predictor(test.x), test.y)
+    expected = domain_risks(losses.double(), test.domains)
+    np.testing.assert_allclose(trained.risks["test"].risks, expected.values.numpy(), rtol=1e-6)
+    rows = RunFolder(tmp_path).read_risks()
+    assert [row["domain"] for row in rows] == ["d4", "d5"]
+    assert [row["examples"] for row in rows] == [12, 12]
+    np.testing.assert_allclose([row["risk"] for row in rows], expected.values, rtol=1e-6)
+    np.testing.assert_allclose(
+        [row["standard_error"] for row in rows], expected.standard_errors, rtol=1e-6
+    )
+    table = trained.risks["test"].evaluation("EQRM").risk_table()
+    assert "EQRM" in table.to_text()
+
+
+def test_accuracies_are_counted_per_domain() -> None:
+    data = classification()
+    torch.manual_seed(0)
+    trained = Trainer(
+        MLP(4, 3, width=16),
+        data.select(["d0", "d1"]),
+        [Phase("erm", 30, 0.02)],
+        held_out={"test": data.select(["d2", "d3"])},
+        settings=settings(),
+    ).fit()
+    test = data.select(["d2", "d3"])
+    right = (trained.predictor(test.x).argmax(1) == test.y).double()
+    expected = [float(right[test.domains == e].mean()) for e in (0, 1)]
+    found = trained.risks["test"].accuracies
+    assert found is not None
+    np.testing.assert_allclose(found, expected)
+
+
+def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(tmp_path: Path) -> None:
+    data = regression(6)
+    parts = data.splits(validation=["d4", "d5"])
+    rule = EarlyStopping(level=0.5, patience=3)
+    trained = trainer(
+        data=parts.train,
+        phases=[Phase("erm", 10, 0.02), Phase("eqrm", 400, 0.1)],
+        held_out={"validation": parts.validation},
+        folder=tmp_path,
+        settings=settings(evaluate_every=4, early_stopping=rule),
+    ).fit()
+    looked = [r for r in RunFolder(tmp_path).metrics() if "split" in r and "final" not in r]
+    last_phase = [r for r in looked if r["step"] > 10]
+    best = min(last_phase, key=lambda r: r["quantiles"]["0.5"])
+    assert trained.stopped_early
+    assert trained.steps == best["step"] + 3 * 4 < 410
+    assert trained.risks["validation"].quantile(0.5) == pytest.approx(best["quantiles"]["0.5"])
+
+
+def test_a_finished_run_has_its_files(tmp_path: Path) -> None:
+    data = regression(6)
+    parts = data.splits(test=["d5"])
+    trainer(data=parts.train, held_out={"test": parts.test}, folder=tmp_path).fit()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"metrics.jsonl", "checkpoint", "risks.parquet", "weights.safetensors", "DONE"} <= names
+    assert json.loads((tmp_path / "DONE").read_text())["steps"] == 14
+
+
+def test_a_loss_that_is_not_finite_names_the_domain() -> None:
+    data = regression()
+    data.y[data.domains == 2] = torch.nan
+    with pytest.raises(DomainDataError, match="risk of domain 'd2' is nan"):
+        trainer(data=data, batches=DomainBatches(data)).fit()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"phases": []}, "at least one"),
+        ({"phases": [Phase("coral", 3)], "batches": "one domain"}, "needs at least 2"),
+        ({"phases": [Phase("arm", 2), Phase("mtl", 2)]}, "Two phases change the network"),
+        ({"phases": [Phase("dann", 2)], "predictor": nn.Linear(3, 1)}, "Phase 1 \\(dann\\)"),
+        ({"phases": [Phase("erm", 2, loss_scaling="penalty-weight")]}, "penalty_weight"),
+        ({"held_out": {"test": regression()}}, "must not be trained on"),
+        ({"predictor": LinearPredictor(4, 1, loss="squared")}, "cannot take this data"),
+        ({"predictor": LinearPredictor(3, 2)}, "y holds real numbers"),
+        (
+            {"settings": settings(evaluate_every=1, early_stopping=EarlyStopping())},
+            "'validation', which there is not",
+        ),
+    ],
+)
+def test_a_run_that_cannot_work_is_refused_before_it_starts(change, message) -> None:  # type: ignore[no-untyped-def]
+    data = regression()
+    if change.get("batches") == "one domain":
+        change = {**change, "batches": DomainBatches(data, 1, 4)}
+    if isinstance(change.get("predictor"), nn.Linear):
+        change = {**change, "loss": "squared"}
+    with pytest.raises((SettingError, DomainDataError), match=message):
+        phases = change.pop("phases", [Phase("erm", 3)])
+        Trainer(
+            change.pop("predictor", linear()),
+            data,
+            phases,
+            change.pop("batches", None),
+            **{"settings": settings(), **change},
+        )
+
+
+def test_targets_beyond_the_outputs_are_refused() -> None:
+    with pytest.raises(SettingError, match="classes 0 to 2, but the predictor has 2 outputs"):
+        Trainer(MLP(4, 2), classification(), [Phase("erm", 3)], settings=settings())
+
+
+def test_names_and_hyperparameters_make_the_same_phase() -> None:
+    assert Phase("VREx", 3).minimised.name == objective("vrex").name

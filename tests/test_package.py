@@ -49,7 +49,7 @@ def public_methods() -> list[str]:
         for cls in classes
         if inspect.isclass(cls)
         for name in dir(cls)
-        if not name.startswith("_")
+        if not name.startswith("_") and name not in getattr(cls, "__dataclass_fields__", ())
     )
 
 

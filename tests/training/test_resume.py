@@ -152,7 +152,9 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
         return take(*arguments)
 
     machine._take_step = press  # type: ignore[method-assign]
-    with pytest.raises(TrainingInterrupted, match="after step 7 of 13. Saved in .*start the same"):
+    with pytest.raises(
+        TrainingInterrupted, match=r"after step 7 of 13\. Saved in .*start the same"
+    ):
         machine.fit()
     resumed = everything(tmp_path / "stopped", checkpoint_every=1000).fit()
     assert torch.equal(weights(whole.predictor), weights(resumed.predictor))

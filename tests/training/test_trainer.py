@@ -262,15 +262,14 @@ def test_a_run_that_cannot_work_is_refused_before_it_starts(change, message) -> 
         change = {**change, "batches": DomainBatches(data, 1, 4)}
     if isinstance(change.get("predictor"), nn.Linear):
         change = {**change, "loss": "squared"}
+    given = {
+        "predictor": linear(),
+        "phases": [Phase("erm", 3)],
+        "settings": settings(),
+        **change,
+    }
     with pytest.raises((SettingError, DomainDataError), match=message):
-        phases = change.pop("phases", [Phase("erm", 3)])
-        Trainer(
-            change.pop("predictor", linear()),
-            data,
-            phases,
-            change.pop("batches", None),
-            **{"settings": settings(), **change},
-        )
+        Trainer(data=data, **given)
 
 
 def test_targets_beyond_the_outputs_are_refused() -> None:

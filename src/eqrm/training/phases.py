@@ -180,7 +180,8 @@ def _objective_of(chosen: Objective, name: str, changes: dict[str, object]) -> O
     if not changes:
         return chosen
     own = {key: getattr(chosen, key) for key in chosen.hyperparameters}
-    return type(chosen)(**{**own, **changes})
+    made: Objective = type(chosen)(**{**own, **changes})
+    return made
 
 
 def _is_whole(value: object) -> bool:

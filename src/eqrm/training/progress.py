@@ -68,7 +68,7 @@ class Board:
             if wanted:
                 raise MissingExtraError("tensorboard", "tensorboard", "tensorboard: true") from None
             return
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add one point to each curve."""

@@ -129,9 +129,7 @@ class RunFolder:
         if (self.path / "risks.parquet").is_file():
             import pyarrow.parquet as parquet
 
-            rows: list[dict[str, Any]] = parquet.read_table(
-                self.path / "risks.parquet"
-            ).to_pylist()
+            rows: list[dict[str, Any]] = parquet.read_table(self.path / "risks.parquet").to_pylist()
             return rows
         if not (self.path / "risks.csv").is_file():
             raise DataFileError(f"There are no risks in {self.path}: the run is not finished.")
@@ -146,7 +144,8 @@ class RunFolder:
 
 def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
     errors = (risks.variances / risks.counts) ** 0.5
-    accuracies = [None] * len(risks.names) if risks.accuracies is None else risks.accuracies
+    known = risks.accuracies
+    accuracies = [None] * len(risks.names) if known is None else known.tolist()
     return [
         (
             risks.split,
@@ -155,7 +154,7 @@ def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
             float(risks.risks[i]),
             float(risks.variances[i]),
             float(errors[i]),
-            None if accuracies[i] is None else float(accuracies[i]),
+            accuracies[i],
         )
         for i, name in enumerate(risks.names)
     ]

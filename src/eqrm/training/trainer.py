@@ -21,7 +21,7 @@ from eqrm.errors import CheckpointError, DomainDataError
 from eqrm.objectives.base import Batch
 from eqrm.objectives.loss_scaling import LossScaling
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.training.before_training import as_predictor, check_run, description_of_run
+from eqrm.training.before_training import as_predictor, check_run
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
@@ -29,6 +29,7 @@ from eqrm.training.processes import rank, same_on_all, world_size
 from eqrm.training.progress import Board, Display, display
 from eqrm.training.random_states import seed_everything
 from eqrm.training.run_folder import RunFolder
+from eqrm.training.run_identity import description_of_run, refuse_another_run
 from eqrm.training.settings import TrainingSettings
 from eqrm.training.state import Batches, TrainingState
 
@@ -160,7 +161,7 @@ class Trainer:
         if found is None:
             return
         try:
-            _same_run(found.state.get("run"), self.description)
+            refuse_another_run(found.state.get("run"), self.description)
             self.state.load_state_dict(found.state["training"], self.settings.seed)
         except CheckpointError as error:
             raise CheckpointError(f"The checkpoint {found.path} cannot be used. {error}") from None
@@ -320,15 +321,3 @@ class Trainer:
         if self.files is None:
             return f"{done} The run has no folder, so nothing was saved."
         return f"{done} Saved in {self.files.path}: start the same run again to go on from there."
-
-
-def _same_run(found: Any, own: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of a run with other phases, settings or data."""
-    if not isinstance(found, dict):
-        raise CheckpointError("It does not say which run it belongs to.")
-    for key, value in own.items():
-        if found.get(key) != value:
-            raise CheckpointError(
-                f"It belongs to another run: its {key} are {found.get(key)!r}, and this run's "
-                f"{value!r}. Use another folder, or start again (resume=False, --no-resume)."
-            )

@@ -4,35 +4,77 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from eqrm.data.domains import DomainData
 from eqrm.errors import SettingError, did_you_mean
 
-DATASETS: dict[str, tuple[str, str]] = {}
-"""Name → (module, function). The function takes the data root and settings by keyword."""
+
+@dataclass(frozen=True)
+class Entry:
+    """The function that reads a dataset, and the settings that its name stands for.
+
+    The function takes the data root, and settings by keyword.
+    """
+
+    module: str
+    attribute: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-def dataset_function(name: str) -> Callable[..., DomainData]:
-    """The function behind a name; upper and lower case, - and _ do not matter."""
-    key = name.lower().replace("_", "-")
-    if key not in DATASETS:
-        raise SettingError(f"There is no dataset {name!r}. {did_you_mean(name, DATASETS)}")
-    module, attribute = DATASETS[key]
-    found: Callable[..., DomainData] = getattr(import_module(module), attribute)
-    return found
+DATASETS: dict[str, Entry] = {
+    "colored-mnist": Entry("eqrm.data.mnist", "colored_mnist"),
+    "hiv": Entry(
+        "eqrm.data.molecules",
+        "molecules",
+        {"file": "molecules/hiv.csv.gz", "tasks": ("HIV_active",)},
+    ),
+    "molecules": Entry("eqrm.data.molecules", "molecules"),
+    "muv": Entry("eqrm.data.molecules", "molecules", {"file": "molecules/muv.csv.gz"}),
+    "rotated-mnist": Entry("eqrm.data.mnist", "rotated_mnist"),
+    "tox21": Entry("eqrm.data.molecules", "molecules", {"file": "molecules/tox21.csv.gz"}),
+}
+"""Name → where it is. Modules load when a dataset of theirs is asked for."""
 
 
 def dataset_settings(name: str) -> dict[str, Any]:
-    """The settings of a dataset and their defaults."""
-    parameters = inspect.signature(dataset_function(name)).parameters
+    """The settings of a dataset and their defaults.
+
+    >>> dataset_settings("tox21")["acyclic"]
+    'one-domain'
+    """
+    entry = _entry(name)
+    parameters = inspect.signature(_function(entry)).parameters.values()
     return {
-        key: parameter.default
-        for key, parameter in parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in entry.fixed
     }
+
+
+def _entry(name: str) -> Entry:
+    return DATASETS[registered_name(name)]
+
+
+def registered_name(name: str) -> str:
+    """The name that a dataset is registered by; upper and lower case, - and _ do not matter.
+
+    >>> registered_name("ColoredMNIST")
+    'colored-mnist'
+    """
+    plain = {key.replace("-", ""): key for key in DATASETS}
+    key = str(name).lower().replace("-", "").replace("_", "")
+    if key not in plain:
+        raise SettingError(f"There is no dataset {name!r}. {did_you_mean(name, DATASETS)}")
+    return plain[key]
+
+
+def _function(entry: Entry) -> Callable[..., DomainData]:
+    found: Callable[..., DomainData] = getattr(import_module(entry.module), entry.attribute)
+    return found
 
 
 def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: Any) -> DomainData:
@@ -43,11 +85,18 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
         ...
     eqrm.errors.SettingError: There is no dataset 'colored_mnits'. ...
     """
-    function = dataset_function(name)
+    entry = _entry(name)
     allowed = dataset_settings(name)
     for key in settings:
         if key not in allowed:
             raise SettingError(
                 f"The dataset {name!r} has no setting {key!r}. {did_you_mean(key, allowed)}"
             )
-    return function(root, **settings)
+    missing = [
+        key
+        for key, default in allowed.items()
+        if default is inspect.Parameter.empty and key not in settings
+    ]
+    if missing:
+        raise SettingError(f"The dataset {name!r} needs the setting {missing[0]!r}.")
+    return _function(entry)(root, **{**entry.fixed, **settings})

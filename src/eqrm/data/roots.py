@@ -24,3 +24,26 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     if not path.is_dir():
         raise DataFileError(f"The data root {path} is no folder. Make it, or name another.")
     return path
+
+
+def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
+    """The first of these files or folders that is there, in the data root or by absolute path.
+
+    >>> data_file("/", "no/such/file")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DataFileError: There is no no/such/file in the data root /. ...
+    """
+    if len(places) == 1 and Path(places[0]).expanduser().is_absolute():
+        path = Path(places[0]).expanduser()
+        if not path.exists():
+            raise DataFileError(f"There is no file {path}.")
+        return path
+    folder = data_root(root)
+    for place in places:
+        if (folder / place).exists():
+            return folder / place
+    raise DataFileError(
+        f"There is no {' or '.join(places)} in the data root {folder}. "
+        "'eqrm data list' shows what there is, 'eqrm data get NAME' how to get the rest."
+    )

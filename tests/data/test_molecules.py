@@ -1,0 +1,155 @@
+"""Molecules from tables of SMILES, by scaffold."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import eqrm
+from eqrm.data.cache import Stored, cached
+from eqrm.data.molecular_graphs import graphs_of
+from eqrm.data.scaffolds import parsed
+from eqrm.errors import DataFileError, EqrmWarning, SettingError
+
+TABLE = """toxic,soluble,mol_id,smiles
+
+1,0,a,Cc1ccccc1
+0,,b,CCO
+,1,c,C1CC
+,,d,CCC
+0,1,e,COc1ccccc1
+1,1,f,C1CCCCC1
+0,0,g,CN
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EQRM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "small.csv.gz"
+    path.write_bytes(gzip.compress(TABLE.encode()))
+    return path
+
+
+def read(path: Path, **settings: Any) -> eqrm.DomainData:
+    with pytest.warns(EqrmWarning):
+        return eqrm.dataset("molecules", file=str(path), **settings)
+
+
+def test_domains_are_scaffolds_and_missing_labels_are_nan(table: Path) -> None:
+    data = read(table)
+    assert data.names == ("C1CCCCC1", "acyclic", "c1ccccc1")
+    assert data.counts.tolist() == [1, 2, 2]
+    expected = [[1, 0], [0, torch.nan], [0, 1], [1, 1], [0, 0]]
+    torch.testing.assert_close(data.y, torch.tensor(expected), equal_nan=True)
+
+
+def test_graphs_belong_to_their_rows(table: Path) -> None:
+    part = read(table).select(["c1ccccc1"])
+    batch = part.rows(torch.tensor([1, 0])).x
+    wanted = graphs_of([parsed("COc1ccccc1"), parsed("Cc1ccccc1")])[torch.tensor([0, 1])]
+    for field in ("x", "edge_index", "edge_attr", "batch"):
+        assert torch.equal(getattr(batch, field), getattr(wanted, field))
+
+
+def test_what_is_left_out_is_counted_and_can_be_refused(table: Path) -> None:
+    with pytest.warns(EqrmWarning) as said:
+        eqrm.dataset("molecules", file=str(table))
+    assert [str(warning.message) for warning in said] == [
+        "small.csv.gz: 1 of 7 SMILES cannot be read as molecules by RDKit (rows 3) "
+        "and are left out.",
+        "small.csv.gz: 1 of 7 SMILES have no label at all (rows 4) and are left out.",
+    ]
+    with pytest.raises(DataFileError, match=r"1 of 7 SMILES cannot be read.*row"):
+        eqrm.dataset("molecules", file=str(table), unparseable="refuse")
+
+
+def test_molecules_without_rings_can_be_domains_of_their_own_or_left_out(table: Path) -> None:
+    assert read(table, acyclic="own-domains").names == ("C1CCCCC1", "CCO", "CN", "c1ccccc1")
+    assert read(table, acyclic="leave-out").names == ("C1CCCCC1", "c1ccccc1")
+
+
+def test_small_domains_can_be_left_out(table: Path) -> None:
+    assert read(table, min_examples=2).names == ("acyclic", "c1ccccc1")
+    with pytest.raises(SettingError, match="No domain has 3 examples"), pytest.warns(EqrmWarning):
+        eqrm.dataset("molecules", file=str(table), min_examples=3)
+
+
+def test_fingerprints_are_rdkits(table: Path) -> None:
+    from rdkit.Chem import rdFingerprintGenerator
+
+    data = read(table, inputs="fingerprints", bits=256, tasks=["toxic"])
+    found = data.rows(torch.tensor([0])).x
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=256)
+    wanted = list(generator.GetFingerprint(parsed("Cc1ccccc1")))
+    assert found.dtype == torch.float32
+    assert found[0].int().tolist() == wanted
+    assert data.y.shape[1] == 1
+
+
+def test_the_second_reading_comes_from_the_cache(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = read(table)
+    monkeypatch.setattr("eqrm.data.molecules.parsed", None)  # would fail if it were called
+    again = read(table)
+    assert again.names == first.names
+    rows = torch.arange(len(first))
+    assert torch.equal(first.rows(rows).x.edge_index, again.rows(rows).x.edge_index)
+
+
+def test_a_damaged_cache_is_made_again(table: Path, own_cache: Path) -> None:
+    first = read(table)
+    (kept,) = own_cache.iterdir()
+    content = bytearray(kept.read_bytes())
+    content[-5] ^= 1  # one bit of a tensor
+    kept.write_bytes(content)
+    with pytest.warns(EqrmWarning, match="damaged and is made again"):
+        again = eqrm.dataset("molecules", file=str(table))
+    rows = torch.arange(len(first))
+    assert torch.equal(first.rows(rows).x.edge_index, again.rows(rows).x.edge_index)
+    kept.write_bytes(b"\x80\x04cos\nsystem\n(S'echo'\ntR.")
+    with pytest.warns(EqrmWarning, match="damaged and is made again"):
+        eqrm.dataset("molecules", file=str(table))
+    assert [path.name for path in own_cache.iterdir()] == [kept.name]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQRM_CACHE", "/proc/nowhere")
+    assert cached("x", "1", lambda: Stored({"x": torch.ones(1)})).tensors["x"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (gzip.compress(TABLE.encode())[:-12], "damaged or was cut off"),
+        (b"no gzip at all", "damaged or was cut off"),
+        (gzip.compress(b"\xff\xfe\x00"), "no text"),
+        (gzip.compress(b"smiles,toxic\nCCO,1\nCC"), "row 2 has 1 fields, and the header has 2"),
+        (gzip.compress(b"smiles,toxic\nCCO,maybe\n"), "toxic of row 1 is 'maybe'"),
+        (gzip.compress(b"SMILES,toxic\nCCO,1\n"), "no column 'smiles'. Did you mean 'SMILES'"),
+        (gzip.compress(b"smiles,toxic\n"), "holds no molecule"),
+        (gzip.compress(b""), "There is no task"),
+    ],
+)
+def test_a_damaged_or_foreign_table_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "odd.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises((DataFileError, SettingError), match=words):
+        eqrm.dataset("molecules", file=str(path))
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"no molecules/hiv\.csv\.gz in the data root"):
+        eqrm.dataset("hiv", tmp_path)
+    with pytest.raises(SettingError, match="needs the setting 'file'"):
+        eqrm.dataset("molecules")

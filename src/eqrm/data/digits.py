@@ -36,12 +36,7 @@ class Digits(NamedTuple):
 
 
 def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
-    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` whichever there is.
-
-    >>> with warnings.catch_warnings(record=True):
-    ...     digits(None, stand_in=True).images.shape
-    torch.Size([60000, 28, 28])
-    """
+    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` whichever there is."""
     if stand_in not in (True, False, "if-missing"):
         raise SettingError(f"stand_in must be true, false or 'if-missing'; {stand_in!r} came.")
     if stand_in is not True:
@@ -88,6 +83,9 @@ def stand_in_digits() -> Digits:
     """As many digits as MNIST has, drawn from scikit-learn's 1,797 by turning and stretching.
 
     Train and test digits come from different writers' originals. Always the same.
+
+    >>> stand_in_digits().images.shape
+    torch.Size([60000, 28, 28])
     """
     from sklearn.datasets import load_digits
 

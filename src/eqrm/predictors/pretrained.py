@@ -13,8 +13,6 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from eqrm.errors import DataFileError, MissingExtraError
@@ -45,6 +43,9 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> object:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:

@@ -104,7 +104,8 @@ def train_many(
             :class:`eqrm.DomainBatches` with the run's seed; None takes all.
         device: where everything is kept; nothing waits for it while training.
         dtype: of data and parameters.
-        runs_at_once: train in stacks of at most so many, where memory is short.
+        runs_at_once: train in stacks of at most so many, where memory is short. By default all
+            on a GPU, and on a CPU as many as its caches hold: larger stacks are slower there.
         on_step: called with (run-steps done, run-steps in all), for a progress bar.
 
     >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
@@ -116,31 +117,10 @@ def train_many(
     """
     datasets = [data] if isinstance(data, DomainData) else list(data)
     _check(runs, datasets)
-    size = len(runs) if runs_at_once is None else max(1, runs_at_once)
-    order = sorted(range(len(runs)), key=lambda i: (runs[i].data, runs[i].seed, i))
     source = StackBatches(datasets, examples_per_domain, torch.device(device), dtype)
-    trainer = StackTrainer(source, network, Progress(sum(run.steps for run in runs), on_step))
-    stacks, histories = [], []
-    for start in range(0, len(runs), size):
-        chunk = [runs[i] for i in order[start : start + size]]
-        stack, history = trainer.train(chunk)
-        stacks.append(stack)
-        histories.append(history.cpu())
-    back = torch.tensor(order).argsort()
-    longest = max(history.shape[1] for history in histories)
-    padded = [
-        torch.nn.functional.pad(h, (0, 0, 0, longest - h.shape[1]), value=torch.nan)
-        for h in histories
-    ]
-    joined = stacks[0] if len(stacks) == 1 else _joined(stacks)
-    return TrainedRuns(tuple(runs), joined.take(back), torch.cat(padded)[back])
-
-
-def _joined(stacks: Sequence[StackedMLP]) -> StackedMLP:
-    joined = stacks[0].take(torch.arange(len(stacks[0])))
-    parts = zip(*(stack.parameters for stack in stacks), strict=True)
-    joined.parameters = [torch.cat([p.detach() for p in part]) for part in parts]
-    return joined
+    progress = Progress(sum(run.steps for run in runs), on_step)
+    stack, risks = StackTrainer(source, network, progress, runs_at_once).train(runs)
+    return TrainedRuns(tuple(runs), stack, risks.cpu())
 
 
 def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:

@@ -63,7 +63,7 @@ class BatchesOfRuns:
         self.streams = [source._stream(*key) for key in distinct]
         self.stream_of = [distinct.index(key) for key in keys]
         self.data_of = torch.tensor([key[0] for key in keys], device=source.device)
-        self.one_dataset = len({key[0] for key in keys}) == 1
+        self.one_dataset = keys[0][0] if len({key[0] for key in keys}) == 1 else None
         self.alive = len(keys)
         self._whole: tuple[Tensor, Tensor] | None = None
 
@@ -85,11 +85,17 @@ class BatchesOfRuns:
     def _gathered(self, rows: list[Tensor]) -> tuple[Tensor, Tensor]:
         x, y = self.source.x, self.source.y
         whole = self.source.examples_per_domain is None
-        if self.one_dataset and (len(rows) == 1 or whole):
-            which, here = self.data_of[0], self._moved(rows[0])
-            shared = y[which][here]
-            return x[which][here], shared.expand(self.alive, *shared.shape)
+        if self.one_dataset is not None and (len(rows) == 1 or whole):
+            here = self._moved(rows[0])
+            shared = y[self.one_dataset].index_select(0, here)
+            picked = x[self.one_dataset].index_select(0, here)
+            return picked, shared.expand(self.alive, *shared.shape)
         here = self._moved(torch.stack([rows[stream] for stream in self.stream_of[: self.alive]]))
+        if self.one_dataset is not None:
+            flat = here.flatten()
+            picked = x[self.one_dataset].index_select(0, flat)
+            targets = y[self.one_dataset].index_select(0, flat)
+            return picked.unflatten(0, here.shape), targets.unflatten(0, here.shape)
         which = self.data_of[: self.alive].unsqueeze(1)
         return x[which, here], y[which, here]
 

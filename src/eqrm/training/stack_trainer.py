@@ -97,14 +97,23 @@ def entries_of(runs: Sequence[Run], number: int) -> list[Entry]:
     return sorted(entries, key=lambda entry: -entry.phase.steps)
 
 
+CACHED_ACTIVATIONS = 2**19
+"""Units of a layer, over all examples and runs of a stack, that a processor works on quickly."""
+
+
 class StackTrainer:
     """Trains runs of one network shape together."""
 
     def __init__(
-        self, batches: StackBatches, network: Callable[[], MLP], progress: Progress
+        self,
+        batches: StackBatches,
+        network: Callable[[], MLP],
+        progress: Progress,
+        runs_at_once: int | None = None,
     ) -> None:
         self.batches, self.network, self.progress = batches, network, progress
         self.device, self.dtype = batches.device, batches.dtype
+        self.runs_at_once = runs_at_once
 
     def train(self, runs: Sequence[Run]) -> tuple[StackedMLP, Tensor]:
         """The trained networks and the risks (R, steps, m) on the way, NaN where there are none."""
@@ -114,8 +123,18 @@ class StackTrainer:
         longest, m = max(run.steps for run in runs), len(self.batches.sizes)
         history = torch.full((len(runs), longest, m), torch.nan, device=self.device)
         for number in range(max(len(run.phases) for run in runs)):
-            self._train_phase(entries_of(runs, number), stack, adam, history)
+            for entries in self._stacks(entries_of(runs, number), stack):
+                self._train_phase(entries, stack, adam, history)
         return stack, history
+
+    def _stacks(self, entries: list[Entry], networks: StackedMLP) -> list[list[Entry]]:
+        """The entries in stacks of bearable size."""
+        size = self.runs_at_once
+        if size is None and self.device.type == "cpu":
+            width = max(bias.shape[1] for bias in networks.parameters[1::2])
+            size = CACHED_ACTIVATIONS // (self.batches.rows * width)
+        size = len(entries) if size is None else max(1, size)
+        return [entries[start : start + size] for start in range(0, len(entries), size)]
 
     def _initial(self, seed: int) -> MLP:
         """A new network as a run of its own with this seed would make it."""

@@ -72,7 +72,7 @@ class StackedMLP:
             else:
                 # Dropout and ReLU in one: all that the backward pass needs is one bit each.
                 kept = masks[layer] & (h > 0)
-                h = torch.where(kept, h / (1.0 - self.rates[layer]), 0.0)
+                h = (h * kept).mul_(1.0 / (1.0 - self.rates[layer]))
         return self._linear(hidden, h)
 
     def _linear(self, layer: int, h: Tensor) -> Tensor:

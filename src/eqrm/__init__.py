@@ -100,6 +100,10 @@ if TYPE_CHECKING:
     from eqrm.training import Trainer as Trainer
     from eqrm.training import TrainingSettings as TrainingSettings
     from eqrm.training import recommended_phases as recommended_phases
+    from eqrm.training.many_runs import Run as Run
+    from eqrm.training.many_runs import TrainedRuns as TrainedRuns
+    from eqrm.training.many_runs import runs_of as runs_of
+    from eqrm.training.many_runs import train_many as train_many
 
 __version__ = "0.1.0"
 
@@ -215,6 +219,12 @@ _NAMES_OF = {
         "Trained",
         "Trainer",
         "TrainingSettings",
+    ),
+    "eqrm.training.many_runs": (
+        "Run",
+        "runs_of",
+        "train_many",
+        "TrainedRuns",
     ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

@@ -24,6 +24,8 @@ from eqrm.training.stack_trainer import Progress, Run, StackTrainer
 from eqrm.training.stacked_mlp import StackedMLP
 from eqrm.training.stacked_objectives import checked_phase
 
+__all__ = ["Run", "TrainedRuns", "runs_of", "train_many"]
+
 
 def runs_of(seeds: Sequence[int], *phases: Phase | Sequence[Phase]) -> list[Run]:
     """Every seed with every choice of phases: seeds × levels × hyperparameters.

@@ -134,5 +134,5 @@ def test_nearly_equal_risks_keep_their_digits() -> None:
     covariance = [[[1, 1, 1], [1, 3 + s, 3], [1, 3, 3]] for s in (0.5, 1.0, 3.0)]
     moments = DomainMoments.population([[0.0, 0.0, 0.0]] * 3, covariance)
     problem, _ = LinearQRM(0.9, intercept=False)._pose(moments)
-    spread = problem.quadratics.spread(np.array([1.0 - 1e-9, 1e-9]))
+    spread = problem.risks.at(np.array([1.0 - 1e-9, 1e-9])).spread
     np.testing.assert_allclose(spread, 1e-18 * (np.array([0.5, 1.0, 3.0]) - 1.5), rtol=1e-12)

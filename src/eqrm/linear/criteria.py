@@ -10,6 +10,7 @@ import numpy as np
 
 from eqrm.linear.measures import Local, Measure
 from eqrm.linear.quadratics import Array, Quadratics
+from eqrm.linear.risk_functions import RiskFunctions
 
 
 class Point(ABC):
@@ -41,7 +42,7 @@ class Criterion(ABC):
 class MeasureOfRisks(Criterion):
     """A measure of the domains' risks, plus Σ ridge_j θ_j²; kinks rounded off by ``smoothing``."""
 
-    quadratics: Quadratics
+    risks: RiskFunctions
     measure: Measure
     ridge: Array
     smoothing: float = 0.0
@@ -59,15 +60,15 @@ class MeasuredPoint(Point):
 
     def __init__(self, criterion: MeasureOfRisks, theta: Array) -> None:
         self.criterion, self.theta = criterion, theta
-        self.mean = criterion.quadratics.mean_risk(theta)
-        self._bend = criterion.quadratics.bend(theta)
-        self.spread = criterion.quadratics.spread(theta, self._bend)
-        self.local: Local = criterion.measure.at(self.mean, self.spread, criterion.smoothing)
+        self.risks = criterion.risks.at(theta)
+        self.local: Local = criterion.measure.at(
+            self.risks.mean, self.risks.spread, criterion.smoothing
+        )
         self.value = self.local.value + float(criterion.ridge @ (theta * theta))
 
     @cached_property
     def _slopes(self) -> tuple[Array, Array]:
-        return self.criterion.quadratics.slopes(self.theta, self._bend)
+        return self.risks.slopes
 
     @cached_property
     def gradient(self) -> Array:
@@ -80,7 +81,7 @@ class MeasuredPoint(Point):
     @cached_property
     def hessian(self) -> Array:
         mean_slope, slopes = self._slopes
-        of_risks = self.criterion.quadratics.weighted_hessian(self.local.slope)
+        of_risks = self.risks.weighted_hessian(self.local.slope)
         total = of_risks + self.local.curvature(mean_slope, slopes)
         return 0.5 * (total + total.T) + np.diag(2.0 * self.criterion.ridge)
 

@@ -122,7 +122,7 @@ class LinearModel(ABC):
     def _starting_points(self, problem: Problem, coordinates: Coordinates) -> list[Array]:
         if isinstance(self.starts, int):
             return starting_points(problem, self.starts, self.seed)
-        width = problem.quadratics.parameters
+        width = problem.risks.parameters
         order = "coefficients, then the intercept" if self.has_intercept else "coefficients"
         try:
             rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))

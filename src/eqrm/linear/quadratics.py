@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from eqrm.linear.risk_functions import Array, RiskFunctions, RisksAt
 
 if TYPE_CHECKING:
     from eqrm.linear.moments import DomainMoments
 
-Array = npt.NDArray[np.float64]
+__all__ = ["Array", "Coordinates", "Quadratics", "centred", "risk_quadratics"]
 
 
 @dataclass(frozen=True)
-class Quadratics:
+class Quadratics(RiskFunctions):
     """m quadratics in p parameters: ``mean`` is (A, b, c), ``deviations`` those of each domain.
 
     A is (p, p), b (p,) and c a number; the deviations are (m, p, p), (m, p) and (m,), and sum
@@ -53,6 +54,10 @@ class Quadratics:
     def parameters(self) -> int:
         """p."""
         return len(self.mean[1])
+
+    def at(self, theta: Array) -> QuadraticsAt:
+        """The risks at θ."""
+        return QuadraticsAt(self, theta)
 
     def mean_risk(self, theta: Array) -> float:
         """R̄(θ), every domain counted once."""
@@ -102,6 +107,23 @@ class Quadratics:
         if ridge is not None:
             A = A + np.diag(ridge)
         return np.asarray(np.linalg.solve(A, b), dtype=np.float64)
+
+
+class QuadraticsAt(RisksAt):
+    """:class:`Quadratics` at one θ."""
+
+    def __init__(self, quadratics: Quadratics, theta: Array) -> None:
+        self.quadratics, self.theta = quadratics, theta
+        self.mean = quadratics.mean_risk(theta)
+        self._bend = quadratics.bend(theta)
+        self.spread = quadratics.spread(theta, self._bend)
+
+    @property
+    def slopes(self) -> tuple[Array, Array]:
+        return self.quadratics.slopes(self.theta, self._bend)
+
+    def weighted_hessian(self, weights: Array) -> Array:
+        return self.quadratics.weighted_hessian(weights)
 
 
 def centred(values: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,12 +11,17 @@ from eqrm.errors import SettingError
 from eqrm.linear.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.newton import End, Metric, minimise
 from eqrm.linear.quadratics import Array, Quadratics
+from eqrm.linear.risk_functions import RiskFunctions
 from eqrm.linear.unbounded import falling_direction, falls_along
 
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
 SMOOTHINGS = tuple(0.3 * 0.2**k for k in range(14))
 """How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
+
+
+Descent = Callable[[Criterion, Array, Metric, int], End]
+"""From a criterion, a start, a metric and the most steps to where the descent ended."""
 
 
 class UnboundedError(SettingError):
@@ -29,9 +34,10 @@ class Problem:
 
     criterion: Criterion
     metric: Metric
-    quadratics: Quadratics
+    risks: RiskFunctions
     reference: Array
     """The minimiser of the mean risk, from which units and starts are taken."""
+    descent: Descent = minimise
 
     @classmethod
     def of(cls, criterion: Criterion, quadratics: Quadratics, ridge: Array) -> Problem:
@@ -87,17 +93,17 @@ def _same(problem: Problem, one: End, other: End) -> bool:
 
 def _spread(problem: Problem) -> float:
     """The unit of smoothing: the spread of the risks where their mean is least."""
-    unit = float(np.std(problem.quadratics.spread(problem.reference)))
+    unit = float(np.std(problem.risks.at(problem.reference).spread))
     return unit if unit > 0.0 else problem.metric.value
 
 
 def _descend(problem: Problem, start: Array, max_steps: int) -> End:
     criterion = problem.criterion
     if not isinstance(criterion, MeasureOfRisks):
-        return minimise(criterion, start, problem.metric, max_steps)
+        return problem.descent(criterion, start, problem.metric, max_steps)
     if criterion.measure.has_kinks and criterion.smoothing == 0.0:
         return _through_smoothings(problem, criterion, start, max_steps)
-    end = minimise(criterion, start, problem.metric, max_steps)
+    end = problem.descent(criterion, start, problem.metric, max_steps)
     _refuse_if_diverged(criterion, end, start)
     if end.converged or criterion.smoothing > 0.0 or not np.isfinite(end.value):
         return end
@@ -108,7 +114,7 @@ def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_st
     """Go on from where a descent stopped, if that was the kink where all risks are equal."""
     milder = replace(criterion, measure=criterion.measure.milder())
     smooth = _through_smoothings(problem, milder, end.theta, max_steps)
-    spread = float(np.std(problem.quadratics.spread(smooth.theta)))
+    spread = float(np.std(problem.risks.at(smooth.theta).spread))
     equal = spread <= 1e-7 * problem.metric.value
     same_level = milder.measure is criterion.measure
     lower = smooth.value <= end.value + 1e-9 * problem.metric.value
@@ -123,7 +129,8 @@ def _ever_deeper(
     """Follow the minimum of a milder level to the level asked for; ``end`` if that is no better."""
     theta, steps = milder.theta, end.steps + milder.steps
     for measure in criterion.measure.approach():
-        found = minimise(replace(criterion, measure=measure), theta, problem.metric, max_steps)
+        deeper = replace(criterion, measure=measure)
+        found = problem.descent(deeper, theta, problem.metric, max_steps)
         theta, steps = found.theta, steps + found.steps
     better = found.value <= end.value + 1e-9 * problem.metric.value
     return replace(found, steps=steps) if better else end
@@ -136,7 +143,7 @@ def _through_smoothings(
     unit, theta, steps, converged = _spread(problem), start, 0, False
     for smoothing in SMOOTHINGS:
         rounded = criterion.smoothed(smoothing * unit)
-        end = minimise(rounded, theta, problem.metric, max_steps)
+        end = problem.descent(rounded, theta, problem.metric, max_steps)
         _refuse_if_diverged(rounded, end, start)
         theta, steps, converged = end.theta, steps + end.steps, end.converged
     return End(theta, criterion.at(theta).value, converged, False, steps)
@@ -146,12 +153,15 @@ def _refuse_if_unbounded(problem: Problem) -> None:
     criterion = problem.criterion
     if not isinstance(criterion, MeasureOfRisks) or not criterion.measure.may_fall_without_end:
         return
+    if not isinstance(criterion.risks, Quadratics):
+        return  # how other risks grow is seen when a descent runs away
     if falling_direction(criterion) is not None:
         raise _unbounded()
 
 
 def _refuse_if_diverged(criterion: MeasureOfRisks, end: End, start: Array) -> None:
-    if end.diverged and falls_along(criterion, end.theta - start):
+    quadratic = isinstance(criterion.risks, Quadratics)
+    if end.diverged and (not quadratic or falls_along(criterion, end.theta - start)):
         raise _unbounded()
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eqrm.distributions import KDE, Empirical, Gaussian, resolve_bandwidth
-from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, Fixed, SigmaRule
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.distributions import KDE
+from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, Fixed
+from eqrm.errors import SettingError
 from eqrm.level import Level
-from eqrm.linear.any_distribution import AnyDistribution
+from eqrm.linear.chosen_measure import MeasureChoice
 from eqrm.linear.criteria import Criterion, MeasureOfRisks
-from eqrm.linear.empirical_measure import EmpiricalMeasure
 from eqrm.linear.frontier import Frontier
 from eqrm.linear.linear_model import LinearModel, as_moments
-from eqrm.linear.measures import KernelMeasure, Mean, MeanPlusDeviations, Measure
 from eqrm.linear.moments import DomainMoments
 from eqrm.linear.one_thread import one_thread
 from eqrm.linear.quadratics import Array, Quadratics
-from eqrm.objectives.risk_estimators import Estimator, resolve_distribution
-
-MEASURES = ("quantile", "superquantile")
+from eqrm.objectives.risk_estimators import Estimator
 
 
 class LinearQRM(LinearModel):
@@ -67,24 +63,15 @@ class LinearQRM(LinearModel):
     ) -> None:
         super().__init__(**settings)
         self.level = Level.of(alpha)
-        if measure not in MEASURES:
-            raise SettingError(
-                f"There is no measure {measure!r}. {did_you_mean(measure, MEASURES)}"
-            )
         self.distribution, self.measure = distribution, measure
-        self.estimator = resolve_distribution(distribution)
-        self.bandwidth = resolve_bandwidth(bandwidth)
-        if self.estimator is not KDE and bandwidth != "gaussian-optimal":
-            raise SettingError(
-                f"Only distribution='kde' has a bandwidth, but distribution={distribution!r} came "
-                f"with bandwidth={bandwidth!r}."
-            )
-        self._measure(self.level, 2)  # refuses levels that the distribution does not have
+        self.choice = MeasureChoice.of(distribution, measure, bandwidth)
+        self.estimator, self.bandwidth = self.choice.estimator, self.choice.bandwidth
+        self.choice.at(self.level, 2)  # refuses levels that the distribution does not have
 
     def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
         if self.estimator is KDE and isinstance(self.bandwidth, Fixed):
             self._refuse_lost_bandwidth(self.bandwidth.value, quadratics, ridge)
-        return MeasureOfRisks(quadratics, self._measure(self.level, len(moments)), ridge)
+        return MeasureOfRisks(quadratics, self.choice.at(self.level, len(moments)), ridge)
 
     @staticmethod
     def _refuse_lost_bandwidth(bandwidth: float, quadratics: Quadratics, ridge: Array) -> None:
@@ -95,28 +82,10 @@ class LinearQRM(LinearModel):
                 f'{risk:.3g}. Use a larger one, or distribution="empirical", its limit.'
             )
 
-    def _measure(self, level: Level, domains: int) -> Measure:
-        beyond = self.measure == "superquantile"
-        if beyond and level.log_tail == 0.0:
-            return Mean()
-        if self.estimator is Empirical:
-            return EmpiricalMeasure(level, domains, beyond)
-        if self.estimator is Gaussian:
-            inside = level.interior("A normal law")
-            return MeanPlusDeviations(inside.tail_mean if beyond else inside.z)
-        if self.estimator is KDE:
-            inside = level.interior("A kernel density estimate")
-            rule = self.bandwidth
-            if isinstance(rule, SigmaRule):
-                return KernelMeasure(inside, beyond, factor=rule.factor(domains))
-            if isinstance(rule, Fixed):
-                return KernelMeasure(inside, beyond, fixed=rule.value)
-        return AnyDistribution(self.estimator, level, beyond, self.options)
-
     @property
     def options(self) -> dict[str, Any]:
         """What the distribution is made with, besides the risks."""
-        return {"bandwidth": self.bandwidth} if self.estimator is KDE else {}
+        return self.choice.options
 
     def path(
         self,

@@ -23,7 +23,7 @@ def falling_direction(criterion: MeasureOfRisks) -> Array | None:
     """A direction (p,) along which the objective falls without end, or None if none was found."""
     growth = _growth(criterion)
     best, lowest = None, -1e-12
-    for start in _candidates(criterion.quadratics):
+    for start in _candidates(_quadratics(criterion)):
         end = _descend(growth, start)
         value = growth.at(end).value / float(end @ end)
         if value < lowest:
@@ -39,9 +39,16 @@ def falls_along(criterion: MeasureOfRisks, direction: Array) -> bool:
 
 def _growth(criterion: MeasureOfRisks) -> MeasureOfRisks:
     """q(dᵀA_e d) + Σ ridge_j d_j², the factor of t²."""
-    (A, b, _), (dA, db, dc) = criterion.quadratics.mean, criterion.quadratics.deviations
+    quadratics = _quadratics(criterion)
+    (A, b, _), (dA, db, dc) = quadratics.mean, quadratics.deviations
     pure = Quadratics((A, 0.0 * b, 0.0), (dA, 0.0 * db, 0.0 * dc))
     return MeasureOfRisks(pure, criterion.measure, criterion.ridge)
+
+
+def _quadratics(criterion: MeasureOfRisks) -> Quadratics:
+    if not isinstance(criterion.risks, Quadratics):
+        raise TypeError("only quadratics grow as t² times the same quantile")
+    return criterion.risks
 
 
 def _candidates(quadratics: Quadratics) -> list[Array]:

@@ -1,0 +1,148 @@
+"""The linear classifier with the smallest quantile of log-loss over domains.
+
+Newton's method with the exact Hessian within a trust region (:mod:`eqrm.linear.newton`), in
+float64, from the minimiser of the mean risk. The mean risk is convex; a quantile is not, because
+domains of low risk may have a negative part in its gradient. The trust region needs no
+convexity: it goes down along negative curvature, and what it ends in is a minimum to second
+order, near the minimiser of the mean risk. With more than ``NEWTON_UP_TO`` parameters, L-BFGS
+takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from eqrm.estimators.groups import Groups
+from eqrm.estimators.logistic_risks import LogisticRisks
+from eqrm.estimators.standardised import Scaling, sorted_by_domain
+from eqrm.linear.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.measures import Mean, Measure
+from eqrm.linear.newton import End, Metric, minimise
+from eqrm.linear.one_thread import one_thread
+from eqrm.linear.risk_functions import Array
+from eqrm.linear.search import Descent, Problem, distinct_minima
+
+NEWTON_UP_TO = 300
+"""Parameters beyond which a Hessian costs more than the steps it saves."""
+SMALL = 2_000_000
+"""Numbers in X below which more threads cost more than they save."""
+GRADIENT_TOLERANCE = 1e-7
+"""Of L-BFGS, for the largest slope in a parameter of a standardised feature."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticProblem:
+    """Rows of all domains, standardised and sorted, ready for any level."""
+
+    risks: LogisticRisks
+    scaling: Scaling
+    ridge: Array
+    max_steps: int
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        labels: NDArray[np.int64],
+        classes: int,
+        groups: Groups,
+        sample_weight: Array | None,
+        *,
+        l2: float,
+        intercept: bool,
+        max_steps: int,
+    ) -> LogisticProblem:
+        """From X (n, d) and labels (n,) in 0 … K−1; l2·Σβ² of standardised coefficients."""
+        scaling = Scaling.of(X, sample_weight, intercept)
+        order, ends, shares = sorted_by_domain(groups, sample_weight)
+        rows = scaling.rows(X, order)
+        own = labels if order is None else labels[order]
+        risks = LogisticRisks(rows, own, classes, ends, shares)
+        ridge = np.full(rows.shape[1], float(l2))
+        if intercept:
+            ridge[-1] = 0.0
+        return cls(risks, scaling, np.tile(ridge, risks.outputs), max_steps)
+
+    @cached_property
+    def least_mean(self) -> End:
+        """The minimiser of the mean risk: ERM, and where every level starts."""
+        zero = np.zeros(self.risks.parameters)
+        criterion = MeasureOfRisks(self.risks, Mean(), self.ridge)
+        with self._threads():
+            return self._descent(criterion, zero, self._metric, self.max_steps)
+
+    def least(self, measure: Measure | None, more_starts: Sequence[Array] = ()) -> list[End]:
+        """The minima of a measure of the risks, best first; None is the mean."""
+        if measure is None or isinstance(measure, Mean):
+            return [self.least_mean]
+        reference = self.least_mean.theta
+        criterion = MeasureOfRisks(self.risks, measure, self.ridge)
+        problem = Problem(criterion, self._metric, self.risks, reference, self._descent)
+        with self._threads():
+            return distinct_minima(problem, [*more_starts, reference], self.max_steps)
+
+    def predictor(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts in the units of X: (1, d), (1,) or (K, d), (K,)."""
+        table = theta.reshape(self.risks.outputs, -1)
+        if self.risks.classes > 2:
+            table = self.risks.basis @ table
+        return self.scaling.predictor(table)
+
+    def risks_at(self, theta: Array) -> Array:
+        """The risk of every domain (m,)."""
+        here = self.risks.at(theta)
+        return here.mean + here.spread
+
+    @property
+    def _wide(self) -> bool:
+        return self.risks.parameters > NEWTON_UP_TO
+
+    @property
+    def _descent(self) -> Descent:
+        return by_lbfgs if self._wide else minimise
+
+    @cached_property
+    def _metric(self) -> Metric:
+        """The Hessian of the mean risk at 0, where it has the most curvature."""
+        size = self.risks.parameters
+        if self._wide:
+            return Metric(np.eye(1), np.eye(1), 1.0, 1.0)
+        here = self.risks.at(np.zeros(size))
+        hessian = here.weighted_hessian(np.full(self.risks.domains, 1.0 / self.risks.domains))
+        # Columns that depend on each other leave it singular: a trace of the identity mends it.
+        floor = 1e-9 * float(np.trace(hessian)) / size + 1e-300
+        return Metric.of(hessian + np.diag(self.ridge + floor), here.mean)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        if self.risks.rows.size < SMALL:
+            with one_thread():
+                yield
+        else:
+            yield
+
+
+def by_lbfgs(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+    """Descend by L-BFGS until the gradient is flat, for more parameters than Newton is good for."""
+
+    def value_and_slope(theta: Array) -> tuple[float, Array]:
+        point = criterion.at(theta)
+        return point.value, point.gradient
+
+    options = {
+        "maxiter": 20 * max_steps,
+        "maxfun": 40 * max_steps,
+        "maxcor": 20,
+        "gtol": GRADIENT_TOLERANCE,
+        "ftol": 0.0,
+    }
+    found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=options)
+    flat = float(np.abs(found.jac).max()) <= 100.0 * GRADIENT_TOLERANCE
+    return End(np.asarray(found.x), float(found.fun), flat, False, int(found.nit))

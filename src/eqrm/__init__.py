@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from eqrm.distributions import Gaussian as Gaussian
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
+    from eqrm.estimators.classifier import QRMClassifier as QRMClassifier
+    from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
     from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
     from eqrm.evaluation.bounds import paper_bound as paper_bound
@@ -128,6 +130,8 @@ _NAMES_OF = {
         "LogNormal",
         "RiskDistribution",
     ),
+    "eqrm.estimators.classifier": ("QRMClassifier",),
+    "eqrm.estimators.regressor": ("QRMRegressor",),
     "eqrm.evaluation.accumulator": ("RiskAccumulator",),
     "eqrm.evaluation.binomial_ranks": ("domains_needed",),
     "eqrm.evaluation.bounds": ("paper_bound",),

@@ -97,9 +97,10 @@ class LogisticRisks(RiskFunctions):
         """Σ s_i v_i x_i in each domain (m, q)."""
         places = np.arange(len(self.rows), dtype=np.int32)
         ends = self.ends.astype(np.int32)
-        found: Array = csr_array(
-            (self.shares * per_row, places, ends), shape=(self.domains, len(self.rows))
-        ) @ self.rows
+        found: Array = (
+            csr_array((self.shares * per_row, places, ends), shape=(self.domains, len(self.rows)))
+            @ self.rows
+        )
         return found
 
     def products(self, per_row: Array) -> Array:

@@ -1,0 +1,159 @@
+"""What QRMClassifier and QRMRegressor share: settings, fitting, and what is known afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from eqrm.estimators.groups import Groups
+from eqrm.estimators.network import Examples, Losses, Network, Schedule, train
+from eqrm.estimators.settings import Goal, check_settings
+from eqrm.estimators.standardised import Scaling
+from eqrm.estimators.unseen_domains import JudgedByDomain
+from eqrm.estimators.validated import checked_features
+from eqrm.level import Level
+from eqrm.linear.linear_model import NotConvergedWarning
+from eqrm.linear.risk_functions import Array
+
+
+class QRMEstimator(JudgedByDomain, BaseEstimator):  # type: ignore[misc]
+    """The settings and results that both estimators have. Not to be used by itself."""
+
+    coef_: Array
+    intercept_: Any
+    domain_risks_: Array
+    converged_: bool
+    _network: Network
+
+    # With metadata routing on, groups go to fit without being asked for.
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        alpha: Level | float | str | None = 0.9,
+        *,
+        distribution: Any = "kde",
+        measure: str = "quantile",
+        bandwidth: Any = "gaussian-optimal",
+        model: str = "linear",
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        max_steps: int = 200,
+        hidden: Any = (64,),
+        learning_rate: float = 0.01,
+        erm_steps: int = 200,
+        steps: int = 300,
+        domains_per_batch: int | None = None,
+        rows_per_domain: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.distribution = distribution
+        self.measure = measure
+        self.bandwidth = bandwidth
+        self.model = model
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.max_steps = max_steps
+        self.hidden = hidden
+        self.learning_rate = learning_rate
+        self.erm_steps = erm_steps
+        self.steps = steps
+        self.domains_per_batch = domains_per_batch
+        self.rows_per_domain = rows_per_domain
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse X is taken, and made dense."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _goal(self) -> Goal:
+        check_settings(self)
+        return Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+
+    @property
+    def _by_gradients(self) -> bool:
+        return self.model == "mlp" or self.domains_per_batch is not None
+
+    def _train_network(
+        self,
+        X: Array,
+        targets: NDArray[Any],
+        groups: Groups,
+        sample_weight: Array | None,
+        outputs: int,
+        losses: Losses,
+        goal: Goal,
+    ) -> None:
+        scaling = Scaling.of(X, sample_weight, intercept=True)
+        rows = np.ascontiguousarray(scaling.rows(X)[:, :-1])
+        schedule = self._schedule()
+        examples = Examples.of(rows, targets, groups, sample_weight)
+        random = check_random_state(self.random_state)
+        network = train(examples, outputs, losses, goal, schedule, random)
+        self.n_iter_ = schedule.erm_steps + schedule.steps
+        self.converged_ = True  # a fixed number of steps has no other way to end
+        self._network, self._centre, self._spread = network, scaling.centre, scaling.spread
+
+    def _schedule(self) -> Schedule:
+        return Schedule(
+            hidden=tuple(int(width) for width in self.hidden) if self.model == "mlp" else (),
+            l2=float(self.l2),
+            learning_rate=float(self.learning_rate),
+            erm_steps=int(self.erm_steps),
+            steps=int(self.steps),
+            domains_per_batch=self.domains_per_batch,
+            rows_per_domain=self.rows_per_domain,
+            intercept=bool(self.fit_intercept),
+        )
+
+    def _features(self, X: Any) -> Array:
+        """X of a prediction, checked against what was fitted to."""
+        check_is_fitted(self)
+        return checked_features(self, X)
+
+    def _outputs(self, X: Array) -> Array:
+        """What the predictor gives for each row of checked features, (n, C)."""
+        if hasattr(self, "_network"):
+            return self._network((X - self._centre) / self._spread)
+        found: Array = X @ np.atleast_2d(self.coef_).T + self.intercept_
+        return found
+
+    def quantile_at(self, alpha: Level | float | str) -> float:
+        """The α-quantile of the training domains' risks, by the distribution of the settings.
+
+        What was trained for another level, or for the mean, has a quantile at this one too.
+        """
+        check_is_fitted(self)
+        goal = Goal.of(alpha, self.distribution, "quantile", self.bandwidth)
+        return goal.value(self.domain_risks_)
+
+    def _forget(self) -> None:
+        """A second fit leaves nothing of the first."""
+        for name in ("_network", "_centre", "_spread", "coef_", "intercept_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _keep_risks(self, goal: Goal, groups: Groups, risks: Array) -> None:
+        self.level_ = goal.level
+        self.domains_ = groups.names
+        self.domain_counts_ = groups.counts
+        self.domain_risks_ = risks
+        self.quantile_risk_ = goal.value(risks)
+
+    def _warn_unless_converged(self) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
+                "a minimum. Raise max_steps or l2.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )

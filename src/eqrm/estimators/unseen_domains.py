@@ -1,0 +1,95 @@
+"""What every estimator here can say about domains: risks, and certificates for unseen ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators.groups import ONE_DOMAIN, Groups, as_groups
+from eqrm.evaluation.certificates import Certificate, quantile_bound
+from eqrm.evaluation.from_arrays import risks_of_losses
+from eqrm.evaluation.measured_risks import MeasuredRisks, named
+from eqrm.level import Level
+from eqrm.linear.risk_functions import Array
+
+
+class JudgedByDomain:
+    """An estimator with losses per row and the names of the domains it was fitted to.
+
+    Needs ``losses(X, y)``, and ``domains_`` and ``level_`` after ``fit``.
+    """
+
+    domains_: tuple[Any, ...]
+    level_: Level | None
+
+    def losses(self, X: Any, y: Any) -> Array:
+        """The loss of every row (n,)."""
+        raise NotImplementedError
+
+    def measured_risks(self, X: Any, y: Any, groups: Any) -> MeasuredRisks:
+        """The risk of each domain of these rows: name, count, mean and variance of its losses."""
+        check_is_fitted(self)
+        losses = self.losses(X, y)
+        if groups is None:
+            raise DomainDataError(
+                "Risks by domain need groups: pass the domain of each row as groups=."
+            )
+        domains = as_groups(groups, len(losses))
+        return risks_of_losses(type(self).__name__, losses, _Named(domains))
+
+    def certificate(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        alpha: Level | float | str | None = None,
+        confidence: float = 0.95,
+    ) -> Certificate:
+        """What holds for new domains with this confidence, from domains not seen in training.
+
+        ``alpha`` is the level trained for unless another is given. A domain that ``fit`` has seen
+        is refused: its risk is no measure of what new domains will have.
+        """
+        check_is_fitted(self)
+        asked = self.level_ if alpha is None else alpha
+        if asked is None:
+            raise SettingError(
+                "This predictor was trained for no level (alpha=None): say for which alpha the "
+                "certificate should be."
+            )
+        measured = self.measured_risks(X, y, groups)
+        refuse_seen(measured.domains, self.domains_)
+        return quantile_bound(measured.risks, asked, confidence)
+
+
+def refuse_seen(domains: Any, seen: Any) -> None:
+    """Refuse domains that were trained on, by name.
+
+    >>> refuse_seen(("a", "b"), ("b", "c"))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: A certificate is about unseen domains, but the predictor was ...
+    """
+    known = {str(name) for name in seen}
+    if known == {ONE_DOMAIN}:
+        return
+    both = [name for name in domains if str(name) in known]
+    if both:
+        raise DomainDataError(
+            "A certificate is about unseen domains, but the predictor was trained on "
+            f"{named(both)}. Give domains that fit has not seen."
+        )
+
+
+class _Named:
+    """Domains as evaluation takes them: codes and categories."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.codes = groups.ids
+        self.categories = np.array(groups.names, dtype=object)
+
+    def __len__(self) -> int:
+        return len(self.codes)

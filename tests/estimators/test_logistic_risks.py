@@ -1,0 +1,153 @@
+"""The log-loss of domains in linear predictors: derivatives and minima against other ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch.nn import functional
+
+import eqrm
+from eqrm import Level
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.logistic_solver import LogisticProblem
+from eqrm.linear.chosen_measure import MeasureChoice
+from eqrm.linear.criteria import MeasureOfRisks
+from estimators.worlds import World, classes_world
+
+L2 = 1e-3
+
+
+def problem(world: World, weights: Any = None, intercept: bool = True) -> LogisticProblem:
+    classes = int(world.y.max()) + 1
+    groups = as_groups(world.groups, len(world.y))
+    return LogisticProblem.of(
+        world.X, world.y, classes, groups, weights, l2=L2, intercept=intercept, max_steps=200
+    )
+
+
+def shuffled(world: World, seed: int = 3) -> World:
+    return world.rows(np.random.default_rng(seed).permutation(len(world.y)))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("alpha", "distribution", "measure"),
+    [
+        (0.9, "kde", "quantile"),
+        (0.5, "kde", "quantile"),
+        (0.8, "gaussian", "quantile"),
+        (0.7, "kde", "superquantile"),
+        (0.7, "lognormal", "quantile"),
+        ("1-e^-100", "kde", "quantile"),
+    ],
+)
+def test_gradient_and_hessian_match_finite_differences(
+    classes: int, alpha: Any, distribution: str, measure: str
+) -> None:
+    world = shuffled(classes_world(classes, domains=8, rows=12))
+    generator = np.random.default_rng(0)
+    posed = problem(world, weights=generator.uniform(0.5, 2.0, len(world.y)))
+    choice = MeasureChoice.of(distribution, measure, "gaussian-optimal")
+    criterion = MeasureOfRisks(posed.risks, choice.at(Level.of(alpha), 8), posed.ridge)
+    theta = 0.3 * generator.normal(size=posed.risks.parameters)
+    point = criterion.at(theta)
+    step = 1e-5
+    for j in range(len(theta)):
+        away = step * np.eye(len(theta))[j]
+        up, down = criterion.at(theta + away), criterion.at(theta - away)
+        slope = (up.value - down.value) / (2 * step)
+        assert point.gradient[j] == pytest.approx(slope, rel=1e-6, abs=1e-7)
+        bend = (up.gradient - down.gradient) / (2 * step)
+        np.testing.assert_allclose(point.hessian[j], bend, rtol=2e-5, atol=2e-6)
+
+
+def objective_of_rows(world: World, weights: Any, objective: eqrm.RiskObjective) -> Any:
+    """Quantile of log-loss + l2·Σβ², from the raw rows, by torch, in standardised features."""
+    w = np.ones(len(world.y)) if weights is None else weights
+    centre = np.average(world.X, axis=0, weights=w)
+    spread = np.sqrt(np.average((world.X - centre) ** 2, axis=0, weights=w))
+    X = torch.tensor((world.X - centre) / spread)
+    y, groups, shares = torch.tensor(world.y), torch.tensor(world.groups), torch.tensor(w)
+    classes, width = int(world.y.max()) + 1, world.X.shape[1] + 1
+    outputs = 1 if classes == 2 else classes
+    totals = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).index_add(0, groups, shares)
+
+    def value(flat: Any) -> tuple[float, Any]:
+        theta = torch.tensor(flat.reshape(outputs, width), requires_grad=True)
+        logits = X @ theta[:, :-1].T + theta[:, -1]
+        if classes == 2:
+            losses = functional.softplus((1.0 - 2.0 * y) * logits[:, 0])
+        else:
+            losses = functional.cross_entropy(logits, y, reduction="none")
+        risks = torch.zeros_like(totals).index_add(0, groups, losses * shares) / totals
+        found = objective.of_risks(risks) + L2 * (theta[:, :-1] ** 2).sum()
+        found.backward()
+        return float(found.detach()), theta.grad.numpy().ravel().copy()
+
+    return value, outputs * width
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("alpha", [None, 0.5, 0.75, 0.9, 0.99])
+def test_no_other_optimiser_finds_a_lower_quantile(
+    classes: int, alpha: float | None, weighted: bool
+) -> None:
+    world = shuffled(classes_world(classes))
+    weights = np.random.default_rng(5).uniform(0.2, 3.0, len(world.y)) if weighted else None
+    posed = problem(world, weights)
+    objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
+    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
+    measure = None if alpha is None else choice.at(Level(alpha), 30)
+    end = posed.least(measure)[0]
+    assert end.converged
+    value, size = objective_of_rows(world, weights, objective)
+    generator = np.random.default_rng(0)
+    starts = [np.zeros(size), *(0.3 * generator.normal(size=(3, size)))]
+    options = {"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-10}
+    best = min(
+        minimize(value, start, jac=True, method="L-BFGS-B", options=options).fun for start in starts
+    )
+    assert end.value <= best + 1e-9
+    assert best <= end.value + 1e-7  # and it is the same function
+
+
+@pytest.mark.parametrize("alpha", [0.75, 0.9])
+def test_the_empirical_quantile_is_a_minimum_too(alpha: float) -> None:
+    world = classes_world(2)
+    posed = problem(world)
+    choice = MeasureChoice.of("empirical", "quantile", "gaussian-optimal")
+    end = posed.least(choice.at(Level(alpha), 30))[0]
+    criterion = MeasureOfRisks(posed.risks, choice.at(Level(alpha), 30), posed.ridge)
+    assert criterion.at(end.theta).value < criterion.at(posed.least_mean.theta).value
+    generator = np.random.default_rng(0)
+    for size in (1e-3, 1e-2, 1e-1):
+        for _ in range(50):
+            near = end.theta + size * generator.normal(size=len(end.theta))
+            assert criterion.at(near).value > end.value - 1e-9
+
+
+def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = classes_world(3)
+    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
+    by_newton = problem(world).least(choice.at(Level(0.9), 30))[0]
+    monkeypatch.setattr("eqrm.estimators.logistic_solver.NEWTON_UP_TO", 1)
+    wide = problem(world).least(choice.at(Level(0.9), 30))[0]
+    assert wide.converged
+    assert wide.value == pytest.approx(by_newton.value, abs=1e-9)
+
+
+def test_dependent_columns_do_not_hinder_newton() -> None:
+    world = classes_world(2)
+    doubled = World(
+        np.column_stack([world.X, world.X, np.ones(len(world.y))]), world.y, world.groups
+    )
+    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
+    end = problem(doubled).least(choice.at(Level(0.9), 30))[0]
+    assert end.converged

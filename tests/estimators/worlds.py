@@ -1,0 +1,43 @@
+"""Small worlds of many domains for the estimators' tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class World:
+    X: Any
+    y: Any
+    groups: Any
+
+    def rows(self, chosen: Any) -> World:
+        return World(self.X[chosen], self.y[chosen], self.groups[chosen])
+
+
+def classes_world(
+    classes: int = 2, domains: int = 30, rows: int = 40, features: int = 3, seed: int = 0
+) -> World:
+    """The first feature means the same everywhere; the second differs between domains."""
+    generator = np.random.default_rng(seed)
+    n = domains * rows
+    groups = np.repeat(np.arange(domains), rows)
+    X = generator.normal(size=(n, features)) * generator.uniform(0.5, 3.0, features)
+    table = generator.normal(size=(classes, features))
+    shift = generator.normal(size=(domains, classes, features)) * 0.7
+    logits = np.einsum("nd,nkd->nk", X, (table + shift)[groups])
+    logits += generator.gumbel(size=logits.shape)
+    return World(X, logits.argmax(axis=1), groups)
+
+
+def numbers_world(domains: int = 30, rows: int = 40, features: int = 3, seed: int = 0) -> World:
+    generator = np.random.default_rng(seed)
+    n = domains * rows
+    groups = np.repeat(np.arange(domains), rows)
+    X = generator.normal(size=(n, features)) * generator.uniform(0.5, 3.0, features) + 2.0
+    slopes = generator.normal(size=features) + 0.5 * generator.normal(size=(domains, features))
+    y = (X * slopes[groups]).sum(axis=1) + generator.normal(size=n) + 5.0
+    return World(X, y, groups)

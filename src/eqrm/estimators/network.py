@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def _new(
     generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
     widths = [inputs, *schedule.hidden, outputs]
     layers: list[nn.Module] = []
-    for place, (width, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for place, (width, after) in enumerate(pairwise(widths)):
         last = place == len(widths) - 2
         layer = nn.Linear(width, after, bias=schedule.intercept or not last, dtype=torch.float64)
         with torch.no_grad():

@@ -148,7 +148,7 @@ def naming_cells(X: Any) -> Iterator[None]:
     """Say in which column and row the value is that scikit-learn refuses.
 
     >>> with naming_cells([[1.0, float("nan")]]):
-    ...     _ = check_array([[1.0, float("nan")]])
+    ...     raise ValueError("Input contains NaN.")
     Traceback (most recent call last):
     ...
     eqrm.errors.DomainDataError: Input contains NaN. It is missing in 1 of 1 rows (row 0), ...

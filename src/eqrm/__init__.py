@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.estimators.classifier import QRMClassifier as QRMClassifier
     from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
+    from eqrm.estimators.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
+    from eqrm.estimators.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
+    from eqrm.estimators.lightgbm_objective import lightgbm_objective as lightgbm_objective
+    from eqrm.estimators.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
+    from eqrm.estimators.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
+    from eqrm.estimators.xgboost_objective import xgboost_objective as xgboost_objective
     from eqrm.evaluation.accumulator import RiskAccumulator as RiskAccumulator
     from eqrm.evaluation.binomial_ranks import domains_needed as domains_needed
     from eqrm.evaluation.bounds import paper_bound as paper_bound
@@ -132,6 +138,10 @@ _NAMES_OF = {
     ),
     "eqrm.estimators.classifier": ("QRMClassifier",),
     "eqrm.estimators.regressor": ("QRMRegressor",),
+    "eqrm.estimators.lightgbm_estimators": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
+    "eqrm.estimators.lightgbm_objective": ("lightgbm_objective",),
+    "eqrm.estimators.xgboost_estimators": ("XGBQRMClassifier", "XGBQRMRegressor"),
+    "eqrm.estimators.xgboost_objective": ("xgboost_objective",),
     "eqrm.evaluation.accumulator": ("RiskAccumulator",),
     "eqrm.evaluation.binomial_ranks": ("domains_needed",),
     "eqrm.evaluation.bounds": ("paper_bound",),

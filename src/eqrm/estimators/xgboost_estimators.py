@@ -109,7 +109,9 @@ class XGBQRM(BoostedQRM):
             domains[dvalid] = validation.groups
             watched = [(dvalid, "validation")]
             if self.early_stopping_rounds is not None:
-                stop = xgboost.callback.EarlyStopping(self.early_stopping_rounds, save_best=True)
+                stop = xgboost.callback.EarlyStopping(
+                    rounds=self.early_stopping_rounds, save_best=True
+                )
                 callbacks.append(stop)
         boosting = XGBoostObjective(
             domains, objective, loss=self._loss, num_class=self._num_class()

@@ -1,0 +1,245 @@
+"""The boosted estimators in scikit-learn's habits, for both libraries and both tasks."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+import torch
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import eqrm
+from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
+from eqrm.estimators.boosting_estimators import SeenDomainsWarning
+from eqrm.estimators.groups import OneDomainWarning
+
+CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
+REGRESSORS = [eqrm.XGBQRMRegressor, eqrm.LGBMQRMRegressor]
+ESTIMATORS = [*CLASSIFIERS, *REGRESSORS]
+PACKAGES = ["xgboost", "lightgbm"] * 2
+QUICK = {"n_estimators": 15, "n_jobs": 1, "random_state": 0}
+
+
+@parametrize_with_checks([cls(n_jobs=1, n_estimators=20) for cls in ESTIMATORS])
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OneDomainWarning)
+        check(estimator)
+
+
+def world(domains: int = 40, rows: int = 30, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Days with a shift of their own; labels 0 and 1, or numbers for regression."""
+    rng = np.random.default_rng(seed)
+    days = np.repeat(np.arange(domains), rows)
+    X = rng.normal(size=(len(days), 3))
+    shift = rng.normal(0.0, 1.0, domains)[days]
+    y = rng.random(len(days)) < 1 / (1 + np.exp(-X[:, 0] - shift))
+    return X, y.astype(int), days
+
+
+def risks_by_hand(model: Any, X: Any, y: Any, days: Any) -> np.ndarray:
+    if hasattr(model, "predict_proba"):
+        losses = -np.log(model.predict_proba(X)[np.arange(len(y)), y])
+    else:
+        losses = (model.predict(X) - y) ** 2
+    return np.bincount(days, losses) / np.bincount(days)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_the_risks_it_reports_are_those_of_its_predictions(cls: Any) -> None:
+    X, y, days = world()
+    model = cls(alpha=0.9, **QUICK).fit(X, y, groups=days)
+    risks = risks_by_hand(model, X, y, days)
+    np.testing.assert_allclose(model.domain_risks_, risks, rtol=1e-4)
+    assert model.domains_ == tuple(range(40))
+    assert model.level_ == eqrm.Level(0.9)
+    quantile = eqrm.EQRM(0.9).of_risks(torch.tensor(risks))
+    assert model.quantile_risk_ == pytest.approx(float(quantile), rel=1e-4)
+
+
+def least_objective(cells: Any, y: Any, days: Any, alpha: float | None, log_loss: bool) -> float:
+    """The least objective over a margin per cell, by scipy: what boosting can reach at best."""
+    objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
+
+    def value(margins: np.ndarray) -> tuple[float, np.ndarray]:
+        given = torch.tensor(margins, requires_grad=True)
+        f, labels = given[cells], torch.tensor(y, dtype=torch.float64)
+        losses = torch.nn.functional.softplus(f) - labels * f if log_loss else (f - labels) ** 2
+        risk = objective(losses, days)
+        risk.backward()
+        return float(risk.detach()), given.grad.numpy()  # type: ignore[union-attr]
+
+    return float(minimize(value, np.zeros(cells.max() + 1), jac=True, method="BFGS").fun)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.5, 0.9])
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_boosting_reaches_the_least_objective_of_all_functions_of_a_cell(
+    cls: Any, alpha: float | None
+) -> None:
+    rng = np.random.default_rng(0)
+    days = np.repeat(np.arange(40), 50)
+    cells = rng.integers(0, 4, len(days))
+    shift = rng.normal(0.0, 1.0, (40, 4))[days, cells]
+    y = (rng.random(len(days)) < 1 / (1 + np.exp(-shift - 0.5 * cells))).astype(int)
+    settings = {**QUICK, "n_estimators": 150, "learning_rate": 0.2}
+    model = cls(alpha=alpha, **settings).fit(cells[:, None], y, groups=days)
+    least = least_objective(cells, y, days, alpha, hasattr(model, "predict_proba"))
+    assert model.quantile_risk_ == pytest.approx(least, rel=1e-4)
+
+
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_three_classes_give_probabilities_that_sum_to_one(cls: Any) -> None:
+    X, y, days = world()
+    names = np.array(["early", "late", "on time"])[y + (X[:, 1] > 1.0)]
+    model = cls(alpha=0.9, **QUICK).fit(X, names, groups=days)
+    found = model.predict_proba(X)
+    assert found.shape == (len(y), 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-6)
+    assert model.score(X, names) > 0.6
+    assert set(model.predict(X)) <= set(names)
+    assert model.decision_function(X).shape == (len(y), 3)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_early_stopping_keeps_the_round_of_the_least_validation_quantile(cls: Any) -> None:
+    X, y, days = world()
+    unseen = days >= 30
+    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5}
+    model = cls(alpha=0.9, early_stopping_rounds=5, **settings)
+    model.fit(
+        X[~unseen],
+        y[~unseen],
+        groups=days[~unseen],
+        eval_set=(X[unseen], y[unseen]),
+        eval_groups=days[unseen],
+    )
+    curve = model.validation_curve_
+    assert model.n_estimators_ == int(np.argmin(curve)) + 1
+    assert len(curve) == model.n_estimators_ + 5 < 200
+    risks = risks_by_hand(model, X[unseen], y[unseen], days[unseen] - 30)
+    quantile = eqrm.EQRM(0.9).of_risks(torch.tensor(risks))
+    assert min(curve) == pytest.approx(float(quantile), rel=1e-4)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_without_an_eval_set_whole_training_domains_are_held_out(cls: Any) -> None:
+    X, y, days = world()
+    settings = {**QUICK, "n_estimators": 100, "learning_rate": 0.5}
+    model = cls(early_stopping_rounds=3, validation_fraction=0.25, **settings)
+    model.fit(X, y, groups=days)
+    assert len(model.domains_) == 30
+    assert model.domain_counts_.tolist() == [30] * 30
+    assert model.n_estimators_ < 100
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_validation_domains_that_were_trained_on_are_announced(cls: Any) -> None:
+    X, y, days = world()
+    with pytest.warns(SeenDomainsWarning, match="40 of 40 validation domains"):
+        cls(**QUICK).fit(X, y, days, eval_set=(X, y), eval_groups=days)
+    with pytest.raises(DomainDataError, match="needs eval_groups"):
+        cls(**QUICK).fit(X, y, days, eval_set=(X, y))
+    with pytest.raises(SettingError, match="one pair"):
+        cls(**QUICK).fit(X, y, days, eval_set=X, eval_groups=days)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_without_groups_it_is_erm_and_says_so(cls: Any) -> None:
+    X, y, _ = world()
+    with pytest.warns(OneDomainWarning):
+        alone = cls(alpha=0.9, **QUICK).fit(X, y)
+    erm = cls(alpha=None, **QUICK).fit(X, y)
+    np.testing.assert_allclose(alone.predict(X), erm.predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_row_of_weight_zero_is_as_if_it_were_absent(cls: Any) -> None:
+    X, y, days = world()
+    weights = np.where(days % 4 == 0, 0.0, 1.0)
+    weighted = cls(**QUICK).fit(X, y, groups=days, sample_weight=weights)
+    without = cls(**QUICK).fit(X[weights > 0], y[weights > 0], groups=days[weights > 0])
+    np.testing.assert_allclose(weighted.predict(X), without.predict(X), rtol=1e-6)
+    assert len(weighted.domains_) == 30
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_grid_search_with_whole_domains_routes_groups(cls: Any) -> None:
+    X, y, days = world()
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), cls(**QUICK))
+        grid = {f"{cls.__name__.lower()}__{name}": [1, 3] for name in ("max_depth",)}
+        search = GridSearchCV(pipeline, grid, cv=GroupKFold(3)).fit(X, y, groups=days)
+    best = search.best_estimator_[-1]
+    assert len(best.domains_) == 40
+    assert best.max_depth in (1, 3)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_clone_has_the_same_parameters_and_the_same_predictions(cls: Any) -> None:
+    X, y, days = world()
+    model = cls(alpha="0.75", booster_params={"max_bin": 15}, subsample=0.7, **QUICK)
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    first, second = model.fit(X, y, groups=days), again.fit(X, y, groups=days)
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_frames_keep_feature_names_and_missing_features_are_welcome(cls: Any) -> None:
+    import pandas
+
+    X, y, days = world()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    frame.loc[::3, "b"] = np.nan
+    model = cls(**QUICK).fit(frame, y, groups=pandas.Series(days.astype(str)))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert np.isfinite(model.predict(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a", "c"]])
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_wrong_arguments_are_refused_in_words(cls: Any) -> None:
+    X, y, days = world()
+    with pytest.raises(LevelError):
+        cls(alpha=1.5, **QUICK).fit(X, y, groups=days)
+    with pytest.raises(SettingError, match="must not set 'objective'"):
+        cls(booster_params={"objective": "x"}, **QUICK).fit(X, y, groups=days)
+    with pytest.raises(SettingError, match="Did you mean 'superquantile'"):
+        cls(measure="superquantiles", **QUICK).fit(X, y, groups=days)
+    with pytest.raises(SettingError, match="validation_fraction"):
+        cls(early_stopping_rounds=2, validation_fraction=1.5, **QUICK).fit(X, y, groups=days)
+    with pytest.raises(DomainDataError, match="at least 2 of them"):
+        cls(alpha=None, early_stopping_rounds=2, **QUICK).fit(X, y)
+    with pytest.raises(DomainDataError, match="finite numbers of at least 0"):
+        cls(**QUICK).fit(X, y, groups=days, sample_weight=-np.ones(len(y)))
+
+
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_a_validation_class_that_was_never_trained_on_is_named(cls: Any) -> None:
+    X, y, days = world()
+    with pytest.raises(DomainDataError, match="eval_set has the class"):
+        cls(**QUICK).fit(X, y, days, eval_set=(X, y + 1), eval_groups=days + 100)
+
+
+@pytest.mark.parametrize(("cls", "package"), list(zip(ESTIMATORS, PACKAGES, strict=True)))
+def test_without_the_library_the_error_names_the_extra(
+    cls: Any, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, days = world()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[boosting\]'"):
+        cls(**QUICK).fit(X, y, groups=days)
+    make = getattr(eqrm, f"{package}_objective")
+    with pytest.raises(MissingExtraError, match=package):
+        make({"data": days})

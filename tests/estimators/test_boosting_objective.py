@@ -1,0 +1,311 @@
+"""EQRM's gradient for boosting: finite differences, scale, negative weights, first round."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+
+import eqrm
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators.boosting_losses import boosting_loss
+from eqrm.estimators.boosting_objective import HESSIAN_WEIGHTS, DomainTable, objective_of
+from oracle.kde_scipy import NormalMixture
+
+LARGEST = HESSIAN_WEIGHTS["largest"]
+# LightGBM estimates the rows in a leaf from Hessians, which rounding can tip over: no least number.
+LIGHT = {"verbosity": -1, "num_threads": 1, "learning_rate": 0.1, "num_leaves": 8}
+LIGHT |= {"min_data_in_leaf": 0}
+ROUNDS = 5
+XGB = {"nthread": 1, "learning_rate": 0.1, "max_depth": 3}
+
+
+def kde_quantile(risks: np.ndarray, alpha: float) -> float:
+    """An independent quantile: scipy's root of the mixture, the paper's bandwidth by hand."""
+    bandwidth = (4 / (3 * len(risks))) ** 0.2 * risks.std(ddof=1)
+    return NormalMixture(risks, float(bandwidth)).quantile(float(np.log1p(-alpha)))
+
+
+def binary_world(rows: int = 400, domains: int = 25) -> tuple[Any, Any, Any, Any]:
+    """Uneven domains that differ; X, y, domain of each row, weight of each row."""
+    rng = np.random.default_rng(0)
+    groups = np.sort(rng.integers(0, domains, rows))
+    X = rng.normal(size=(rows, 3))
+    shift = rng.normal(0.0, 1.5, domains)[groups]
+    y = (rng.random(rows) < 1 / (1 + np.exp(-X[:, 0] - shift))).astype(float)
+    return X, y, groups, rng.integers(1, 4, rows).astype(float)
+
+
+def exact_risks(
+    margins: np.ndarray, y: np.ndarray, groups: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    losses = np.logaddexp(0.0, margins) - y * margins
+    return np.bincount(groups, losses * weights) / np.bincount(groups, weights)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gradient_is_a_finite_difference_of_the_quantile(alpha: float, weighted: bool) -> None:
+    X, y, groups, weights = binary_world()
+    weights = weights if weighted else np.ones_like(weights)
+    margins = 0.7 * X[:, 0]
+    table = DomainTable("log-loss", y, groups, weights)
+    gradient, _, found = table.gradient(margins, objective_of(alpha), LARGEST)
+    assert found.value == pytest.approx(
+        kde_quantile(exact_risks(margins, y, groups, weights), alpha), rel=1e-6
+    )
+    step = 1e-4
+    for row in range(0, len(y), 11):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = margins.copy()
+            moved[row] += sign * step
+            ends.append(kde_quantile(exact_risks(moved, y, groups, weights), alpha))
+        slope = weights.sum() * (ends[0] - ends[1]) / (2 * step)
+        assert gradient[row] == pytest.approx(slope, rel=2e-4, abs=2e-6)
+
+
+def test_the_gradient_of_three_classes_is_a_finite_difference_too() -> None:
+    rng = np.random.default_rng(1)
+    y, groups = rng.integers(0, 3, 60), np.repeat(np.arange(6), 10)
+    margins = rng.normal(size=(60, 3))
+    table = DomainTable("log-loss", y, groups, num_class=3)
+    gradient, _, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+
+    def quantile(at: np.ndarray) -> float:
+        logs = at - np.log(np.exp(at).sum(axis=1, keepdims=True))
+        losses = -logs[np.arange(60), y]
+        return kde_quantile(np.bincount(groups, losses) / 10, 0.9)
+
+    for row, k in [(0, 0), (13, 1), (25, 2), (59, 0)]:
+        up, down = margins.copy(), margins.copy()
+        up[row, k] += 1e-4
+        down[row, k] -= 1e-4
+        slope = 60 * (quantile(up) - quantile(down)) / 2e-4
+        assert gradient[row, k] == pytest.approx(slope, rel=2e-4, abs=2e-6)
+
+
+def test_the_gradient_of_squared_error_is_half_that_of_the_quantile_of_mse() -> None:
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(8), 12)
+    y = rng.normal(size=96) + rng.normal(size=8)[groups]
+    margins = rng.normal(size=96)
+    table = DomainTable("squared", y, groups)
+    gradient, hessian, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+    for row in (0, 40, 95):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = margins.copy()
+            moved[row] += sign * 1e-4
+            ends.append(kde_quantile(np.bincount(groups, (moved - y) ** 2) / 12, 0.9))
+        half = 0.5 * 96 * (ends[0] - ends[1]) / 2e-4
+        assert gradient[row] == pytest.approx(half, rel=2e-4, abs=2e-6)
+    assert (hessian > 0).all()
+
+
+def test_the_hessian_is_the_curvature_times_the_larger_of_abs_weight_and_one_over_m() -> None:
+    X, y, groups, weights = binary_world()
+    margins = 0.7 * X[:, 0]
+    table = DomainTable("log-loss", y, groups, weights)
+    _, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    p = 1 / (1 + np.exp(-margins))
+    v = np.maximum(np.abs(found.weights), 1 / 25)
+    totals = np.bincount(groups, weights)
+    expected = weights.sum() * (v / totals)[groups] * weights * p * (1 - p)
+    np.testing.assert_allclose(hessian, expected, rtol=2e-6)
+
+
+def test_domains_of_low_risk_get_negative_weights_which_the_gradient_keeps() -> None:
+    X, y, groups, _ = binary_world()
+    margins = 0.7 * X[:, 0]
+    table = DomainTable("log-loss", y, groups)
+    gradient, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    negative = np.flatnonzero(found.weights < 0)
+    assert negative.size > 0
+    slopes = boosting_loss("log-loss", y).derivatives(margins).slopes
+    rows = np.isin(groups, negative)
+    assert (np.sign(gradient[rows]) == -np.sign(slopes[rows])).all()
+    assert (hessian > 0).all()
+    assert found.weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", HESSIAN_WEIGHTS)
+def test_every_hessian_weight_is_positive(name: str) -> None:
+    assert (HESSIAN_WEIGHTS[name](np.array([-0.2, 0.0, 1.2])) > 0).all()
+
+
+def test_equal_risks_of_the_first_round_weigh_all_domains_alike() -> None:
+    X, y, groups, _ = binary_world()
+    table = DomainTable("log-loss", y, groups)
+    quantile = table.gradient(np.zeros(len(X)), objective_of(0.9), LARGEST)
+    mean = table.gradient(np.zeros(len(X)), objective_of(None), LARGEST)
+    assert quantile[2].value == pytest.approx(np.log(2.0))
+    np.testing.assert_allclose(quantile[2].weights, 1 / 25, rtol=1e-9)
+    np.testing.assert_allclose(quantile[0], mean[0], rtol=1e-6)
+    np.testing.assert_allclose(quantile[1], mean[1], rtol=1e-6)
+
+
+def xgboost_margins(X: Any, y: Any, obj: Any = None, weight: Any = None, **more: Any) -> Any:
+    data = xgboost.DMatrix(X, y, weight=weight)
+    made = None if obj is None else obj(data)
+    booster = xgboost.train({**XGB, **more}, data, ROUNDS, obj=made)
+    return booster.predict(data, output_margin=True)
+
+
+def lightgbm_margins(X: Any, y: Any, obj: Any, weight: Any = None, **more: Any) -> Any:
+    data = lightgbm.Dataset(X, y, weight=weight)
+    made = obj if isinstance(obj, str) else obj(data)
+    booster = lightgbm.train({**LIGHT, "objective": made, **more}, data, ROUNDS)
+    return booster.predict(X, raw_score=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_one_domain_xgboost_boosts_as_with_its_own_objective(weighted: bool) -> None:
+    X, y, _, weights = binary_world()
+    weight = weights if weighted else None
+    own = xgboost_margins(X, y, weight=weight, objective="binary:logistic", base_score=0.5)
+    ours = xgboost_margins(
+        X,
+        y,
+        lambda data: eqrm.xgboost_objective({data: np.zeros(len(y), int)}, alpha=0.9),
+        weight,
+        base_score=0.0,
+    )
+    np.testing.assert_allclose(ours, own, atol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_one_domain_lightgbm_boosts_as_with_its_own_objective(
+    weighted: bool, classes: int
+) -> None:
+    X, y, _, weights = binary_world()
+    y = y if classes == 2 else y + (X[:, 1] > 0.5)
+    weight = weights if weighted else None
+    more: dict[str, Any] = {} if classes == 2 else {"num_class": 3}
+    name = "binary" if classes == 2 else "multiclass"
+    own = lightgbm_margins(X, y, name, weight, boost_from_average=False, **more)
+    ours = lightgbm_margins(
+        X,
+        y,
+        lambda data: eqrm.lightgbm_objective({data: np.zeros(len(y), int)}, **more),
+        weight,
+        **more,
+    )
+    np.testing.assert_allclose(ours, own, atol=1e-4)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_with_one_domain_squared_error_boosts_as_the_built_in(library: str) -> None:
+    X, y, _, _ = binary_world()
+    target = 3.0 * y + X[:, 1]
+    zeros = np.zeros(len(y), int)
+    if library == "xgboost":
+        own = xgboost_margins(X, target, objective="reg:squarederror", base_score=0.0)
+        ours = xgboost_margins(
+            X,
+            target,
+            lambda data: eqrm.xgboost_objective({data: zeros}, loss="squared"),
+            base_score=0.0,
+        )
+    else:
+        own = lightgbm_margins(X, target, "regression", boost_from_average=False)
+        ours = lightgbm_margins(
+            X, target, lambda data: eqrm.lightgbm_objective({data: zeros}, loss="squared")
+        )
+    np.testing.assert_allclose(ours, own, atol=1e-4)
+
+
+def test_row_weights_within_a_domain_equal_repeated_rows() -> None:
+    X, y, groups, weights = binary_world()
+    repeated = np.repeat(np.arange(len(y)), weights.astype(int))
+    margins = 0.7 * X[:, 0]
+    table = DomainTable("log-loss", y, groups, weights)
+    weighted, hessian, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+    table = DomainTable("log-loss", y[repeated], groups[repeated])
+    plain, plain_hessian, _ = table.gradient(margins[repeated], objective_of(0.9), LARGEST)
+    np.testing.assert_allclose(np.bincount(repeated, plain), weighted, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(np.bincount(repeated, plain_hessian), hessian, rtol=1e-5)
+
+
+def test_a_domain_without_weight_is_as_if_it_were_absent() -> None:
+    X, y, groups, weights = binary_world()
+    weights[groups == 3] = 0.0
+    margins = 0.7 * X[:, 0]
+    table = DomainTable("log-loss", y, groups, weights)
+    gradient, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    kept = groups != 3
+    table = DomainTable("log-loss", y[kept], groups[kept], weights[kept])
+    without, hessian_without, same = table.gradient(margins[kept], objective_of(0.9), LARGEST)
+    assert len(found.risks) == 24
+    assert found.value == pytest.approx(same.value)
+    np.testing.assert_allclose(gradient[kept], without, rtol=1e-5)
+    np.testing.assert_allclose(hessian[kept], hessian_without, rtol=1e-5)
+    assert not gradient[~kept].any()
+    assert not hessian[~kept].any()
+
+
+def test_other_objectives_of_risks_can_be_boosted() -> None:
+    X, y, groups, _ = binary_world()
+    data = xgboost.DMatrix(X, y)
+    objective = eqrm.xgboost_objective({data: groups}, eqrm.VREx(penalty_weight=1.0))
+    objective(0.7 * X[:, 0], data)
+    assert objective.last is not None
+    risks = objective.last.risks
+    assert objective.last.value == pytest.approx(risks.mean() + risks.var(), rel=1e-6)
+
+
+def test_metrics_show_the_quantile_of_every_dataset_and_any_level() -> None:
+    X, y, groups, _ = binary_world()
+    train, valid = xgboost.DMatrix(X, y), xgboost.DMatrix(X[::2], y[::2])
+    objective = eqrm.xgboost_objective({train: groups, valid: groups[::2]}, alpha=0.9)
+    margins, ones = 0.7 * X[:, 0], np.ones(len(y))
+    risks = exact_risks(margins, y, groups, ones)
+    assert objective.metric(margins, train) == (
+        "log-loss-q0.9",
+        pytest.approx(kde_quantile(risks, 0.9), rel=1e-6),
+    )
+    name, value = objective.metric_at(None)(margins[::2], valid)
+    half = exact_risks(margins[::2], y[::2], groups[::2], ones[::2])
+    assert (name, value) == ("log-loss-mean", pytest.approx(half.mean(), rel=1e-6))
+
+
+def test_lightgbms_copy_of_its_parameters_still_knows_the_datasets() -> None:
+    X, y, groups, _ = binary_world()
+    data = lightgbm.Dataset(X, y).construct()
+    objective = eqrm.lightgbm_objective({data: groups})
+    assert copy.deepcopy({"objective": objective})["objective"] is objective
+    assert objective.metric(np.zeros(len(y)), data) == (
+        "log-loss-q0.9",
+        pytest.approx(np.log(2)),
+        False,
+    )
+
+
+def test_a_dataset_without_domains_and_wrong_arguments_are_refused() -> None:
+    X, y, groups, _ = binary_world()
+    known, other = xgboost.DMatrix(X, y), xgboost.DMatrix(X, y)
+    objective = eqrm.xgboost_objective({known: groups})
+    with pytest.raises(DomainDataError, match="domains of a dataset are not known"):
+        objective(np.zeros(len(y)), other)
+    with pytest.raises(DomainDataError, match="one domain per row"):
+        eqrm.xgboost_objective({known: groups[:-1]})(np.zeros(len(y)), known)
+    with pytest.raises(DomainDataError, match="Margins of the shape"):
+        objective(np.zeros((len(y), 3)), known)
+    with pytest.raises(SettingError, match="map each dataset"):
+        eqrm.xgboost_objective(groups)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="Did you mean 'absolute'"):
+        eqrm.xgboost_objective({known: groups}, hessian_weight="absolut")
+
+
+def test_margins_that_diverged_name_the_domain() -> None:
+    _, y, groups, _ = binary_world()
+    margins = np.zeros(len(y))
+    margins[groups == 4] = np.nan
+    table = DomainTable("log-loss", y, groups)
+    with pytest.raises(DomainDataError, match=r"risk of domain 4 is not finite.*learning_rate"):
+        table.gradient(margins, objective_of(0.9), LARGEST)

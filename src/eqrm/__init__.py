@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.estimators.classifier import QRMClassifier as QRMClassifier
-    from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
     from eqrm.estimators.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
     from eqrm.estimators.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
     from eqrm.estimators.lightgbm_objective import lightgbm_objective as lightgbm_objective
+    from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
     from eqrm.estimators.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
     from eqrm.estimators.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
     from eqrm.estimators.xgboost_objective import xgboost_objective as xgboost_objective

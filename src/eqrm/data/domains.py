@@ -53,6 +53,8 @@ class DomainData:
         y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
         domains: (n,) integers from 0 to m − 1; every domain has an example.
         names: m different names, one per domain.
+        target_names: the names of the classes, if y holds their numbers, or of the columns of
+            y; empty where they have none.
 
     >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
     >>> len(data), data.num_domains, data.counts
@@ -65,9 +67,11 @@ class DomainData:
     y: Tensor
     domains: Tensor
     names: tuple[str, ...]
+    target_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "target_names", tuple(self.target_names))
         _check_lengths(self.x, self.y, self.domains)
         _check_names(self.names)
         _check_ids(self.domains, self.names)
@@ -190,7 +194,7 @@ class DomainData:
     def _at(self, rows: Tensor, domains: Tensor, names: tuple[str, ...]) -> DomainData:
         here = rows.to(self.device)
         x = self.x[here] if isinstance(self.x, Tensor) else InputsAt.of(self.x, rows)
-        return DomainData(x, self.y[here], domains.to(self.device), names)
+        return DomainData(x, self.y[here], domains.to(self.device), names, self.target_names)
 
     def splits(
         self,

@@ -69,7 +69,7 @@ def colored_mnist(
             images.append(_coloured(drawn, _flipped(answer, flip, generator)))
             labels.append(answer.long())
             names.append(f"{float(flip):g}")
-    return _joined(images, labels, names)
+    return _joined(images, labels, names, ("5 to 9", "0 to 4"))
 
 
 def rotated_mnist(
@@ -96,7 +96,8 @@ def rotated_mnist(
         rows = order[number :: len(angles)][:examples_per_domain]
         images.append(rotated(pixels[rows][:, None].float() / 255, angles[number]))
         labels.append(shown[rows])
-    return _joined(images, labels, [f"{float(angle):g}" for angle in angles])
+    names = [f"{float(angle):g}" for angle in angles]
+    return _joined(images, labels, names, tuple("0123456789"))
 
 
 def rotated(images: Tensor, angle: float) -> Tensor:
@@ -146,7 +147,9 @@ def _check_probability(value: float) -> None:
         raise SettingError(f"A flip is a probability between 0 and 1; {value!r} came.")
 
 
-def _joined(images: list[Tensor], labels: list[Tensor], names: list[str]) -> DomainData:
+def _joined(
+    images: list[Tensor], labels: list[Tensor], names: list[str], classes: tuple[str, ...]
+) -> DomainData:
     if not names:
         raise SettingError("There is no domain: give at least one flip.")
     sizes = torch.tensor([len(part) for part in labels])
@@ -154,4 +157,4 @@ def _joined(images: list[Tensor], labels: list[Tensor], names: list[str]) -> Dom
     # The same flip twice makes two domains (the oracle trains on 0.5 and 0.5).
     before = [names[:number].count(name) for number, name in enumerate(names)]
     apart = [f"{name} ({k + 1})" if k else name for name, k in zip(names, before, strict=True)]
-    return DomainData(torch.cat(images), torch.cat(labels), domains, tuple(apart))
+    return DomainData(torch.cat(images), torch.cat(labels), domains, tuple(apart), classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def molecules(
     whole = DomainData.from_arrays(
         _inputs(stored, inputs, rows), table.labels[readable[rows]], [domains[i] for i in kept]
     )
-    return _large_enough(whole, min_examples)
+    return _large_enough(replace(whole, target_names=table.tasks), min_examples)
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class MoleculeTable:
     path: Path
     smiles: list[str]
     labels: Tensor
+    tasks: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path, smiles: str, tasks: Sequence[str] | None) -> MoleculeTable:
@@ -108,7 +109,7 @@ class MoleculeTable:
         if not columns[smiles]:
             raise DataFileError(f"{path} holds no molecule.")
         labels = [numbers(columns[task], path, task) for task in tasks]
-        return cls(path, columns[smiles], torch.tensor(labels).T.contiguous())
+        return cls(path, columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks))
 
     @property
     def labelled(self) -> Tensor:

@@ -25,17 +25,29 @@ class Entry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _images(*places: str) -> Entry:
+    return Entry("eqrm.data.image_folders", "image_folder", {"folder": places})
+
+
 DATASETS: dict[str, Entry] = {
     "colored-mnist": Entry("eqrm.data.mnist", "colored_mnist"),
+    "domainnet": _images("domain_net", "domainnet", "DomainNet"),
     "hiv": Entry(
         "eqrm.data.molecules",
         "molecules",
         {"file": "molecules/hiv.csv.gz", "tasks": ("HIV_active",)},
     ),
+    "image-folder": Entry("eqrm.data.image_folders", "image_folder"),
+    "iwildcam": Entry("eqrm.data.wilds", "iwildcam"),
     "molecules": Entry("eqrm.data.molecules", "molecules"),
     "muv": Entry("eqrm.data.molecules", "molecules", {"file": "molecules/muv.csv.gz"}),
+    "officehome": _images("office_home", "officehome", "OfficeHomeDataset_10072016"),
+    "ogb-molpcba": Entry("eqrm.data.ogb", "ogb_molpcba"),
+    "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
     "rotated-mnist": Entry("eqrm.data.mnist", "rotated_mnist"),
+    "terraincognita": _images("terra_incognita", "terraincognita"),
     "tox21": Entry("eqrm.data.molecules", "molecules", {"file": "molecules/tox21.csv.gz"}),
+    "vlcs": _images("VLCS", "vlcs"),
 }
 """Name → where it is. Modules load when a dataset of theirs is asked for."""
 

@@ -1,0 +1,102 @@
+"""iWildCam of WILDS: species in photographs of camera traps, a domain per trap."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+
+import torch
+
+from eqrm.data.domains import DomainData
+from eqrm.data.image_files import ImageFiles, resident_or_lazy
+from eqrm.data.roots import data_file
+from eqrm.data.text_tables import read_columns
+from eqrm.errors import DataFileError, SettingError, did_you_mean
+
+FOLDERS = ("iwildcam_v2.0", "iwildcam")
+SPLITS = ("train", "val", "test", "id_val", "id_test")
+COLUMNS = ("split", "location_remapped", "y", "filename")
+
+
+def iwildcam(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    split: str = "train",
+    size: int = 448,
+    resident: str = "auto",
+) -> DomainData:
+    """iWildCam2020-WILDS, version 2.0, as its official download unpacks.
+
+    The folder ``iwildcam_v2.0`` holds ``metadata.csv`` (a row per image), ``categories.csv`` and
+    the images in ``train/``, whatever split they belong to. A domain is a camera trap, named by
+    its ``location_remapped``; 243 traps are for training, 32 for validation and 48 for the test.
+    x is (n, 3, size, size) bytes, y one of 182 species.
+
+    Args:
+        root: the data root.
+        split: ``"train"``, ``"val"`` and ``"test"`` (other traps), or ``"id_val"`` and
+            ``"id_test"`` (other days of the traps of training).
+        size: images are scaled to size × size; WILDS takes 448.
+        resident: see :func:`eqrm.data.image_folders.image_folder`.
+    """
+    if split not in SPLITS:
+        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, SPLITS)}")
+    folder = data_file(root, *FOLDERS)
+    table = read_columns(folder / "metadata.csv", COLUMNS)
+    _check_splits(table["split"], folder / "metadata.csv")
+    rows = [row for row, name in enumerate(table["split"]) if name == split]
+    if not rows:
+        raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
+    labels = _whole_numbers(table["y"], folder / "metadata.csv", "y")
+    locations = _whole_numbers(
+        table["location_remapped"], folder / "metadata.csv", "location_remapped"
+    )
+    files = [_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
+    images = ImageFiles(folder / "train", files, size)
+    data = DomainData.from_arrays(
+        images, torch.tensor([labels[row] for row in rows]), [locations[row] for row in rows]
+    )
+    return DomainData(
+        resident_or_lazy(images, resident),
+        data.y,
+        data.domains,
+        data.names,
+        _species(folder / "categories.csv", max(labels) + 1),
+    )
+
+
+def _check_splits(names: list[str], path: Path) -> None:
+    unknown = sorted(set(names) - set(SPLITS))
+    if unknown:
+        raise DataFileError(f"{path}: the split {unknown[0]!r} is none of {', '.join(SPLITS)}.")
+
+
+def _whole_numbers(values: list[str], path: Path, column: str) -> list[int]:
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        odd = next(value for value in values if not value.lstrip("-").isdigit())
+        raise DataFileError(f"{path}: {column} {odd!r} is no whole number.") from None
+    if min(numbers) < 0:
+        raise DataFileError(f"{path}: {column} {min(numbers)} is below 0.")
+    return numbers
+
+
+def _inside(name: str, path: Path) -> str:
+    """A file name out of a table is data: it may not lead out of the folder of images."""
+    pure = PurePosixPath(name)
+    if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name:
+        raise DataFileError(f"{path}: the file name {name!r} leads out of the folder of images.")
+    return name
+
+
+def _species(path: Path, classes: int) -> tuple[str, ...]:
+    """What each y is called; the numbers themselves where categories.csv is not there."""
+    names = [str(number) for number in range(classes)]
+    if path.is_file():
+        table = read_columns(path, ["y", "name"])
+        for number, name in zip(_whole_numbers(table["y"], path, "y"), table["name"], strict=True):
+            # Species that no labelled image shows have the number 99999.
+            if number < classes:
+                names[number] = name
+    return tuple(names)

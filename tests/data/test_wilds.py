@@ -1,0 +1,160 @@
+"""iWildCam and OGB-MolPCBA, read from small data in the official layout."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import eqrm
+from data.wilds_layout import (
+    CAMERAS,
+    MOLECULES,
+    SPECIES,
+    write_iwildcam,
+    write_ogb_molpcba,
+)
+from eqrm.data.molecular_graphs import graphs_of
+from eqrm.data.scaffolds import parsed
+from eqrm.errors import DataFileError, DomainDataError, SettingError
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQRM_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("split", list(CAMERAS))
+@pytest.mark.parametrize("resident", ["always", "never"])
+def test_each_split_of_iwildcam_has_its_cameras_and_images(
+    tmp_path: Path, split: str, resident: str
+) -> None:
+    write_iwildcam(tmp_path)
+    data = eqrm.dataset("iwildcam", tmp_path, split=split, size=16, resident=resident)
+    assert data.names == tuple(str(camera) for camera in CAMERAS[split])
+    assert data.counts.tolist() == [3] * len(CAMERAS[split])
+    assert data.target_names == tuple(SPECIES)
+    found = data.rows(torch.arange(len(data)))
+    assert found.x.shape == (len(data), 3, 16, 16)
+    assert found.x.dtype == torch.uint8
+    cameras = torch.tensor([int(data.names[i]) for i in found.domains.tolist()])
+    colours = found.x.float().mean((2, 3))
+    assert torch.equal((colours[:, 0] / 20).round().long(), cameras)
+    assert torch.equal((colours[:, 1] / 60).round().long(), found.y)
+
+
+def test_cameras_of_the_test_are_not_those_of_training(tmp_path: Path) -> None:
+    write_iwildcam(tmp_path)
+    train, test = (eqrm.dataset("iwildcam", tmp_path, split=s, size=8) for s in ("train", "test"))
+    assert set(train.names).isdisjoint(test.names)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("split,", "part,", "no column 'split'"),
+        ("train,", "trian,", "split 'trian' is none of"),
+        ("test-006-0.jpg", "../../secret.jpg", "leads out of the folder"),
+        ("test-006-0.jpg", "/etc/passwd", "leads out of the folder"),
+        ("test-006-0.jpg", "missing.jpg", r"image missing\.jpg .* cannot be read"),
+        ("test-006-0.jpg", '"test-006-0.jpg', "fields, and the header has"),
+    ],
+)
+def test_wrong_metadata_are_refused_in_words(
+    tmp_path: Path, before: str, after: str, words: str
+) -> None:
+    path = write_iwildcam(tmp_path) / "metadata.csv"
+    path.write_text(path.read_text().replace(before, after, 1))
+    with pytest.raises(DataFileError, match=words):
+        eqrm.dataset("iwildcam", tmp_path, split="test", size=8)
+
+
+def test_a_damaged_photograph_is_named(tmp_path: Path) -> None:
+    folder = write_iwildcam(tmp_path)
+    photograph = folder / "train" / "test-007-1.jpg"
+    photograph.write_bytes(photograph.read_bytes()[:300])
+    with pytest.raises(DataFileError, match=r"image test-007-1\.jpg in .* cannot be read"):
+        eqrm.dataset("iwildcam", tmp_path, split="test", size=8)
+
+
+def test_a_wrong_split_is_refused(tmp_path: Path) -> None:
+    for name in ("iwildcam", "ogb-molpcba"):
+        with pytest.raises(SettingError, match="Did you mean 'test'"):
+            eqrm.dataset(name, tmp_path, split="tets")
+
+
+@pytest.mark.parametrize("with_groups", [True, False])
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_each_split_of_molpcba_has_its_molecules_and_scaffolds(
+    tmp_path: Path, split: str, with_groups: bool
+) -> None:
+    write_ogb_molpcba(tmp_path, with_groups=with_groups)
+    data = eqrm.dataset("ogb-molpcba", tmp_path, split=split)
+    smiles = MOLECULES["valid" if split == "val" else split]
+    rows = torch.arange(len(smiles))
+    wanted = graphs_of([parsed(text) for text in smiles])[rows]
+    found = data.rows(rows)
+    for field in ("x", "edge_index", "edge_attr", "batch"):
+        assert torch.equal(getattr(found.x, field), getattr(wanted, field)), field
+    scaffolds = {"train": 3, "val": 1, "test": 2}
+    assert data.num_domains == scaffolds[split]
+    assert data.y.shape == (len(smiles), 128)
+    assert data.target_names[5] == "PCBA-5"
+    known = data.y[~data.y.isnan()]
+    assert 0.3 < float(data.y.isnan().float().mean()) < 0.5
+    assert set(known.tolist()) == {0.0, 1.0}
+
+
+def test_labels_belong_to_their_molecules(tmp_path: Path) -> None:
+    folder = write_ogb_molpcba(tmp_path)
+    data = eqrm.dataset("ogb-molpcba", tmp_path, split="val")
+    with gzip.open(folder / "mapping" / "mol.csv.gz", "rt") as file:
+        lines = [line.strip().split(",") for line in file][1:]
+    for row, smiles in enumerate(MOLECULES["valid"]):
+        listed = next(line for line in lines if line[-1] == smiles)
+        wanted = [float(text) if text else float("nan") for text in listed[:128]]
+        assert np.array_equal(data.y[row].numpy(), wanted, equal_nan=True)
+
+
+def test_a_pickle_in_the_place_of_an_array_is_not_run(tmp_path: Path) -> None:
+    folder = write_ogb_molpcba(tmp_path)
+    mark = tmp_path / "ran"
+
+    class Trap:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (os.mkdir, (str(mark),))
+
+    np.save(folder / "raw" / "scaffold_group.npy", np.array([Trap()]), allow_pickle=True)
+    with pytest.raises(DataFileError, match="no array of numbers"):
+        eqrm.dataset("ogb-molpcba", tmp_path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "words"),
+    [
+        ("raw/edge.csv.gz", None, "no file"),
+        ("raw/node-feat.csv.gz", "cut", "damaged or was cut off"),
+        ("raw/edge-feat.csv.gz", "1,2\n", "has 2 columns, but needs 3"),
+        ("raw/node-feat.csv.gz", "500,0,0,0,0,0,0,0,0\n", "outside OGB's list"),
+        ("raw/num-node-list.csv.gz", "1\n2\n", "do not belong together"),
+        ("raw/graph-label.csv.gz", "a,b\n", "no table of numbers"),
+        ("split/scaffold/train.csv.gz", "3\n99\n", "must list molecules from 0 to 10"),
+    ],
+)
+def test_damaged_or_foreign_files_of_molpcba_are_refused(
+    tmp_path: Path, place: str, content: str | None, words: str
+) -> None:
+    path = write_ogb_molpcba(tmp_path) / place
+    if content is None:
+        path.unlink()
+    elif content == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        path.write_bytes(gzip.compress(content.encode()))
+    with pytest.raises((DataFileError, DomainDataError), match=words):
+        eqrm.dataset("ogb-molpcba", tmp_path)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from eqrm.estimators.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
     from eqrm.estimators.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
     from eqrm.estimators.lightgbm_objective import lightgbm_objective as lightgbm_objective
+    from eqrm.estimators.model_files import load_model as load_model
+    from eqrm.estimators.model_files import save_model as save_model
     from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
     from eqrm.estimators.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
     from eqrm.estimators.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
@@ -137,6 +139,10 @@ _NAMES_OF = {
         "RiskDistribution",
     ),
     "eqrm.estimators.classifier": ("QRMClassifier",),
+    "eqrm.estimators.model_files": (
+        "load_model",
+        "save_model",
+    ),
     "eqrm.estimators.regressor": ("QRMRegressor",),
     "eqrm.estimators.lightgbm_estimators": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
     "eqrm.estimators.lightgbm_objective": ("lightgbm_objective",),

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.network import Examples, Losses, Network, Schedule, train
+from eqrm.estimators.saved_state import Arrays, Content, Savable
 from eqrm.estimators.settings import Goal, check_settings
 from eqrm.estimators.standardised import Scaling
 from eqrm.estimators.unseen_domains import JudgedByDomain
@@ -22,7 +23,7 @@ from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.risk_functions import Array
 
 
-class QRMEstimator(JudgedByDomain, BaseEstimator):  # type: ignore[misc]
+class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc]
     """The settings and results that both estimators have. Not to be used by itself."""
 
     coef_: Array
@@ -148,6 +149,29 @@ class QRMEstimator(JudgedByDomain, BaseEstimator):  # type: ignore[misc]
         self.domain_counts_ = groups.counts
         self.domain_risks_ = risks
         self.quantile_risk_ = goal.value(risks)
+
+    def _own_state(self) -> tuple[Content, Arrays]:
+        if not hasattr(self, "_network"):
+            return {"layers": 0}, {
+                "coef_": np.asarray(self.coef_),
+                "intercept_": np.asarray(self.intercept_),
+            }
+        arrays = {"centre": self._centre, "spread": self._spread}
+        for place, weight in enumerate(self._network.weights):
+            arrays[f"weight{place}"] = weight
+            arrays[f"bias{place}"] = self._network.biases[place]
+        return {"layers": len(self._network.weights)}, arrays
+
+    def _restore_own(self, content: Content, arrays: Arrays) -> None:
+        layers = int(content["layers"])
+        if layers == 0:
+            self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
+            return
+        self._centre, self._spread = arrays["centre"], arrays["spread"]
+        self._network = Network(
+            tuple(arrays[f"weight{place}"] for place in range(layers)),
+            tuple(arrays[f"bias{place}"] for place in range(layers)),
+        )
 
     def _warn_unless_converged(self) -> None:
         if not self.converged_:

@@ -11,6 +11,7 @@ from torch import Tensor
 from eqrm.errors import DomainDataError
 from eqrm.estimators.base import QRMEstimator
 from eqrm.estimators.domain_moments import standardised_moments
+from eqrm.estimators.saved_state import Arrays, Content
 from eqrm.estimators.settings import Goal
 from eqrm.estimators.standardised import Scaling
 from eqrm.estimators.validated import TrainingRows, training_rows
@@ -105,6 +106,20 @@ class QRMRegressor(RegressorMixin, QRMEstimator):  # type: ignore[misc]
         if hasattr(self, "_network"):
             return self._target[0] + self._target[1] * outputs
         return outputs
+
+    def _own_state(self) -> tuple[Content, Arrays]:
+        content, arrays = super()._own_state()
+        if content["layers"]:
+            content["target"] = list(self._target)
+        return content, arrays
+
+    def _restore_own(self, content: Content, arrays: Arrays) -> None:
+        super()._restore_own(content, arrays)
+        if content["layers"]:
+            centre, spread = content["target"]
+            self._target = (float(centre), float(spread))
+        else:
+            self.intercept_ = float(self.intercept_)
 
     def predict(self, X: Any) -> Array:
         """The prediction for each row (n,)."""

@@ -5,13 +5,14 @@ Commands import what they need when they run, so that ``eqrm --help`` answers at
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 import eqrm
-from eqrm.cli import demo, evaluate, figure, plan, reproduce
+from eqrm.cli import demo, evaluate, figure, plan, reproduce, train_network
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
 app.command("plan")(plan.plan)
 app.command("reproduce")(reproduce.reproduce)
+app.command("train-network")(train_network.train_network)
 
 
 def _print_version(wanted: bool) -> None:
@@ -51,7 +53,8 @@ def main() -> None:
     try:
         app()
     except EqrmError as error:
-        typer.echo(f"eqrm: {error}", err=True)
+        if os.environ.get("RANK", "0") == "0":  # of several processes, one says it
+            typer.echo(f"eqrm: {error}", err=True)
         sys.exit(2)
     except OSError as error:
         # A file that cannot be read or written: the path is the user's, and named by the error.

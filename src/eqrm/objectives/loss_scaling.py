@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from eqrm.errors import SettingError, did_you_mean
+from eqrm.objectives.across_processes import several_processes
 from eqrm.objectives.base import Batch, Objective, RiskObjective, mean_risk
+from eqrm.objectives.risk_based import ERM
 from eqrm.predictors.base import Predictor
 
 LOSS_SCALINGS = {
@@ -85,16 +88,29 @@ def _gradient_norm_ratio(
     of_objective = measured(losses, batch.domains, batch.num_domains)
     parameters = tuple(p for p in predictor.parameters() if p.requires_grad)
     new = gradient_norm(of_objective, parameters)
-    old = gradient_norm(mean_risk(losses, batch), parameters)
+    old = gradient_norm(_of_erm(losses, batch), parameters)
     return new / old if new > 0 and old > 0 else 1.0
+
+
+def _of_erm(losses: Tensor, batch: Batch) -> Tensor:
+    """The mean risk, over the domains of all processes where there are several."""
+    if several_processes():
+        return ERM()(losses, batch.domains, batch.num_domains)
+    return mean_risk(losses, batch)
 
 
 def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     """‖∇loss‖ over all parameters together; keeps the graph for a second loss.
+
+    With several processes it is the norm of the gradients' average, as they are trained with.
 
     >>> weight = nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> gradient_norm(weight.square().sum() / 2, [weight])
     5.0
     """
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
+    if several_processes():
+        flat = torch.cat([g.reshape(-1).double() for g in gradients])
+        dist.all_reduce(flat)
+        return float(flat.norm()) / dist.get_world_size()
     return float(torch.stack([g.double().square().sum() for g in gradients]).sum().sqrt())

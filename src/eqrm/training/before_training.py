@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 from eqrm.data.domains import DomainData
-from eqrm.errors import EqrmError, SettingError, did_you_mean
+from eqrm.errors import SettingError, did_you_mean
 from eqrm.objectives.base import Objective, RiskObjective
 from eqrm.objectives.loss_scaling import LossScaling
 from eqrm.predictors.base import Loss, Predictor
+from eqrm.training.config_reading import naming_field
 from eqrm.training.phases import Phases
 from eqrm.training.processes import (
     refuse_local_batch_norm,
@@ -141,13 +142,11 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
     with torch.random.fork_rng(devices=[]):
         network, changed = copy.deepcopy(predictor), 0
         for number, phase in enumerate(phases.phases):
-            try:
+            with naming_field(f"Phase {number + 1} ({phase.minimised.name})"):
                 objective = copy.deepcopy(phase.minimised)
                 prepared = objective.prepare(network, num_domains)
                 objective.optimizer_settings(prepared)
                 _check_scaling(phase.loss_scaling, phase.minimised)
-            except EqrmError as error:
-                raise type(error)(f"Phase {number + 1} ({phase.minimised.name}): {error}") from None
             changed += prepared is not network
             network = prepared
     if changed > 1:

@@ -1,0 +1,76 @@
+"""``eqrm train-network``: a network trained by a configuration file, killed and resumed at will."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from eqrm.training.config import RunConfig
+    from eqrm.training.trainer import Trained
+
+
+def train_network(
+    config: Annotated[Path, typer.Argument(help="A YAML file; docs/training.md describes it.")],
+    output: Annotated[
+        Path, typer.Option(help="The folder of all runs; each has its own inside, named by a hash.")
+    ] = Path("runs"),
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a field: training.seed=1; repeatable."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on from the newest checkpoint, or overwrite the run.")
+    ] = True,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Where datasets are; EQRM_DATA unless given.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read and check everything, train nothing.")
+    ] = False,
+) -> None:
+    """Train a network on data by domains, and say how it does on domains held out.
+
+    With several processes: torchrun --nproc-per-node 2 -m eqrm.cli train-network CONFIG
+    """
+    from eqrm.training.config import RunConfig
+    from eqrm.training.interruption import TrainingInterrupted
+    from eqrm.training.processes import process_group, rank
+    from eqrm.training.run import run_folder, train_run, trainer_of
+
+    chosen = RunConfig.from_file(config, set_ or [])
+    folder = run_folder(chosen, output)
+    with process_group():
+        if check:
+            trainer_of(chosen, output, data_root=data_root)
+            _say(f"{config} is in order. The run would be written to {folder}")
+            return
+        try:
+            shown = sys.stderr.isatty()
+            trained = train_run(
+                chosen, output, resume=resume, progress=shown, data_root=data_root
+            )
+        except TrainingInterrupted as stopped:
+            if rank() == 0:
+                typer.echo(f"eqrm: {stopped}", err=True)
+            raise typer.Exit(130) from None
+        if rank() == 0:
+            _print_result(chosen, trained, folder)
+
+
+def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
+    early = " (stopped early)" if trained.stopped_early else ""
+    _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
+    for name, risks in trained.risks.items():
+        accuracy = "" if risks.accuracy is None else f", accuracy {risks.accuracy:.1%}"
+        _say(f"\n{name}: mean risk {risks.mean:.4g} over {len(risks.names)} domains{accuracy}")
+        if len(risks.names) > 1:
+            _say(risks.evaluation(config.objective.name).risk_table().to_text())
+    _say(f"\nThe run is in {folder}")
+
+
+def _say(text: str) -> None:
+    typer.echo(text)

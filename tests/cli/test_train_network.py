@@ -1,0 +1,82 @@
+"""``eqrm train-network``: trains, resumes, prints risks, refuses in one line."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from eqrm.cli import app
+from eqrm.errors import DataFileError, SettingError
+from eqrm.training import run
+from eqrm.training.trainer import Trainer
+from training.small_worlds import classification
+from training.test_config import GOOD, changed
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "dataset", lambda name, root, **settings: classification(6))
+
+
+def written(tmp_path: Path, content: object = GOOD) -> str:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+def test_it_trains_and_prints_the_risks_of_held_out_domains(tmp_path: Path) -> None:
+    content = changed(data__test=["d3", "d4", "d5"])
+    command = ["train-network", written(tmp_path, content), "--output", str(tmp_path / "runs")]
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "eqrm on toy: 10 steps" in result.output
+    assert "test: mean risk" in result.output
+    assert "accuracy" in result.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"The run is in {folder}" in result.output
+    again = RUNNER.invoke(app, command)
+    assert again.output == result.output
+
+
+def test_set_changes_the_run_and_check_trains_nothing(tmp_path: Path) -> None:
+    command = ["train-network", written(tmp_path), "--output", str(tmp_path / "runs"), "--check"]
+    plain = RUNNER.invoke(app, command)
+    other = RUNNER.invoke(app, [*command, "--set", "training.seed=1"])
+    assert "is in order" in plain.output
+    assert plain.output != other.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistake_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
+    path = written(tmp_path, changed(steps="ten"))
+    result = RUNNER.invoke(app, ["train-network", path, "--output", str(tmp_path / "runs")])
+    assert isinstance(result.exception, SettingError)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
+    result = RUNNER.invoke(app, ["train-network", str(tmp_path / "none.yaml")])
+    assert isinstance(result.exception, DataFileError)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Trainer._take_step
+
+    def press(self, *arguments):  # type: ignore[no-untyped-def]
+        if self.state.step == 5:
+            signal.raise_signal(signal.SIGINT)
+        return take(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_take_step", press)
+    command = ["train-network", written(tmp_path), "--output", str(tmp_path / "runs")]
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 130
+    assert "Stopped after step 6 of 10" in result.output
+    monkeypatch.setattr(Trainer, "_take_step", take)
+    assert RUNNER.invoke(app, command).exit_code == 0

@@ -1,0 +1,115 @@
+"""``kill -9`` at random moments of a run, during the writing of checkpoints too."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eqrm.training.checkpoint import Checkpoints
+from eqrm.training.checkpoint_file import DRAFT, read_checkpoint
+from training import killed_run
+
+PROGRAM = Path(killed_run.__file__)
+TESTS = PROGRAM.parents[1]
+
+
+@dataclass
+class Kills:
+    """What was seen while a run was killed again and again."""
+
+    kills: int = 0
+    while_writing: int = 0
+    before_the_first_step: int = 0
+    steps_lost: list[int] = field(default_factory=list)
+
+
+def start(folder: Path, steps: int, width: int) -> subprocess.Popen[bytes]:
+    paths = [str(TESTS.parent / "src"), str(TESTS)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder), str(steps), str(width)], env=environment
+    )
+
+
+def run_to_the_end(folder: Path, steps: int, width: int) -> None:
+    assert start(folder, steps, width).wait() == 0
+
+
+def killed_and_resumed(folder: Path, steps: int, width: int, kills: int, seed: int = 0) -> Kills:
+    """Start, kill, look at what is on the disk, and again; then let it end.
+
+    In turns a kill waits for a checkpoint that is being written, for a random time after the
+    first step, or for a random time after the start.
+    """
+    generator = random.Random(seed)
+    seen = Kills()
+    while seen.kills < kills:
+        saved = newest_step(folder)
+        process = start(folder, steps, width)
+        kind = ("writing", "training", "writing", "starting")[seen.kills % 4]
+        wait_for(kind, folder, process, generator)
+        if process.poll() is not None:
+            raise AssertionError("The run ended before it could be killed: give it more steps.")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        seen.kills += 1
+        seen.while_writing += any((folder / "checkpoint").glob(f"*{DRAFT}"))
+        look_at_checkpoints(folder, saved, seen)
+    run_to_the_end(folder, steps, width)
+    return seen
+
+
+def wait_for(
+    kind: str, folder: Path, process: subprocess.Popen[bytes], generator: random.Random
+) -> None:
+    """Until the moment to kill has come."""
+    if kind == "starting":
+        time.sleep(generator.uniform(0.0, 3.0))
+        return
+    size = metrics_size(folder)
+    drafts_to_see = generator.randint(1, 4)
+    deadline = time.monotonic() + 120
+    last = ""
+    while process.poll() is None and time.monotonic() < deadline:
+        if kind == "training" and metrics_size(folder) != size:
+            time.sleep(generator.uniform(0.0, 0.5))
+            return
+        drafts = [path.name for path in (folder / "checkpoint").glob(f"*{DRAFT}")]
+        if kind == "writing" and drafts and drafts[0] != last and metrics_size(folder) != size:
+            last, drafts_to_see = drafts[0], drafts_to_see - 1
+            if drafts_to_see == 0:
+                time.sleep(generator.uniform(0.0, 0.01))
+                return
+
+
+def metrics_size(folder: Path) -> int:
+    try:
+        return (folder / "metrics.jsonl").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def newest_step(folder: Path) -> int:
+    paths = Checkpoints(folder / "checkpoint").paths()
+    return int(paths[-1].stem.removeprefix("step-")) if paths else 0
+
+
+def look_at_checkpoints(folder: Path, saved_before: int, seen: Kills) -> None:
+    """Every file with a checkpoint's name is whole, and nothing saved before is gone."""
+    for path in Checkpoints(folder / "checkpoint").paths():
+        read_checkpoint(path)
+    saved = newest_step(folder)
+    assert saved >= saved_before
+    lines = (folder / "metrics.jsonl").read_text().splitlines() if metrics_size(folder) else []
+    whole = [json.loads(line) for line in lines if line.endswith("}")]
+    reached = max((record["step"] for record in whole), default=0)
+    if reached <= saved_before:
+        seen.before_the_first_step += 1
+    seen.steps_lost.append(max(0, reached - saved))

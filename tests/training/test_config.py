@@ -1,0 +1,195 @@
+"""Configurations: read, changed, written back, and refused with the name of the field."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.training import run
+from eqrm.training.config import RunConfig
+from training.small_worlds import classification, regression
+
+GOOD: dict[str, Any] = {
+    "data": {"dataset": "toy", "test": ["d3"]},
+    "predictor": {"name": "mlp", "settings": {"width": 8}},
+    "objective": {"name": "eqrm", "hyperparameters": {"alpha": 0.9}},
+    "phases": [{"objective": "erm", "steps": 4}, {"learning_rate": 0.01, "schedule": "cosine"}],
+    "batches": {"domains": 3, "examples": 4},
+    "steps": 10,
+    "training": {"device": "cpu", "tensorboard": False, "log_every": 1},
+}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The good configuration with fields replaced; ``a__b`` is a field inside of another."""
+    content = copy.deepcopy(GOOD)
+    for path, value in fields.items():
+        *outer, last = path.split("__")
+        inside = content
+        for name in outer:
+            inside = inside.setdefault(name, {})
+        inside[last] = value
+    return content
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "dataset", lambda name, root, **settings: classification())
+
+
+def test_phases_take_from_the_run_what_they_leave_out() -> None:
+    burn_in, main = RunConfig.read(GOOD).made_phases(3)
+    assert (burn_in.minimised.name, burn_in.steps, burn_in.learning_rate) == ("erm", 4, 1e-3)
+    assert (main.minimised.name, main.steps, main.learning_rate) == ("eqrm", 6, 0.01)
+    assert main.schedule == "cosine"
+
+
+def test_a_phase_may_change_hyperparameters_of_the_runs_objective() -> None:
+    content = changed(
+        objective={"name": "vrex", "hyperparameters": {"penalty_weight": 100}},
+        phases=[{"steps": 4, "hyperparameters": {"penalty_weight": 1}}, {}],
+    )
+    weights = [phase.minimised.penalty_weight for phase in RunConfig.read(content).made_phases(3)]  # type: ignore[attr-defined]
+    assert weights == [1, 100]
+
+
+def test_written_back_it_is_the_same_run() -> None:
+    content = changed(
+        training__early_stopping={"level": "1-e^-20", "patience": 2},
+        training__evaluate_every=2,
+        data__validation=["d2"],
+        objective__memory={"averaging": 0.3, "denoise": True},
+    )
+    config = RunConfig.read(content)
+    again = RunConfig.read(yaml.safe_load(config.to_yaml()))
+    assert again.plain() == config.plain()
+    assert again.run_name == config.run_name
+
+
+def test_the_name_of_a_run_depends_on_its_meaning_alone() -> None:
+    config = RunConfig.read(GOOD)
+    assert RunConfig.read(changed(learning_rate=0.001)).run_name == config.run_name
+    assert RunConfig.read(changed(learning_rate=0.002)).run_name != config.run_name
+
+
+def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(changed(learning_rate="RATE")).replace("RATE", "2e-4"))
+    assert RunConfig.from_file(path).learning_rate == 2e-4
+
+
+def test_fields_are_set_by_path() -> None:
+    changes = ["training.seed=3", "phases.0.steps=5", "data.test=[d0]", "objective.memory={}"]
+    config = RunConfig.read(GOOD, changes)
+    assert config.training.seed == 3
+    assert config.phases[0].steps == 5  # type: ignore[union-attr]
+    assert config.data.test == ["d0"]
+    assert config.objective.memory is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trainig": {}}, "has no field 'trainig'. Did you mean 'training'"),
+        ({"training__sed": 1}, "training has no field 'sed'. Did you mean 'seed'"),
+        ({"training__seed": "one"}, "training.seed must be a whole number, not 'one'"),
+        ({"training__precision": "fp8"}, "training: There is no precision 'fp8'"),
+        ({"training__evaluate_every": 0}, "training: evaluate_every must be"),
+        ({"training__optimizer": {"name": "adm"}}, "training.optimizer: There is no optimizer"),
+        ({"steps": 10.5}, "steps must be a whole number, not 10.5"),
+        ({"steps": 3}, "steps add up to 4, which does not fit steps: 3"),
+        ({"phases": "recomended"}, "phases must be 'recommended' or 'single' or a list"),
+        ({"phases": "recommended"}, "need more than 2500 steps"),
+        ({"phases": [{"steps": 10, "schedule": "cos"}]}, r"phases\[0\]: There is no schedule"),
+        ({"phases": [{"step": 10}]}, r"phases\[0\] has no field 'step'. Did you mean 'steps'"),
+        ({"phases": [{}, {}]}, "only one phase may leave out"),
+        ({"objective__hyperparameters__alpha": 1.5}, "objective: .*1.5"),
+        ({"objective__hyperparameters__alhpa": 0.5}, "objective: .*'alhpa'. Did you mean 'alpha'"),
+        ({"objective__name": "eqr"}, "objective: There is no objective 'eqr'. Did you mean"),
+        ({"objective": {"name": "irm", "memory": {}}}, "objective: IRM has no memory"),
+        ({"data__test": ["d3", "d3"]}, "data: test lists the domain 'd3' twice"),
+        ({"data__train": ["d1", "d3"]}, "data: the domain 'd3' is in train and in test"),
+        ({"data": {"test": ["d3"]}}, "data.dataset is missing"),
+        ({"data__validation_examples": 2}, "validation_examples must lie between 0 and 1"),
+        (
+            {"training__early_stopping": {"level": 0.9}, "training__evaluate_every": 1},
+            "early_stopping watches validation",
+        ),
+        ({"training__early_stopping": {"level": 1.5}}, "training.early_stopping: .*1.5"),
+    ],
+)
+def test_wrong_configurations_are_refused_by_reading_them(change, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(EqrmError, match=message):
+        RunConfig.read(changed(**change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batches__domains": 9}, "batches: domains_per_batch is 9, but there are 3"),
+        ({"batches__examples": 17}, "batches: examples_per_domain is 17, but the largest"),
+        ({"data__test": ["dd3"]}, "data: There is no domain 'dd3'. Did you mean 'd3'"),
+        ({"data__test": [3, "d3"]}, "data: The domain 'd3' is listed twice"),
+        ({"data__train": ["d1", 3]}, "data: The domain 'd3' is in"),
+        ({"predictor__name": "mpl"}, "predictor: There is no predictor 'mpl'. Did you mean 'mlp'"),
+        ({"predictor__settings": {"wdth": 3}}, "predictor: .*'wdth'. Did you mean 'width'"),
+        ({"predictor__outputs": 2}, "classes 0 to 2, but the predictor has 2 outputs"),
+        ({"predictor__loss": "crossentropy"}, "predictor: There is no loss 'crossentropy'"),
+        ({"objective": {"name": "coral"}, "batches__domains": 1}, "CORAL compares domains"),
+    ],
+)
+def test_what_only_the_data_can_tell_is_refused_before_anything_is_written(  # type: ignore[no-untyped-def]
+    tmp_path: Path, change, message
+) -> None:
+    with pytest.raises((SettingError, DomainDataError), match=message):
+        run.train_run(RunConfig.read(changed(**change)), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_real_targets_need_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "dataset", lambda name, root: regression())
+    with pytest.raises(SettingError, match="predictor: loss is needed"):
+        run.trainer_of(RunConfig.read(GOOD))
+
+
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("steps: 3\nsteps: 4\n")
+    with pytest.raises(SettingError, match="Line 1: 'steps' is given twice"):
+        RunConfig.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("a: [1", "line 1 is no YAML"), ("!!python/object:os.system {}", "is no YAML")],
+)
+def test_a_file_that_is_no_plain_yaml_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(content)
+    with pytest.raises(DataFileError, match=message):
+        RunConfig.from_file(path)
+
+
+def test_a_run_writes_its_folder_named_by_its_hash(tmp_path: Path) -> None:
+    config = RunConfig.read(changed(data__validation_examples=0.25))
+    trained = run.train_run(config, tmp_path)
+    folder = tmp_path / config.run_name
+    assert trained.folder == folder
+    assert RunConfig.from_file(folder / "config.yaml").run_name == config.run_name
+    assert set(trained.risks) == {"validation", "test"}
+    assert trained.risks["validation"].counts.tolist() == [4, 4, 4]
+    assert (folder / "DONE").is_file()
+
+
+def test_a_memory_knows_the_domains_of_the_training_data() -> None:
+    config = RunConfig.read(changed(objective__memory={"averaging": 0.3, "denoise": True}))
+    memory = run.trainer_of(config).phases[1].minimised.memory  # type: ignore[attr-defined]
+    assert memory.num_domains == 3
+    assert memory.domain_sizes.tolist() == [16.0, 16.0, 16.0]

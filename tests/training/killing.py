@@ -30,19 +30,49 @@ class Kills:
     steps_lost: list[int] = field(default_factory=list)
 
 
-def start(folder: Path, steps: int, width: int) -> subprocess.Popen[bytes]:
-    paths = [str(TESTS.parent / "src"), str(TESTS)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(folder), str(steps), str(width)], env=environment
-    )
+class Runs:
+    """Starts runs, one at a time, each in a process of its own."""
+
+    def __init__(self) -> None:
+        paths = [str(TESTS.parent / "src"), str(TESTS)]
+        self._server = subprocess.Popen(
+            [sys.executable, str(PROGRAM)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self, folder: Path, steps: int, width: int) -> int:
+        """The number of the process that now runs."""
+        assert self._server.stdin is not None
+        self._server.stdin.write(f"{folder}\t{steps}\t{width}\n")
+        self._server.stdin.flush()
+        return self._answer()
+
+    def wait(self) -> int:
+        """How the process ended: 0, or minus the signal."""
+        return self._answer()
+
+    def _answer(self) -> int:
+        assert self._server.stdout is not None
+        return int(self._server.stdout.readline())
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.communicate(timeout=60)
 
 
-def run_to_the_end(folder: Path, steps: int, width: int) -> None:
-    assert start(folder, steps, width).wait() == 0
+def run_to_the_end(runs: Runs, folder: Path, steps: int, width: int) -> None:
+    runs.start(folder, steps, width)
+    assert runs.wait() == 0
 
 
-def killed_and_resumed(folder: Path, steps: int, width: int, kills: int, seed: int = 0) -> Kills:
+def killed_and_resumed(
+    runs: Runs, folder: Path, steps: int, width: int, kills: int, seed: int = 0
+) -> Kills:
     """Start, kill, look at what is on the disk, and again; then let it end.
 
     In turns a kill waits for a checkpoint that is being written, for a random time after the
@@ -52,40 +82,35 @@ def killed_and_resumed(folder: Path, steps: int, width: int, kills: int, seed: i
     seen = Kills()
     while seen.kills < kills:
         saved = newest_step(folder)
-        process = start(folder, steps, width)
+        process = runs.start(folder, steps, width)
         kind = ("writing", "training", "writing", "starting")[seen.kills % 4]
-        wait_for(kind, folder, process, generator)
-        if process.poll() is not None:
+        wait_for(kind, folder, generator)
+        os.kill(process, signal.SIGKILL)
+        if runs.wait() != -signal.SIGKILL:
             raise AssertionError("The run ended before it could be killed: give it more steps.")
-        process.send_signal(signal.SIGKILL)
-        process.wait()
         seen.kills += 1
         seen.while_writing += any((folder / "checkpoint").glob(f"*{DRAFT}"))
         look_at_checkpoints(folder, saved, seen)
-    run_to_the_end(folder, steps, width)
+    run_to_the_end(runs, folder, steps, width)
     return seen
 
 
-def wait_for(
-    kind: str, folder: Path, process: subprocess.Popen[bytes], generator: random.Random
-) -> None:
-    """Until the moment to kill has come."""
+def wait_for(kind: str, folder: Path, generator: random.Random) -> None:
+    """Until the moment to kill has come, or a minute has passed."""
     if kind == "starting":
-        time.sleep(generator.uniform(0.0, 3.0))
+        time.sleep(generator.uniform(0.0, 0.2))
         return
-    size = metrics_size(folder)
-    drafts_to_see = generator.randint(1, 4)
-    deadline = time.monotonic() + 120
-    last = ""
-    while process.poll() is None and time.monotonic() < deadline:
+    size, last = metrics_size(folder), ""
+    drafts_to_see = generator.randint(1, 3)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         if kind == "training" and metrics_size(folder) != size:
-            time.sleep(generator.uniform(0.0, 0.5))
+            time.sleep(generator.uniform(0.0, 0.2))
             return
         drafts = [path.name for path in (folder / "checkpoint").glob(f"*{DRAFT}")]
-        if kind == "writing" and drafts and drafts[0] != last and metrics_size(folder) != size:
+        if kind == "writing" and drafts and drafts[0] != last:
             last, drafts_to_see = drafts[0], drafts_to_see - 1
             if drafts_to_see == 0:
-                time.sleep(generator.uniform(0.0, 0.01))
                 return
 
 

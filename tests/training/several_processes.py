@@ -9,6 +9,7 @@ Every case is trained and its losses, weights and held-out risks are written to
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -100,7 +101,6 @@ class Killed(BaseException):
 def resumed_is_the_same(folder: Path, steps: int) -> bool:
     """With dropout, whose masks differ between processes: killed, resumed, compared."""
 
-
     def again(name: str) -> Trainer:
         return machine("eqrm-denoise", "domains", steps, folder / name, dropout=0.3, every=4)
 
@@ -113,10 +113,8 @@ def resumed_is_the_same(folder: Path, steps: int) -> bool:
         return take(*arguments)
 
     killed._take_step = last  # type: ignore[method-assign]
-    try:
+    with contextlib.suppress(Killed):
         killed.fit()
-    except Killed:
-        pass
     return torch.equal(weights(whole.predictor), weights(again("killed").fit().predictor))
 
 

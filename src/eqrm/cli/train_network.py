@@ -50,9 +50,7 @@ def train_network(
             return
         try:
             shown = sys.stderr.isatty()
-            trained = train_run(
-                chosen, output, resume=resume, progress=shown, data_root=data_root
-            )
+            trained = train_run(chosen, output, resume=resume, progress=shown, data_root=data_root)
         except TrainingInterrupted as stopped:
             if rank() == 0:
                 typer.echo(f"eqrm: {stopped}", err=True)

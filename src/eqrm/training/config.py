@@ -180,14 +180,13 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         self.made_phases(num_domains=2)
-        if self.training.early_stopping is not None:
-            split = self.training.early_stopping.split
-            if split == "validation" and not self.data.validation:
-                if self.data.validation_examples is None:
-                    raise SettingError(
-                        "training.early_stopping watches validation, but data.validation names "
-                        "no domains. Give it some, or data.validation_examples a share."
-                    )
+        rule = self.training.early_stopping
+        validated = self.data.validation or self.data.validation_examples is not None
+        if rule is not None and rule.split == "validation" and not validated:
+            raise SettingError(
+                "training.early_stopping watches validation, but data.validation names no "
+                "domains. Give it some, or data.validation_examples a share."
+            )
 
     @classmethod
     def read(cls, content: Any, changes: Sequence[str] = ()) -> RunConfig:

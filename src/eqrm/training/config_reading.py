@@ -44,7 +44,7 @@ _Loader.add_implicit_resolver(
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
     for key in keys:
         if keys.count(key) > 1:
             raise SettingError(
@@ -64,7 +64,7 @@ def parsed_yaml(text: str, source: str) -> Any:
     {'learning_rate': 0.001}
     """
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derives from SafeLoader
+        return yaml.load(text, Loader=_Loader)  # derives from SafeLoader
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
@@ -145,7 +145,8 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     >>> read_as(OptimizerChoice, {"name": "sgd", "momentm": 0.5}, "training.optimizer")
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: training.optimizer has no field 'momentm'. Did you mean 'momentum'? ...
+    eqrm.errors.SettingError: training.optimizer has no field 'momentm'. Did you mean 'momentum'?
+        Choose from: ...
     """
     what = path or "The configuration"
     if not isinstance(content, Mapping):
@@ -158,7 +159,9 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     for name, field in fields.items():
         if name not in content and _required(field):
             raise SettingError(f"{_inside(path, name)} is missing: it has no default.")
-    given = {name: _read(kinds[name], value, _inside(path, name)) for name, value in content.items()}
+    given = {
+        name: _read(kinds[name], value, _inside(path, name)) for name, value in content.items()
+    }
     with naming_field(path):
         return kind(**given)
 

@@ -1,0 +1,186 @@
+"""Checkpoint files: whole or not at all, verified, and never code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from eqrm.errors import CheckpointError
+from eqrm.training import checkpoint_file
+from eqrm.training.checkpoint import Checkpoints
+from eqrm.training.checkpoint_file import FORMAT, read_checkpoint, write_checkpoint
+from eqrm.training.flattened_state import flatten, unflatten
+from eqrm.training.random_states import random_states
+
+STATE: dict[str, Any] = {
+    "step": 12,
+    "nested": {"list": [1, 2.5, None, True, "text", (3, 4)], 7: {"weight": torch.randn(3, 2)}},
+    "half": torch.randn(4).bfloat16(),
+    "scalar": torch.tensor(5),
+    "nothing": torch.zeros(0),
+    "infinite": float("inf"),
+    "array": np.arange(5, dtype=np.uint32),
+    "random": random_states(),
+}
+
+
+def same(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
+        return first.dtype == second.dtype and torch.equal(first, second)
+    if isinstance(first, np.ndarray):
+        return first.dtype == second.dtype and bool((first == second).all())
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    if isinstance(first, (list, tuple)):
+        pairs = zip(first, second, strict=True)
+        return type(first) is type(second) and all(same(a, b) for a, b in pairs)
+    return type(first) is type(second) and first == second
+
+
+def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "a.safetensors", STATE)
+    assert same(read_checkpoint(tmp_path / "a.safetensors"), STATE)
+
+
+def test_what_cannot_be_plain_is_refused_when_writing() -> None:
+    with pytest.raises(TypeError, match="state/f is a function"):
+        flatten({"f": lambda: None})
+
+
+@pytest.mark.parametrize("content", [["tensor", "state/none"], ["list"], ["odd", []], [1, 2, 3]])
+def test_descriptions_that_make_no_sense_are_refused(content: Any) -> None:
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        unflatten(content, {})
+
+
+@pytest.mark.parametrize("position", [0, 9, 200, 0.5, 0.9, -1])
+def test_every_flipped_bit_is_noticed(tmp_path: Path, position: float) -> None:
+    path = tmp_path / "a.safetensors"
+    write_checkpoint(path, STATE)
+    content = bytearray(path.read_bytes())
+    at = int(position * len(content)) if isinstance(position, float) else position
+    content[at] ^= 0b1000
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("length", [0, 5, 100, 1000, -1])
+def test_truncated_files_are_refused(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.safetensors"
+    write_checkpoint(path, STATE)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+        read_checkpoint(path)
+
+
+class Evil:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch pwned",)
+
+
+def test_foreign_files_are_refused_and_nothing_in_them_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.safetensors"
+    for content in (pickle.dumps(Evil()), b"PK\x03\x04", b"step: 3", b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError):
+            read_checkpoint(path)
+    torch.save(Evil(), path)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(path)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_somebody_elses_safetensors_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    save_file({"weight": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError, match="no checkpoint of eqrm"):
+        read_checkpoint(path)
+    save_file({"weight": torch.zeros(2)}, path, metadata={"format": "eqrm checkpoint 99"})
+    with pytest.raises(CheckpointError, match=f"'eqrm checkpoint 99'; this .* reads '{FORMAT}'"):
+        read_checkpoint(path)
+
+
+def test_a_description_changed_by_hand_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    described, tensors = flatten({"step": 3})
+    content = {"format": FORMAT, "state": json.dumps(described), "sha256": "0" * 64}
+    save_file(tensors, path, metadata=content)
+    with pytest.raises(CheckpointError, match="checksum"):
+        read_checkpoint(path)
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def killed(*arguments: Any, **others: Any) -> None:
+    raise Killed
+
+
+def half_written(tensors: Any, path: Path, metadata: Any = None) -> None:
+    path.write_bytes(b"half of it")
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    ("name", "death", "survives"),
+    [
+        ("save_file", half_written, 20),
+        ("_force_to_disk", killed, 20),
+        ("os.replace", killed, 20),
+    ],
+)
+def test_death_at_any_point_of_writing_leaves_whole_checkpoints(  # type: ignore[no-untyped-def]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, death, survives: int
+) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (10, 20):
+        checkpoints.save(step, {"step": step})
+    with monkeypatch.context() as patch:
+        if name == "os.replace":
+            patch.setattr(os, "replace", death)
+        else:
+            patch.setattr(checkpoint_file, name, death)
+        with pytest.raises(Killed):
+            checkpoints.save(30, {"step": 30})
+    found = checkpoints.newest()
+    assert found is not None
+    assert found.state == {"step": survives}
+    checkpoints.remove_drafts()
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in checkpoints.paths()}
+
+
+def test_death_after_the_rename_leaves_the_new_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(10, {"step": 10})
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(Killed):
+            checkpoints.save(20, {"step": 20})
+    found = checkpoints.newest()
+    assert found is not None
+    assert found.state == {"step": 20}
+
+
+def test_files_that_are_no_checkpoints_stay(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    for step in (1, 2, 3):
+        checkpoints.save(step, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "step-000000003.safetensors"}

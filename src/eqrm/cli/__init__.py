@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import demo, evaluate, figure, plan, reproduce, train_network
+from eqrm.cli import demo, evaluate, figure, plan, predict, reproduce, train, train_network
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -26,7 +26,9 @@ app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
 app.command("plan")(plan.plan)
+app.command("predict")(predict.predict)
 app.command("reproduce")(reproduce.reproduce)
+app.command("train", cls=train.TrainCommand)(train.train)
 app.command("train-network")(train_network.train_network)
 
 

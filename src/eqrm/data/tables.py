@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,24 @@ class Table:
             self.target_name,
             self.domain_name,
         )
+
+    def with_features(
+        self, features: Sequence[str] | None = None, drop: Sequence[str] = ()
+    ) -> Table:
+        """The same rows with these feature columns (all unless given), less those to drop.
+
+        >>> Table({"a": [1], "b": [2]}, [0], ["x"]).with_features(drop=["a"]).numbers
+        ('b',)
+        """
+        for name in (*(features or ()), *drop):
+            if name not in self.columns:
+                there = list(self.columns)
+                raise DomainDataError(f"There is no feature {name!r}. {near_names(name, there)}")
+        chosen = [name for name in features or self.columns if name not in drop]
+        if not chosen:
+            raise DomainDataError("No feature is left: keep at least one.")
+        columns = {name: self.columns[name] for name in chosen}
+        return replace(self, columns=columns)
 
     def in_domains(self, names: Sequence[str]) -> Table:
         """The rows of these domains, in the table's order; a name that is not there is refused.

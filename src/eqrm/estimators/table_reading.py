@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.encoding import refuse_absent
-from eqrm.data.tables import Column, Table
+from eqrm.data.tables import Column, Table, is_numbers
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.table_files import TableFiles, opened, quoted
 
@@ -62,6 +62,21 @@ def read_table(
         domains,
         target_name=target,
         domain_name=domain,
+    )
+
+
+def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Table:
+    """The columns of another table from files, each of the kind that it is there."""
+    kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
+    target = "number" if is_numbers(like.target) else "category"
+    wanted = {**kinds, like.target_name: target, like.domain_name: "category"}
+    columns = read_columns(files, wanted)
+    return Table(
+        {name: columns[name] for name in like.columns},
+        columns[like.target_name],
+        columns[like.domain_name],
+        like.target_name,
+        like.domain_name,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,6 +13,9 @@ from eqrm.evaluation import plots, risk_curves
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.whole_files import whole_file
 from eqrm.level import Level
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("svg", "pdf")
 
@@ -23,7 +27,7 @@ def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = No
     paths. Returns what was written.
     """
     level = level or Level(0.9)
-    figures = {"risk-cdfs": plots.draw_risk_cdfs(*_steps(evaluation))}
+    figures = {"risk-cdfs": draw_cdfs(evaluation)}
     for number, (name, risks) in enumerate(evaluation.predictors.items(), start=1):
         law = KDE(torch.from_numpy(risks.risks))
         curve = risk_curves.smooth_curve(law, _plain(name), risk_curves.shared_grid(law), level)
@@ -36,6 +40,11 @@ def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = No
                 written.append(folder / f"{stem}.{kind}")
                 plots.save_figure(figure, outputs.enter_context(whole_file(written[-1])))
     return written
+
+
+def draw_cdfs(evaluation: Evaluation) -> Figure:
+    """The CDFs of all predictors and their upper tails, the first predictor dashed."""
+    return plots.draw_risk_cdfs(*_steps(evaluation))
 
 
 def _steps(evaluation: Evaluation) -> tuple[risk_curves.RiskCurve, list[risk_curves.RiskCurve]]:

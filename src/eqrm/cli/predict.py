@@ -1,0 +1,35 @@
+"""``eqrm predict``: a model that ``eqrm train`` saved, applied to a table."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqrm.errors import DataFileError, EqrmWarning, SettingError
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that 'eqrm train' saved.")],
+    table: Annotated[str, typer.Argument(help="A CSV or Parquet file with the same columns.")],
+    output: Annotated[Path, typer.Option(help="A .csv or .parquet file for the predictions.")],
+    unseen: Annotated[
+        str, typer.Option(help="Categories that training had not: warn or error.")
+    ] = "warn",
+) -> None:
+    """Predict for the rows of a table: classes with probabilities, or numbers."""
+    from eqrm.estimators.prediction_files import check_output, predict_file
+
+    if Path(table).exists() and output.exists() and output.samefile(table):
+        raise SettingError(f"{table} holds the data. Name another file for the predictions.")
+    check_output(output)
+    if not model.is_file():
+        raise DataFileError(f"There is no model {str(model)!r}. 'eqrm train' writes them.")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EqrmWarning)
+        found = predict_file(model, table, output, unseen)
+    for warning in caught:
+        typer.echo(f"Warning: {warning.message}", err=True)
+    typer.echo(found)

@@ -1,0 +1,112 @@
+"""A model of a table: an estimator, what turns columns into its matrix, and what it predicts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.encoding import TableEncoder
+from eqrm.errors import SettingError, did_you_mean
+from eqrm.estimators.table_task import Task
+from eqrm.level import Level
+
+MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "linear": ("eqrm.estimators", "QRMClassifier", "QRMRegressor", {"model": "linear"}),
+    "mlp": ("eqrm.estimators", "QRMClassifier", "QRMRegressor", {"model": "mlp"}),
+    "xgboost": (
+        "eqrm.estimators.xgboost_estimators",
+        "XGBQRMClassifier",
+        "XGBQRMRegressor",
+        {},
+    ),
+    "lightgbm": (
+        "eqrm.estimators.lightgbm_estimators",
+        "LGBMQRMClassifier",
+        "LGBMQRMRegressor",
+        {},
+    ),
+}
+"""Name → module, its classifier, its regressor, and what sets this model apart."""
+DECIDED = ("alpha", "model", "random_state")
+"""Settings that have an option of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted estimator that takes columns by name.
+
+    ``level`` is None for ERM.
+    """
+
+    estimator: Any
+    encoder: TableEncoder
+    task: Task
+    level: Level | None
+    target_name: str
+    domain_name: str
+
+    def scores(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the loss is a function of: probabilities (n,) of the second of two classes,
+        (n, K) of more, or the predicted numbers (n,)."""
+        if not self.task.classes:
+            return np.asarray(self.estimator.predict(matrix), dtype=np.float64)
+        probabilities = np.asarray(self.estimator.predict_proba(matrix), dtype=np.float64)
+        return probabilities[:, 1] if len(self.task.classes) == 2 else probabilities
+
+    def predict(self, columns: Mapping[str, Any], unseen: str = "warn") -> dict[str, NDArray[Any]]:
+        """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.
+
+        Two classes get the probability of the second one. ``unseen`` says what to do about
+        categories that training had not: "warn" or "error".
+        """
+        matrix = self.encoder.transform(columns, unseen)
+        scores = self.scores(matrix)
+        classes = self.task.classes
+        if not classes:
+            return {"prediction": scores}
+        if len(classes) == 2:
+            chosen = np.array(classes)[(scores > 0.5).astype(int)]
+            return {"prediction": chosen, f"p_{classes[1]}": scores}
+        chosen = np.array(classes)[scores.argmax(axis=1)]
+        return {
+            "prediction": chosen,
+            **{f"p_{name}": scores[:, place] for place, name in enumerate(classes)},
+        }
+
+
+def new_estimator(
+    model: str,
+    task: Task,
+    level: Level | None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """An estimator that is not fitted yet; settings that it does not have are refused."""
+    module, classifier, regressor, fixed = MODELS[known_model(model)]
+    kind = getattr(import_module(module), classifier if task.classes else regressor)
+    allowed = [name for name in inspect.signature(kind).parameters if name not in DECIDED]
+    for name in settings or {}:
+        if name not in allowed:
+            raise SettingError(
+                f"The model {model!r} has no setting {name!r}. {did_you_mean(name, allowed)}"
+            )
+    return kind(alpha=level, random_state=seed, **fixed, **(settings or {}))
+
+
+def known_model(model: str) -> str:
+    """The name, if there is such a model.
+
+    >>> known_model("xgbost")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: There is no model 'xgbost'. Did you mean 'xgboost'? ...
+    """
+    if model not in MODELS:
+        raise SettingError(f"There is no model {model!r}. {did_you_mean(model, MODELS)}")
+    return model

@@ -1,0 +1,160 @@
+"""What a training leaves behind: models, risk table, report and summary, in one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from pathlib import Path
+
+from eqrm.errors import MissingExtraError, SettingError
+from eqrm.estimators.table_model_file import save_table_model
+from eqrm.estimators.table_training import TableTraining
+from eqrm.estimators.training_words import (
+    ERM,
+    Bargain,
+    bargain_table,
+    bargains,
+    nearest,
+    own_columns,
+    predictor_name,
+    quantile_table,
+)
+from eqrm.evaluation.certificates import as_percent
+from eqrm.evaluation.figures import draw_cdfs
+from eqrm.evaluation.plots import save_figure
+from eqrm.evaluation.report import write_report
+from eqrm.evaluation.risk_table import RiskTable
+from eqrm.evaluation.summary import summarised
+from eqrm.evaluation.whole_files import whole_file
+from eqrm.level import Level
+
+WIDTH = 96
+LISTED = "files.json"
+"""Names what a training wrote, so that the next one in the same folder can replace it."""
+
+
+def risk_table(training: TableTraining, confidence: float) -> RiskTable:
+    """Mean and quantiles at the trained levels and 1, a row per predictor."""
+    levels = [*training.levels, Level(1.0)]
+    return training.evaluation.risk_table(levels, [], confidence=confidence, worst=0)
+
+
+def in_words(training: TableTraining, confidence: float) -> str:
+    """The risk table, what each level bought and cost, and what that means."""
+    found = bargains(training.evaluation, training.levels, confidence)
+    table = risk_table(training, confidence)
+    sure = as_percent(confidence)
+    last = [*_warnings(training, nearest(found)), *(f"Note: {note}" for note in training.notes)]
+    return "\n\n".join(
+        [
+            _wrapped(opening(training)),
+            quantile_table(table),
+            _wrapped(
+                "Mean and quantiles of the risk over unseen domains (0.9: nine of ten domains have "
+                f"at most this risk; * the lowest). {own_columns(table)}"
+            ),
+            f"What each level buys on unseen domains, and what it costs:\n{bargain_table(found)}",
+            _wrapped(
+                f"Certified: with {sure} confidence, the share α of new domains that are drawn "
+                "like these have at most this risk; too few domains carry no such statement."
+            ),
+            _wrapped(nearest(found).sentences()),
+            *([_wrapped(*last)] if last else []),
+        ]
+    )
+
+
+def opening(training: TableTraining) -> str:
+    """Rows and domains on both sides, and what a risk is."""
+    judged = training.evaluation
+    name = next(iter(training.models.values())).domain_name
+    loss = {"squared": "squared error"}.get(judged.loss, judged.loss)
+    return (
+        f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows), judged on "
+        f"{len(judged.domains):,} that no model has seen ({judged.examples:,} rows). A domain is a "
+        f"value of {name!r}; its risk is the mean {loss} of its rows."
+    )
+
+
+def _warnings(training: TableTraining, first: Bargain) -> list[str]:
+    """What makes the numbers less than they seem: noise, and domains that are not alike."""
+    noise, order = training.evaluation.noise, training.evaluation.exchangeability
+    found: dict[str, list[str]] = {}
+    for name in (ERM, predictor_name(first.level)):
+        split = noise[name]
+        texts = [test.warning for test in order[name]] + [split.warning if split else None]
+        for text in texts:
+            if text:
+                found.setdefault(text, []).append(name)
+    return [f"Warning ({' and '.join(names)}): {text}" for text, names in found.items()]
+
+
+def _wrapped(*paragraphs: str) -> str:
+    return "\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise if a training cannot be written there without harm to what is there."""
+    if folder.exists() and not folder.is_dir():
+        raise SettingError(f"{folder} is a file. Choose a folder for what is written.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / LISTED).is_file():
+        raise SettingError(f"The folder {folder} holds other files. Choose a new one, or empty it.")
+    above = folder if folder.is_dir() else _first_that_exists(folder)
+    if not os.access(above, os.W_OK):
+        raise SettingError(f"The folder {above} cannot be written to. Choose another.")
+
+
+def _first_that_exists(folder: Path) -> Path:
+    return next(parent for parent in folder.resolve().parents if parent.exists())
+
+
+def write_training(
+    training: TableTraining, folder: Path, *, command: str, confidence: float = 0.95
+) -> list[Path]:
+    """Write everything into a folder and give the files; those of an earlier training go."""
+    check_folder(folder)
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    _remove_earlier(folder)
+    table = risk_table(training, confidence)
+    written = [folder / "report.html"]
+    summary = summarised(
+        training.evaluation,
+        nearest(bargains(training.evaluation, training.levels, confidence)).level,
+    )
+    write_report(training.evaluation, written[0], command=command, table=None, summary=summary)
+    texts = {
+        "summary.txt": f"{in_words(training, confidence)}\n\n{summary.to_text()}\n",
+        "risk-table.md": table.to_markdown() + "\n",
+        "risk-table.csv": table.to_csv(),
+        "evaluation.json": training.evaluation.to_json() + "\n",
+    }
+    for name, text in texts.items():
+        written.append(folder / name)
+        with whole_file(written[-1]) as draft:
+            draft.write_text(text, encoding="utf-8")
+    try:
+        figure = draw_cdfs(training.evaluation)
+        written.append(folder / "risk-cdfs.svg")
+        with whole_file(written[-1]) as draft:
+            save_figure(figure, draft)
+    except MissingExtraError:
+        pass  # the report holds the same curves
+    for model in training.models.values():
+        stem = "erm" if model.level is None else f"alpha-{str(model.level).replace('^', '')}"
+        written.append(folder / "models" / f"{stem}.eqrm")
+        save_table_model(model, written[-1])
+    names = [str(path.relative_to(folder)) for path in written]
+    (folder / LISTED).write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")
+    return written
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove the files that an earlier training listed, and only those inside the folder."""
+    listed = folder / LISTED
+    if not listed.is_file():
+        return
+    for name in json.loads(listed.read_text(encoding="utf-8")):
+        path = folder / str(name)
+        if path.resolve().is_relative_to(folder.resolve()):
+            path.unlink(missing_ok=True)

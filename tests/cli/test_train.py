@@ -1,0 +1,323 @@
+"""``eqrm train`` and ``eqrm predict``, from files to files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from eqrm import cli
+
+ROWS, HOSPITALS = 25, 70
+
+
+def hospitals(seed: int = 0, number: int = HOSPITALS, first: int = 0) -> pd.DataFrame:
+    """Patients: one measurement means the same everywhere, another differs by hospital."""
+    rng = np.random.default_rng(seed)
+    rows = number * ROWS
+    hospital = np.repeat(np.arange(first, first + number), ROWS)
+    age = rng.normal(60, 15, rows)
+    ill = rng.random(rows) < 1 / (1 + np.exp(-(age - 60) / 15))
+    scan = np.repeat(rng.normal(1, 0.8, number), ROWS) * (2 * ill - 1) + rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "hospital": [f"H{h:03d}" for h in hospital],
+            "age": age.round(2),
+            "scan": scan.round(3),
+            "ward": rng.choice(["north", "south", "east"], rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of ``eqrm ARGUMENTS``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["eqrm", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a table and what ``eqrm train`` wrote, and what it printed."""
+    folder = tmp_path_factory.mktemp("train")
+    hospitals().to_csv(folder / "patients.csv", index=False)
+    arguments = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
+    arguments += ["--alpha", ".5", ".9", "--output", "out"]
+    code = "from eqrm.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder, done.stdout
+
+
+def judged(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> pd.Series:
+    """The risk of each held-out hospital, from the predictions that the command writes."""
+    output = folder / f"{model}.csv"
+    path = str(folder / "out" / "models" / f"{model}.eqrm")
+    code, out, _ = run(
+        capsys, "predict", path, str(folder / "patients.csv"), "--output", str(output)
+    )
+    assert code == 0
+    assert out.startswith("1,750 rows predicted: prediction, p_yes")
+    found = pd.read_csv(output)
+    pd.testing.assert_series_equal(found["hospital"], hospitals()["hospital"])
+    assert ((found["p_yes"] > 0.5) == (found["prediction"] == "yes")).all()
+    p = np.where(found["ill"] == "yes", found["p_yes"], 1 - found["p_yes"])
+    evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
+    held_out = evaluation["predictors"]["ERM"]["domains"]
+    losses = pd.Series(-np.log(p)).groupby(found["hospital"]).mean()
+    return losses.loc[held_out]
+
+
+def test_the_risk_table_is_what_the_saved_models_do_on_held_out_domains(
+    trained: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = trained
+    table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["predictor", "statistic"])
+    names = {"ERM": "erm", "α = 0.5": "alpha-0.5", "α = 0.9": "alpha-0.9"}
+    for name, stem in names.items():
+        risks = judged(folder, stem, capsys)
+        assert len(risks) == 35
+        assert table.loc[(name, "mean"), "value"].item() == pytest.approx(risks.mean(), rel=1e-9)
+        quantiles = table.loc[(name, "quantile")].set_index("level")["value"]
+        for level in (0.5, 0.9, 1.0):
+            expected = np.quantile(risks, level, method="inverted_cdf")
+            assert quantiles[level] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_level_lowers_its_quantile_where_domains_differ(trained: tuple[Path, str]) -> None:
+    folder, out = trained
+    table = pd.read_csv(folder / "out" / "risk-table.csv")
+    at_nine = table[(table["statistic"] == "quantile") & (table["level"] == 0.9)]
+    risks = at_nine.set_index("predictor")["value"]
+    assert risks["α = 0.9"] < 0.97 * risks["ERM"]
+    assert "α = 0.9: on 9 of 10 unseen domains its risk was at most" in out
+    assert "With 95% confidence" in " ".join(out.split())
+    assert "Trained on 35 domains (875 rows), judged on 35 that no model has seen" in out
+
+
+def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
+    folder, out = trained
+    written = folder / "out"
+    listed = json.loads((written / "files.json").read_text())
+    assert {"report.html", "summary.txt", "models/erm.eqrm"} <= set(listed)
+    assert all((written / name).is_file() for name in listed)
+    assert "Report: out/report.html" in out
+    assert out.splitlines()[0] in (written / "summary.txt").read_text()
+    assert "eqrm train patients.csv" not in (written / "summary.txt").read_text()
+
+
+def test_training_twice_replaces_what_the_first_one_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "out"
+    hospitals(number=20).to_csv(table, index=False)
+    options = ["--target", "ill", "--domain", "hospital", "--output", str(out)]
+    assert run(capsys, "train", str(table), *options, "--alpha", ".5")[0] == 0
+    assert run(capsys, "train", str(table), *options, "--alpha", ".9")[0] == 0
+    assert sorted(p.stem for p in (out / "models").iterdir()) == ["alpha-0.9", "erm"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("mine")
+    code, _, err = run(
+        capsys, "train", str(table), *options[:4], "--output", str(tmp_path / "other")
+    )
+    assert (code, "holds other files" in err) == (2, True)
+
+
+def test_a_test_table_and_named_domains_hold_out_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = hospitals(number=20)
+    names = [f"H{h:03d}" for h in range(12, 20)]
+    apart = frame["hospital"].isin(names)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    frame[~apart].to_parquet(tmp_path / "train.parquet", index=False)
+    frame[apart].to_csv(tmp_path / "test.csv", index=False)
+    common = ["--target", "ill", "--domain", "hospital", "--alpha", ".75", "--output"]
+    by_name = [*common, str(tmp_path / "a"), "--test-domains", *names]
+    by_file = [*common, str(tmp_path / "b"), "--test", str(tmp_path / "test.csv")]
+    assert run(capsys, "train", str(tmp_path / "all.csv"), *by_name)[0] == 0
+    assert run(capsys, "train", str(tmp_path / "train.parquet"), *by_file)[0] == 0
+    tables = [(tmp_path / name / "risk-table.csv").read_text() for name in "ab"]
+    assert tables[0] == tables[1]
+
+
+def test_numbers_are_predicted_by_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = hospitals(number=20).drop(columns="ill")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "scan", "--domain", "hospital", "--output", str(tmp_path / "out")]
+    code, out, err = run(capsys, "train", str(tmp_path / "t.csv"), *options, "--alpha", ".9")
+    assert (code, err) == (0, "")
+    assert "mean squared error of its rows" in " ".join(out.split())
+
+
+def test_the_flights_are_a_table_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import eqrm.data.flights as module
+
+    def some_days(weather: bool = False) -> eqrm.Table:
+        table = eqrm.load_flights(weather)
+        return table.in_domains(table.domain_names[:30])
+
+    monkeypatch.setattr(module, "load_flights", some_days)
+    options = ["--alpha", ".5", ".9", "--weather", "--output", str(tmp_path / "out")]
+    code, out, err = run(capsys, "train", "flights", *options)
+    assert (code, err) == (0, "")
+    assert "Trained on 15 domains" in out
+    model = str(tmp_path / "out" / "models" / "alpha-0.9.eqrm")
+    some_days(True).frame().head(7).to_parquet(tmp_path / "new.parquet")
+    files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
+    assert run(capsys, "predict", model, *files)[0] == 0
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(found) == ["day", "late", "prediction", "p_1"]
+    assert len(found) == 7
+
+
+MISTAKES = [
+    (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
+    (["--target", "ill", "--domain", "hospitl"], "no column 'hospitl' in t.csv. Did you mean 'hos"),
+    (["--domain", "hospital"], "Give --target COLUMN"),
+    (["--target", "ill"], "Give --domain COLUMN"),
+    (["--target", "ill", "--domain", "hospital", "--model", "lightgm"], "Did you mean 'lightgbm'"),
+    (["--target", "ill", "--domain", "hospital", "--alpha", "1.5"], "alpha must lie between"),
+    (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "'high' is not a level"),
+    (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
+    (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
+    (["--target", "ill", "--domain", "hospital", "--task", "x"], "There is no task 'x'"),
+    (["--target", "ill", "--domain", "hospital", "--test-share", "2"], "must lie between 0 and 1"),
+    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "There is no domain 'X'"),
+    (["--target", "ill", "--domain", "hospital", "--weather"], "belongs to the table 'flights'"),
+    (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
+    (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
+    (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),
+    (["--target", "hospital", "--domain", "age"], "different values"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    number = 210 if words == "different values" else 6
+    hospitals(number=number).to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "out"
+    code, printed, err = run(
+        capsys, "train", str(tmp_path / "t.csv"), *options, "--output", str(out)
+    )
+    assert (code, printed) == (2, "")
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def changed(frame: pd.DataFrame, column: str, rows: list[int], value: object) -> pd.DataFrame:
+    frame = frame.astype({column: object})
+    frame.loc[rows, column] = value
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (changed(hospitals(number=6), "ill", [3], None), "target 'ill' is missing in 1 of 150"),
+        (changed(hospitals(number=6), "hospital", [3], None), "'hospital' is missing in 1 of 150"),
+        (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
+        (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
+        (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to learn"),
+        (hospitals(number=1), "domain is left"),
+        (hospitals(number=3), "needs at least 2"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: pd.DataFrame, words: str
+) -> None:
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
+    code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *options)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_domain_in_training_and_test_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hospitals(number=6).to_csv(tmp_path / "a.csv", index=False)
+    hospitals(number=6, first=5).to_csv(tmp_path / "b.csv", index=False)
+    code, _, err = run(
+        capsys,
+        *["train", str(tmp_path / "a.csv"), "--target", "ill", "--domain", "hospital"],
+        *["--test", str(tmp_path / "b.csv"), "--output", str(tmp_path / "out")],
+    )
+    assert code == 2
+    assert "1 domain is in both training and test: 'H005'" in err
+
+
+def test_domains_of_one_class_and_missing_values_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = changed(hospitals(number=20), "ill", list(range(50)), "no")
+    frame = changed(frame, "age", list(range(0, 500, 25)), None)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
+    names = [f"H{h:03d}" for h in range(10, 20)]
+    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options, "--test-domains", *names)
+    words = " ".join(out.split())
+    assert code == 0
+    assert "Note: 2 of 10 domains hold one class only, 'H000' among them" in words
+    assert "Note: Column 'age' is missing in 10 rows (4.0%)" in words
+
+
+def test_predict_names_what_is_wrong(
+    trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(trained[0] / "out" / "models" / "alpha-0.9.eqrm")
+    table, output = tmp_path / "t.csv", str(tmp_path / "p.csv")
+    frame = hospitals(number=1)
+
+    def predicted(frame: pd.DataFrame, *options: str) -> tuple[int, str, str]:
+        frame.to_csv(table, index=False)
+        return run(capsys, "predict", model, str(table), "--output", output, *options)
+
+    code, _, err = predicted(frame.drop(columns=["age", "ward"]))
+    assert (code, "no columns 'age', 'ward'" in err) == (2, True)
+    code, _, err = predicted(changed(frame, "scan", [2], "bright"))
+    assert (code, "'scan' holds numbers, but also 'bright'" in err) == (2, True)
+    new_ward = changed(frame, "ward", [0, 1], "west")
+    code, _, err = predicted(new_ward)
+    assert (code, "Warning: Column 'ward'" in err, "'west', in 2 of 25 rows" in err) == (
+        0,
+        True,
+        True,
+    )
+    assert len(pd.read_csv(output)) == 25
+    code, _, err = predicted(new_ward, "--unseen", "error")
+    assert (code, "'west'" in err) == (2, True)
+    code, _, err = predicted(frame.drop(columns=["ill", "hospital"]))
+    assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_yes"])
+    for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "holds the data")):
+        code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
+        assert (code, words in err) == (2, True)
+    (tmp_path / "no.eqrm").write_bytes(b"PK nothing")
+    for name, words in (("no.eqrm", "no model"), ("absent.eqrm", "There is no model")):
+        code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
+        assert (code, words in err) == (2, True)

@@ -69,7 +69,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def judged(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> pd.Series:
     """The risk of each held-out hospital, from the predictions that the command writes."""
     output = folder / f"{model}.csv"
-    path = str(folder / "out" / "models" / f"{model}.eqrm")
+    path = str(folder / "out" / "models" / f"{model}.safetensors")
     code, out, _ = run(
         capsys, "predict", path, str(folder / "patients.csv"), "--output", str(output)
     )
@@ -116,7 +116,7 @@ def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
     folder, out = trained
     written = folder / "out"
     listed = json.loads((written / "files.json").read_text())
-    assert {"report.html", "summary.txt", "models/erm.eqrm"} <= set(listed)
+    assert {"report.html", "summary.txt", "models/erm.safetensors"} <= set(listed)
     assert all((written / name).is_file() for name in listed)
     assert "Report: out/report.html" in out
     assert out.splitlines()[0] in (written / "summary.txt").read_text()
@@ -183,7 +183,7 @@ def test_the_flights_are_a_table_by_name(
     code, out, err = run(capsys, "train", "flights", *options)
     assert (code, err) == (0, "")
     assert "Trained on 15 domains" in out
-    model = str(tmp_path / "out" / "models" / "alpha-0.9.eqrm")
+    model = str(tmp_path / "out" / "models" / "alpha-0.9.safetensors")
     some_days(True).frame().head(7).to_parquet(tmp_path / "new.parquet")
     files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
     assert run(capsys, "predict", model, *files)[0] == 0
@@ -290,7 +290,7 @@ def test_domains_of_one_class_and_missing_values_are_said(
 def test_predict_names_what_is_wrong(
     trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = str(trained[0] / "out" / "models" / "alpha-0.9.eqrm")
+    model = str(trained[0] / "out" / "models" / "alpha-0.9.safetensors")
     table, output = tmp_path / "t.csv", str(tmp_path / "p.csv")
     frame = hospitals(number=1)
 
@@ -317,7 +317,7 @@ def test_predict_names_what_is_wrong(
     for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "holds the data")):
         code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
         assert (code, words in err) == (2, True)
-    (tmp_path / "no.eqrm").write_bytes(b"PK nothing")
-    for name, words in (("no.eqrm", "no model"), ("absent.eqrm", "There is no model")):
+    (tmp_path / "no.safetensors").write_bytes(b"no model at all")
+    for name, words in (("no.safetensors", "is no model"), ("absent.safetensors", "There is no model")):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err) == (2, True)

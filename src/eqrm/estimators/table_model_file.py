@@ -1,32 +1,24 @@
-"""A model of a table as one file: its estimator as ``save_model`` writes it, and its columns.
-
-The file is a zip archive of two parts. Nothing in it can execute code when it is loaded.
-"""
+"""A model of a table as one file: its estimator, with its columns and classes attached."""
 
 from __future__ import annotations
 
-import json
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from eqrm.data.encoding import TableEncoder
 from eqrm.errors import DataFileError, DomainDataError
-from eqrm.estimators.model_files import load_model, save_model
+from eqrm.estimators.model_files import SavedModel, read_model, save_model
 from eqrm.estimators.table_models import TableModel
 from eqrm.estimators.table_task import Task
-from eqrm.evaluation.whole_files import whole_file
 from eqrm.level import Level
 
 FORMAT = "eqrm table model 1"
-COLUMNS, ESTIMATOR = "table.json", "estimator"
-_STAMP = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
+ENDING = ".safetensors"
 
 
 def save_table_model(model: TableModel, path: Path) -> None:
-    """Write a model to one file: whole, or not at all."""
-    described = {
+    """Write a model to one file, without pickle: whole, or not at all."""
+    attached = {
         "format": FORMAT,
         "level": None if model.level is None else str(model.level),
         "target": model.target_name,
@@ -34,53 +26,35 @@ def save_table_model(model: TableModel, path: Path) -> None:
         "task": model.task.to_dict(),
         "encoder": model.encoder.to_dict(),
     }
-    with tempfile.TemporaryDirectory(prefix="eqrm-") as folder, whole_file(path) as draft:
-        saved = Path(folder) / ESTIMATOR
-        save_model(model.estimator, saved)
-        with zipfile.ZipFile(draft, "w") as archive:
-            text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
-            archive.writestr(zipfile.ZipInfo(COLUMNS, _STAMP), text)
-            archive.writestr(zipfile.ZipInfo(ESTIMATOR, _STAMP), saved.read_bytes())
+    save_model(model.estimator, path, attached)
 
 
 def load_table_model(path: Path) -> TableModel:
     """The model of a file that :func:`save_table_model` wrote; anything else is refused."""
+    saved = read_model(path)
+    if saved.attached is None or saved.attached.get("format") != FORMAT:
+        raise DataFileError(
+            f"{path} holds a model without the columns of a table: 'eqrm train' did not write it. "
+            "Use eqrm.load_model in Python."
+        )
     try:
-        with zipfile.ZipFile(path) as archive:
-            described = json.loads(archive.read(COLUMNS))
-            content = archive.read(ESTIMATOR)
-    except (zipfile.BadZipFile, KeyError, ValueError):
-        raise _no_model(path) from None
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise _no_model(path)
-    with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
-        saved = Path(folder) / ESTIMATOR
-        saved.write_bytes(content)
-        estimator = load_model(saved)
-    try:
-        return _put_together(described, estimator)
+        return _put_together(saved, saved.attached)
     except (KeyError, TypeError, ValueError) as error:
         raise DataFileError(f"{path} is damaged: {error}. Train the model again.") from None
 
 
-def _put_together(described: dict[str, Any], estimator: Any) -> TableModel:
-    encoder, task = described["encoder"], Task.from_dict(described["task"])
-    level = described["level"]
-    model = TableModel(
-        estimator,
-        TableEncoder.from_dict(encoder),
-        task,
-        None if level is None else Level.parse(level),
-        str(described["target"]),
-        str(described["domain"]),
-    )
-    if estimator.n_features_in_ != len(model.encoder.features):
+def _put_together(saved: SavedModel, attached: dict[str, Any]) -> TableModel:
+    encoder, level = TableEncoder.from_dict(attached["encoder"]), attached["level"]
+    takes, gives = saved.estimator.n_features_in_, len(encoder.features)
+    if takes != gives:
         raise DomainDataError(
-            f"the estimator takes {estimator.n_features_in_} features and the columns give "
-            f"{len(model.encoder.features)}"
+            f"the estimator takes {takes} features, and the columns give {gives}"
         )
-    return model
-
-
-def _no_model(path: Path) -> DataFileError:
-    return DataFileError(f"{path} is no model that 'eqrm train' saved, or it is damaged.")
+    return TableModel(
+        saved.estimator,
+        encoder,
+        Task.from_dict(attached["task"]),
+        None if level is None else Level.parse(level),
+        str(attached["target"]),
+        str(attached["domain"]),
+    )

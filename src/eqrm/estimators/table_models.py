@@ -16,23 +16,14 @@ from eqrm.errors import SettingError, did_you_mean
 from eqrm.estimators.table_task import Task
 from eqrm.level import Level
 
-MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "linear": ("eqrm.estimators", "QRMClassifier", "QRMRegressor", {"model": "linear"}),
-    "mlp": ("eqrm.estimators", "QRMClassifier", "QRMRegressor", {"model": "mlp"}),
-    "xgboost": (
-        "eqrm.estimators.xgboost_estimators",
-        "XGBQRMClassifier",
-        "XGBQRMRegressor",
-        {},
-    ),
-    "lightgbm": (
-        "eqrm.estimators.lightgbm_estimators",
-        "LGBMQRMClassifier",
-        "LGBMQRMRegressor",
-        {},
-    ),
+QRM = ("classifier.QRMClassifier", "regressor.QRMRegressor")
+MODELS: dict[str, tuple[str, str]] = {
+    "linear": QRM,
+    "mlp": QRM,
+    "xgboost": ("xgboost_estimators.XGBQRMClassifier", "xgboost_estimators.XGBQRMRegressor"),
+    "lightgbm": ("lightgbm_estimators.LGBMQRMClassifier", "lightgbm_estimators.LGBMQRMRegressor"),
 }
-"""Name → module, its classifier, its regressor, and what sets this model apart."""
+"""Name → its classifier and its regressor, in this folder."""
 DECIDED = ("alpha", "model", "random_state")
 """Settings that have an option of their own."""
 
@@ -88,15 +79,17 @@ def new_estimator(
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """An estimator that is not fitted yet; settings that it does not have are refused."""
-    module, classifier, regressor, fixed = MODELS[known_model(model)]
-    kind = getattr(import_module(module), classifier if task.classes else regressor)
+    classifier, regressor = MODELS[known_model(model)]
+    module, _, name = (classifier if task.classes else regressor).partition(".")
+    kind = getattr(import_module(f"eqrm.estimators.{module}"), name)
     allowed = [name for name in inspect.signature(kind).parameters if name not in DECIDED]
-    for name in settings or {}:
-        if name not in allowed:
+    for setting in settings or {}:
+        if setting not in allowed:
             raise SettingError(
-                f"The model {model!r} has no setting {name!r}. {did_you_mean(name, allowed)}"
+                f"The model {model!r} has no setting {setting!r}. {did_you_mean(setting, allowed)}"
             )
-    return kind(alpha=level, random_state=seed, **fixed, **(settings or {}))
+    chosen = {"model": model} if MODELS[model] == QRM else {}
+    return kind(alpha=level, random_state=seed, **chosen, **(settings or {}))
 
 
 def known_model(model: str) -> str:

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.estimators.table_model_file import save_table_model
+from eqrm.estimators.table_model_file import ENDING, save_table_model
 from eqrm.estimators.table_training import TableTraining
 from eqrm.estimators.training_words import (
     ERM,
@@ -142,7 +142,7 @@ def write_training(
         pass  # the report holds the same curves
     for model in training.models.values():
         stem = "erm" if model.level is None else f"alpha-{str(model.level).replace('^', '')}"
-        written.append(folder / "models" / f"{stem}.eqrm")
+        written.append(folder / "models" / f"{stem}{ENDING}")
         save_table_model(model, written[-1])
     names = [str(path.relative_to(folder)) for path in written]
     (folder / LISTED).write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")

@@ -318,6 +318,9 @@ def test_predict_names_what_is_wrong(
         code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
         assert (code, words in err) == (2, True)
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")
-    for name, words in (("no.safetensors", "is no model"), ("absent.safetensors", "There is no model")):
+    for name, words in (
+        ("no.safetensors", "is no model"),
+        ("absent.safetensors", "There is no model"),
+    ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err) == (2, True)

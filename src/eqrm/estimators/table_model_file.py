@@ -47,9 +47,7 @@ def _put_together(saved: SavedModel, attached: dict[str, Any]) -> TableModel:
     encoder, level = TableEncoder.from_dict(attached["encoder"]), attached["level"]
     takes, gives = saved.estimator.n_features_in_, len(encoder.features)
     if takes != gives:
-        raise DomainDataError(
-            f"the estimator takes {takes} features, and the columns give {gives}"
-        )
+        raise DomainDataError(f"the estimator takes {takes} features, and the columns give {gives}")
     return TableModel(
         saved.estimator,
         encoder,

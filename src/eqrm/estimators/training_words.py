@@ -10,6 +10,7 @@ from eqrm.errors import LevelError, TooFewDomainsError
 from eqrm.evaluation.certificates import Certificate, as_percent, rounded_up
 from eqrm.evaluation.comparison import Difference
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.noise import MUCH
 from eqrm.evaluation.risk_table import RiskTable
 from eqrm.evaluation.rounding import decimals, rounded
 from eqrm.evaluation.table_formats import aligned
@@ -32,7 +33,8 @@ class Bargain:
     """A level: the quantile it was trained for, the mean risk it pays, and certificates.
 
     ``quantile`` and ``mean`` compare with ERM, paired by domain, on domains that neither saw.
-    A certificate that so few domains cannot carry is the sentence that refuses it.
+    A certificate that so few domains cannot carry is the sentence that refuses it. ``noisy``
+    is True where most of the spread of ERM's risks is sampling noise.
     """
 
     level: Level
@@ -40,6 +42,7 @@ class Bargain:
     mean: Difference
     certificate: Certificate | str
     certificate_of_erm: Certificate | str
+    noisy: bool = False
 
     def sentences(self) -> str:
         """A paragraph for a reader who knows no statistics."""
@@ -59,10 +62,13 @@ class Bargain:
                 "It did not help here: where domains hardly differ, or their risk is mostly "
                 "sampling noise, no level does better than the mean."
             )
-        if not self.quantile.reliable:
-            return "It helped, as far as the handful of domains beyond this level can tell."
-        if not self.quantile.clear:
-            return "It seems to have helped, but so few domains leave it open."
+        if self.noisy:
+            return (
+                "That says little: most of the spread of these risks is sampling noise, and "
+                "lowering it does nothing for the domains themselves."
+            )
+        if not (self.quantile.reliable and self.quantile.clear):
+            return "It may have helped: so few domains beyond this level leave it open."
         places = decimals(self.quantile.value, _error(self.quantile))
         least, most = (rounded(-end, places) for end in (self.quantile.high, self.quantile.low))
         sure = as_percent(self.quantile.confidence)
@@ -80,6 +86,7 @@ class Bargain:
 def bargains(evaluation: Evaluation, levels: Sequence[Level], confidence: float) -> list[Bargain]:
     """Each level against ERM, on the domains of an evaluation."""
     differences = evaluation.compare(ERM, list(levels), confidence=confidence)
+    split = evaluation.noise[ERM]
     found = []
     for place, level in enumerate(levels):
         of_level = differences[predictor_name(level)]
@@ -91,6 +98,7 @@ def bargains(evaluation: Evaluation, levels: Sequence[Level], confidence: float)
                 next(each for each in of_level if each.statistic == "mean"),
                 _certificate(evaluation, level, predictor_name(level), confidence),
                 _certificate(evaluation, level, ERM, confidence),
+                noisy=split is not None and split.noise_share >= MUCH,
             )
         )
     return found

@@ -1,0 +1,211 @@
+"""Training on a table: what is said about each level agrees with the numbers underneath."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqrm.data import Table
+from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.estimators.model_files import save_model
+from eqrm.estimators.saved_state import Savable
+from eqrm.estimators.table_model_file import load_table_model, save_table_model
+from eqrm.estimators.table_models import MODELS
+from eqrm.estimators.table_task import Task
+from eqrm.estimators.table_training import TableTraining, TrainingPlan, train_on_table
+from eqrm.estimators.training_output import in_words, write_training
+from eqrm.estimators.training_words import bargains, nearest
+from eqrm.level import Level
+
+DOMAINS, ROWS = 220, 40
+QUICK = {
+    "linear": {},
+    "mlp": {"hidden": [8], "erm_steps": 60, "steps": 60},
+    "xgboost": {"n_estimators": 15, "max_depth": 2},
+    "lightgbm": {"n_estimators": 15, "num_leaves": 4},
+}
+
+
+def world(seed: int = 0, spread: float = 0.6, classes: int = 2) -> Table:
+    """A feature whose effect on the label differs by domain, by ``spread``."""
+    rng = np.random.default_rng(seed)
+    n = DOMAINS * ROWS
+    stable = rng.normal(size=n)
+    level = np.digitize(stable + rng.normal(size=n), np.linspace(-1, 1, classes - 1))
+    strength = np.repeat(1 + spread * rng.normal(size=DOMAINS), ROWS)
+    shifting = strength * 2 * (level - level.mean()) + rng.normal(size=n)
+    domains = np.repeat([f"d{i:03d}" for i in range(DOMAINS)], ROWS)
+    kind = rng.choice(["a", "b"], n)
+    return Table({"stable": stable, "shifting": shifting, "kind": kind}, level, domains)
+
+
+@pytest.fixture(scope="module")
+def training() -> TableTraining:
+    return train_on_table(*world().split(0.5), TrainingPlan.of([0.5, 0.9]))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_model_is_trained_saved_and_loaded_alike(
+    model: str, task: str, tmp_path: Path
+) -> None:
+    if model in ("xgboost", "lightgbm"):
+        pytest.importorskip(model)
+    train, test = world().split(0.5)
+    plan = TrainingPlan.of([0.9], model=model, task=task, settings=QUICK[model])
+    found = train_on_table(train, test, plan)
+    assert list(found.models) == ["ERM", "α = 0.9"]
+    assert found.evaluation.loss == ("log-loss" if task == "classification" else "squared")
+    constant = np.log(2) if task == "classification" else test.target.var()
+    assert found.evaluation["ERM"].risks.mean() < 0.95 * constant
+    for name, trained in found.models.items():
+        if not isinstance(trained.estimator, Savable):
+            continue
+        path = tmp_path / "model.safetensors"
+        save_table_model(trained, path)
+        again = load_table_model(path)
+        assert again.level == trained.level
+        before, after = trained.predict(test.columns), again.predict(test.columns)
+        assert list(before) == list(after), name
+        for column in before:
+            np.testing.assert_array_equal(before[column], after[column])
+
+
+def test_several_classes_have_a_probability_each() -> None:
+    train, test = world(classes=3).split(0.5)
+    found = train_on_table(train, test, TrainingPlan.of([0.9], task="classification"))
+    predicted = found.models["α = 0.9"].predict(test.columns)
+    assert list(predicted) == ["prediction", "p_0", "p_1", "p_2"]
+    total = predicted["p_0"] + predicted["p_1"] + predicted["p_2"]
+    np.testing.assert_allclose(total, 1.0)
+    own = np.choose(test.target.astype(int), [predicted[f"p_{k}"] for k in range(3)])
+    ids = np.unique(test.domains, return_inverse=True)[1]
+    risks = np.bincount(ids, -np.log(own)) / np.bincount(ids)
+    np.testing.assert_allclose(found.evaluation["α = 0.9"].risks, risks)
+
+
+def test_bargains_are_differences_of_quantiles_on_unseen_domains(training: TableTraining) -> None:
+    for each in bargains(training.evaluation, training.levels, 0.95):
+        alpha = each.level.alpha
+        own, erm = (training.evaluation[name].risks for name in (f"α = {alpha}", "ERM"))
+        assert each.mean.second == pytest.approx(own.mean())
+        assert each.quantile.second == pytest.approx(np.quantile(own, alpha, method="inverted_cdf"))
+        assert each.quantile.first == pytest.approx(np.quantile(erm, alpha, method="inverted_cdf"))
+
+
+def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
+    words = " ".join(in_words(training, 0.95).split())
+    chosen = nearest(bargains(training.evaluation, training.levels, 0.95))
+    assert chosen.level == Level(0.9)
+    assert chosen.quantile.value < 0
+    change = f"{chosen.quantile.value / chosen.quantile.first:+.1%}"
+    assert f"its risk was at most {chosen.quantile.second:.3f}" in words
+    assert f"trained for the mean, at most {chosen.quantile.first:.3f} ({change})" in words
+    assert "It helped: lower by" in words
+    assert "0.9: nine of ten domains" in words
+    assert not isinstance(chosen.certificate, str)
+    assert chosen.certificate.sentence in words
+
+
+def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> None:
+    rng = np.random.default_rng(3)
+    n = DOMAINS * ROWS
+    x = rng.normal(size=n)
+    domains = np.repeat(np.arange(DOMAINS), ROWS).astype(str)
+    table = Table({"x": x}, (x + rng.normal(size=n) > 0).astype(float), domains)
+    found = train_on_table(*table.split(0.5), TrainingPlan.of([0.9]))
+    words = " ".join(in_words(found, 0.95).split())
+    assert "helped" not in words
+    assert "of the spread of the measured risks is sampling noise" in words
+    assert "Warning (ERM" in words
+
+
+def test_few_domains_get_a_refusal_in_place_of_a_certificate() -> None:
+    table = world()
+    few = table.in_domains(table.domain_names[:16])
+    words = in_words(train_on_table(*few.split(0.5), TrainingPlan.of([0.9])), 0.95)
+    assert "No certificate: 8 domains are too few" in " ".join(words.split())
+
+
+def test_extreme_levels_are_trained_and_said() -> None:
+    plan = TrainingPlan.of([Level.parse("1-e^-1000")])
+    words = " ".join(in_words(train_on_table(*world().split(0.5), plan), 0.95).split())
+    assert "α = 1-e^-1000" in words
+    assert "No certificate" in words
+
+
+def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:
+    table = world()
+    kinds = np.where(table.domains == "d219", "c", table.columns["kind"])
+    table = Table({**table.columns, "kind": kinds}, table.target, table.domains)
+    parts = table.split(["d218", "d219"])
+    found = train_on_table(*parts, TrainingPlan.of([0.9]))
+    assert any(
+        "'kind' has categories that training had not: 'c', in 40 of 80" in n for n in found.notes
+    )
+    with pytest.raises(DomainDataError, match="'c'"):
+        train_on_table(*parts, TrainingPlan.of([0.9], unseen="error"))
+
+
+def test_a_class_that_training_never_saw_is_refused() -> None:
+    table = world(classes=3)
+    target = np.where((table.domains != "d000") & (table.target == 2), 1, table.target)
+    parts = Table(table.columns, target, table.domains).split(["d000", "d001"])
+    with pytest.raises(DomainDataError, match="class '2', which no training domain has"):
+        train_on_table(*parts, TrainingPlan.of([0.9], task="classification"))
+
+
+def test_plans_are_checked_before_any_work() -> None:
+    with pytest.raises(SettingError, match="no level"):
+        TrainingPlan.of([])
+    with pytest.raises(SettingError, match="no model 'tree'"):
+        TrainingPlan.of([0.9], model="tree")
+    with pytest.raises(SettingError, match="no setting 'alpha'"):
+        train_on_table(*world().split(), TrainingPlan.of([0.9], settings={"alpha": 0.1}))
+
+
+def test_tables_must_share_columns_but_no_domain() -> None:
+    train, test = world().split(0.5)
+    with pytest.raises(DomainDataError, match="110 domains are in both training and test"):
+        train_on_table(train, train, TrainingPlan.of([0.9]))
+    fewer = Table({"stable": test.columns["stable"]}, test.target, test.domains)
+    with pytest.raises(DomainDataError, match="no columns 'shifting', 'kind'"):
+        train_on_table(train, fewer, TrainingPlan.of([0.9]))
+
+
+def test_the_task_follows_from_the_target() -> None:
+    assert Task.of(np.array(["b", "a"])).classes == ("a", "b")
+    assert Task.of(np.array([1.0, 0.0, 1.0])).classes == ("0", "1")
+    assert Task.of(np.array([1.0, 2.0, 3.5])).kind == "regression"
+    assert Task.of(np.array([1.0, 2.0, 3.0]), "classification").classes == ("1", "2", "3")
+    numbers = np.array([1.0, 2.0, 3.0])
+    assert "3 different numbers" in Task.of(numbers).note(numbers)[0]
+    with pytest.raises(DomainDataError, match="nothing to learn"):
+        Task.of(np.array([1.0, 1.0]))
+    with pytest.raises(DomainDataError, match="500 different values"):
+        Task.of(np.arange(500.0), "classification")
+
+
+def test_a_model_without_its_columns_is_refused(training: TableTraining, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.safetensors"
+    save_model(training.models["ERM"].estimator, bare)
+    with pytest.raises(DataFileError, match="without the columns of a table"):
+        load_table_model(bare)
+
+
+def test_only_listed_files_inside_the_folder_are_replaced(
+    training: TableTraining, tmp_path: Path
+) -> None:
+    kept, folder = tmp_path / "kept.txt", tmp_path / "out"
+    kept.write_text("mine")
+    write_training(training, folder, command="eqrm train")
+    (folder / "files.json").write_text('["../kept.txt", "summary.txt"]')
+    write_training(training, folder, command="eqrm train")
+    assert kept.read_text() == "mine"
+    assert (folder / "summary.txt").is_file()
+    outside = tmp_path / "a-file"
+    outside.write_text("x")
+    with pytest.raises(SettingError, match="is a file"):
+        write_training(training, outside, command="eqrm train")

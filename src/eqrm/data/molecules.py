@@ -33,7 +33,7 @@ _GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
 def molecules(
     root: str | os.PathLike[str] | None = None,
     *,
-    file: str,
+    file: str | Sequence[str],
     tasks: Sequence[str] | None = None,
     smiles: str = "smiles",
     inputs: str = "graphs",
@@ -49,7 +49,8 @@ def molecules(
 
     Args:
         root: the data root; ``file`` may lie outside it.
-        file: a CSV file, plain or .gz, in the data root or anywhere.
+        file: a CSV file, plain or .gz, in the data root or anywhere; or several, of which the
+            first that is there is read.
         tasks: the columns with the labels; by default all but SMILES and names.
         smiles: the column with the molecules.
         inputs: ``"graphs"`` (:class:`eqrm.data.graphs.Graphs`), or ``"fingerprints"``, Morgan
@@ -67,7 +68,7 @@ def molecules(
     ):
         if value not in choices:
             raise SettingError(f"{name} cannot be {value!r}. {did_you_mean(value, choices)}")
-    path = data_file(root, file)
+    path = data_file(root, *([file] if isinstance(file, str) else file))
     table = MoleculeTable.read(path, smiles, tasks)
     stored = cached(
         f"{path.name.split('.')[0]}-{inputs}",

@@ -35,7 +35,7 @@ DATASETS: dict[str, Entry] = {
     "hiv": Entry(
         "eqrm.data.molecules",
         "molecules",
-        {"file": "molecules/hiv.csv.gz", "tasks": ("HIV_active",)},
+        {"file": ("molecules/hiv.csv.gz", "molecules/HIV.csv"), "tasks": ("HIV_active",)},
     ),
     "image-folder": Entry("eqrm.data.image_folders", "image_folder"),
     "iwildcam": Entry("eqrm.data.wilds", "iwildcam"),
@@ -65,6 +65,16 @@ def dataset_settings(name: str) -> dict[str, Any]:
         for parameter in parameters
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in entry.fixed
     }
+
+
+def dataset_description(name: str) -> str:
+    """The first sentence about how a dataset is read.
+
+    >>> dataset_description("rotated-mnist")
+    "MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle."
+    """
+    text = inspect.getdoc(_function(_entry(name))) or ""
+    return " ".join(text.split("\n\n")[0].replace("``", "").split())
 
 
 def _entry(name: str) -> Entry:

@@ -1,0 +1,157 @@
+"""``eqrm data``: what datasets there are, where they come from, and how to get them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from eqrm.data.catalogue import Published, Source
+    from eqrm.data.downloads import Report
+
+app = typer.Typer(
+    help="Datasets: what there is, where it comes from, and how to get it.",
+    no_args_is_help=True,
+)
+
+DataRoot = Annotated[
+    str | None,
+    typer.Option("--data-root", help="The folder of datasets; EQRM_DATA by default."),
+]
+
+
+@app.command("list")
+def list_datasets(data_root: DataRoot = None) -> None:
+    """List the datasets, and which of them are under the data root."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from eqrm.data.catalogue import CATALOGUE
+    from eqrm.data.registry import DATASETS
+
+    root = _root_if_any(data_root)
+    table = Table(title=f"Data root: {root or 'none (set EQRM_DATA or --data-root)'}")
+    for column in ("name", "what", "size", "there"):
+        table.add_column(column, overflow="fold")
+    for key, entry in CATALOGUE.items():
+        for name in entry.datasets or (key,):
+            table.add_row(name, entry.title, entry.size, _there(entry, root))
+    made = {name for key, entry in CATALOGUE.items() for name in entry.datasets or (key,)}
+    for name in sorted(set(DATASETS) - made):
+        table.add_row(name, _first_line(name), "", "")
+    Console().print(table)
+
+
+@app.command("info")
+def info(
+    name: Annotated[str, typer.Argument(help="A dataset; 'eqrm data list' shows them.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Say where a dataset comes from, its licence, its files and checksums, and its settings."""
+    from eqrm.data.catalogue import published
+    from eqrm.data.getting import by_hand
+
+    root = _root_if_any(data_root)
+    key, entry = published(name)
+    lines = [
+        entry.title,
+        f"size      {entry.size}",
+        f"licence   {entry.licence}",
+        f"homepage  {entry.homepage}",
+        f"there     {_there(entry, root)}",
+    ]
+    for source in entry.sources:
+        lines += _source_lines(source)
+    if not entry.found(root or Path("/nonexistent")):
+        lines.append(by_hand(entry, root))
+    for made in entry.datasets or (key,):
+        lines.append(f"eqrm.dataset({made!r}): {_first_line(made)}")
+        lines += [f"  {setting}" for setting in _settings(made)]
+    for line in lines:
+        typer.echo(line)
+
+
+@app.command("get")
+def get(
+    name: Annotated[str, typer.Argument(help="A dataset; 'eqrm data list' shows them.")],
+    data_root: DataRoot = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a mirror.")] = 30.0,
+) -> None:
+    """Fetch a dataset, or say exactly what to fetch by hand. Interrupted, it goes on later."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from eqrm.data.catalogue import published
+    from eqrm.data.getting import get_dataset
+    from eqrm.data.roots import data_root as root_of
+
+    root = root_of(data_root)
+    key, _ = published(name)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TransferSpeedColumn(), console=console, disable=not console.is_terminal
+    ) as bars:
+
+        def begin(source: Source) -> Report:
+            task = bars.add_task(source.file, total=None)
+            return lambda there, total: bars.update(task, completed=there, total=total)
+
+        try:
+            came = get_dataset(name, root, begin, timeout)
+        except KeyboardInterrupt:
+            bars.stop()
+            typer.echo("Interrupted. What has arrived is kept: run it again to go on.", err=True)
+            raise typer.Exit(130) from None
+    for path in came:
+        typer.echo(f"{path}")
+    typer.echo(f"{key} is {'there now' if came else 'there already'}: {root}")
+
+
+def _root_if_any(named: str | None) -> Path | None:
+    from eqrm.data.roots import data_root
+
+    if named is None and not os.environ.get("EQRM_DATA"):
+        return None
+    return data_root(named)
+
+
+def _there(entry: Published, root: Path | None) -> str:
+    if root is None:
+        return "no data root"
+    return "yes" if entry.found(root) else "no"
+
+
+def _source_lines(source: Source) -> list[str]:
+    """The mirrors of a file, where it goes, and how it is checked."""
+    checks = []
+    if source.md5:
+        inside = " of the uncompressed file" if source.file.endswith(".gz") else ""
+        checks.append(f"md5{inside} {source.md5}")
+    if source.size:
+        checks.append(f"{source.size:,} bytes")
+    where = f", unpacked into {source.unpack}/" if source.unpack else ""
+    checked = ", ".join(checks) or "no checksum published"
+    return [f"file      {source.file}{where} ({checked})"] + [
+        f"          {url}" for url in source.urls
+    ]
+
+
+def _first_line(name: str) -> str:
+    from eqrm.data.registry import dataset_description
+
+    return dataset_description(name)
+
+
+def _settings(name: str) -> list[str]:
+    import inspect
+
+    from eqrm.data.registry import dataset_settings
+
+    return [
+        key if default is inspect.Parameter.empty else f"{key} = {default!r}"
+        for key, default in dataset_settings(name).items()
+    ]

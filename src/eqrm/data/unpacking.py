@@ -1,0 +1,114 @@
+"""Archives unpacked without trusting them.
+
+Names that lead out of the folder, links, devices, and content far beyond the size of the archive
+are refused, and nothing of such an archive stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from eqrm.errors import DataFileError
+
+BLOCK = 1 << 20
+LARGEST_GROWTH = 20
+ALWAYS_ALLOWED = 1 << 30
+
+
+def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
+    """Unpack a zip or tar archive; what lies at its top goes into ``folder``.
+
+    Everything is unpacked beside the folder first, and then moved into it. ``limit`` is how
+    many bytes may come out, by default 20 times the archive and at least 1 GiB.
+    """
+    if limit is None:
+        limit = max(LARGEST_GROWTH * archive.stat().st_size, ALWAYS_ALLOWED)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as draft:
+        left = limit
+        with _refusing_damage(archive):
+            for name, content in _files(archive):
+                with content:
+                    left -= _write(content, _inside(Path(draft), name, archive), left, archive)
+        tops = sorted(Path(draft).iterdir())
+        taken = [top.name for top in tops if (folder / top.name).exists()]
+        if taken:
+            raise DataFileError(
+                f"{folder / taken[0]} is there already, and {archive.name} holds one too. "
+                "Move it away first."
+            )
+        for top in tops:
+            shutil.move(top, folder / top.name)
+    return [folder / top.name for top in tops]
+
+
+@contextmanager
+def _refusing_damage(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError) as bad:
+        raise DataFileError(
+            f"{archive} is damaged, was cut off, or is no archive ({bad}). Fetch it again."
+        ) from None
+    except RuntimeError:  # zipfile's error for an encrypted member
+        raise DataFileError(f"{archive} is encrypted and cannot be unpacked.") from None
+
+
+def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The plain files of an archive; anything but files and folders is refused."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            for entry in opened.infolist():
+                kind = (entry.external_attr >> 16) & 0o170000
+                if kind not in (0, 0o100000, 0o040000):
+                    raise _refusal(archive, entry.filename, "is a link or a device")
+                if not entry.is_dir():
+                    yield entry.filename, opened.open(entry)
+    else:
+        with tarfile.open(archive, "r:*") as tape:
+            for member in tape:
+                if not member.isfile() and not member.isdir():
+                    raise _refusal(archive, member.name, "is a link or a device")
+                content = tape.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    yield member.name, content
+
+
+def _refusal(archive: Path, name: str, why: str) -> DataFileError:
+    return DataFileError(
+        f"{archive} is not unpacked: {name!r} in it {why}. Do not trust this archive."
+    )
+
+
+def _inside(folder: Path, name: str, archive: Path) -> Path:
+    parts = PurePosixPath(name).parts
+    odd = "\\" in name or "\0" in name or (parts and ":" in parts[0])
+    if odd or not parts or PurePosixPath(name).is_absolute() or ".." in parts:
+        raise _refusal(archive, name, "leads out of the folder")
+    return folder.joinpath(*parts)
+
+
+def _write(content: IO[bytes], path: Path, left: int, archive: Path) -> int:
+    """Write one file, and count what really comes out: what an archive states may be a lie."""
+    written = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            while block := content.read(BLOCK):
+                written += len(block)
+                if written > left:
+                    raise _refusal(archive, path.name, "makes it far larger than it should be")
+                file.write(block)
+    except (FileExistsError, NotADirectoryError):
+        raise _refusal(archive, path.name, "is there twice") from None
+    os.utime(path)
+    return written

@@ -1,0 +1,86 @@
+"""``eqrm data``: list, info, get."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from eqrm import cli
+from eqrm.data.catalogue import CATALOGUE, Published, Source
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> object:
+    """Runs ``eqrm data ARGUMENTS``; its exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.delenv("EQRM_DATA", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["eqrm", "data", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capsys.readouterr()
+        return int(stop.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+def test_the_list_says_what_is_there(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "PACS").mkdir()
+    code, out, _ = command("list", "--data-root", str(tmp_path))
+    assert code == 0
+    rows = {line.split("│")[1].strip(): line for line in out.splitlines() if "│" in line}
+    assert rows["pacs"].rstrip(" │").endswith("yes")
+    assert rows["hiv"].rstrip(" │").endswith("no")
+    assert {"colored-mnist", "iwildcam", "ogb-molpcba", "molecules", "image-folder"} <= set(rows)
+
+
+def test_the_list_needs_no_data_root(command) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = command("list")
+    assert code == 0
+    assert "set EQRM_DATA or --data-root" in out
+
+
+def test_info_gives_licence_checksums_and_settings(command) -> None:  # type: ignore[no-untyped-def]
+    code, out, _ = command("info", "ColoredMNIST")
+    assert code == 0
+    assert "licence   CC BY-SA 3.0" in out
+    assert "6bbc9ace898e44ae57da46a324031adb" in out
+    assert "flips = (0.1, 0.2)" in out
+    assert "By hand, in the data root: Put the four idx files" in out
+
+
+def test_an_unknown_name_is_one_line_and_exit_code_2(command) -> None:  # type: ignore[no-untyped-def]
+    code, _, err = command("info", "mnits")
+    assert code == 2
+    assert err == err.splitlines()[0] + "\n"
+    assert "Did you mean 'mnist'" in err
+
+
+def test_get_without_a_data_root_says_what_to_set(command) -> None:  # type: ignore[no-untyped-def]
+    code, _, err = command("get", "mnist")
+    assert code == 2
+    assert "EQRM_DATA" in err
+
+
+def test_get_fetches_and_says_where(  # type: ignore[no-untyped-def]
+    command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data.local_server import local_server
+
+    with local_server() as server:
+        server.files["/t.csv"] = b"smiles,toxic\nCCO,1\n"
+        source = Source((f"{server.address}/t.csv",), "molecules/t.csv")
+        entry = Published("T", "1", "MIT", "http://x", ("molecules/t.csv",), "By hand.", (source,))
+        monkeypatch.setitem(CATALOGUE, "tox21", entry)
+        code, out, _ = command("get", "tox21", "--data-root", str(tmp_path))
+        assert code == 0
+        assert f"{tmp_path}/molecules/t.csv\ntox21 is there now: {tmp_path}" in out
+        assert "there already" in command("get", "tox21", "--data-root", str(tmp_path))[1]
+        (tmp_path / "molecules" / "t.csv").unlink()
+        server.files.clear()
+        code, _, err = command("get", "tox21", "--data-root", str(tmp_path))
+        assert code == 2
+        assert f"{server.address}/t.csv → molecules/t.csv" in err

@@ -155,7 +155,9 @@ def test_a_damaged_or_foreign_table_is_refused(tmp_path: Path, content: bytes, w
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match=r"no molecules/hiv\.csv\.gz or molecules/HIV\.csv in the data root"):
+    with pytest.raises(
+        DataFileError, match=r"no molecules/hiv\.csv\.gz or molecules/HIV\.csv in the data root"
+    ):
         eqrm.dataset("hiv", tmp_path)
     with pytest.raises(SettingError, match="needs the setting 'file'"):
         eqrm.dataset("molecules")

@@ -16,33 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.estimators.boosting_objective import DomainTable, objective_of
-from eqrm.estimators.groups import Groups, as_groups
-from eqrm.level import Level
+from eqrm.estimators.boosting_losses import boosting_loss
+from eqrm.estimators.boosting_objective import DomainTable
+from eqrm.estimators.groups import Groups
+from eqrm.estimators.settings import Goal
+from eqrm.estimators.unseen_domains import JudgedByDomain
+from eqrm.estimators.validated import TrainingRows, checked_features, training_rows
 from eqrm.objectives import RiskObjective
 
 
 class SeenDomainsWarning(EqrmWarning):
     """Domains of the validation set were also trained on, so it says nothing of unseen ones."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Checked rows of a table: features, labels as numbers, domains and weights."""
-
-    X: NDArray[Any]
-    y: NDArray[np.float64]
-    groups: Groups
-    sample_weight: NDArray[np.float64] | None
-
-    def only(self, kept: NDArray[np.bool_]) -> Rows:
-        """Some of the rows."""
-        weight = None if self.sample_weight is None else self.sample_weight[kept]
-        return Rows(self.X[kept], self.y[kept], self.groups.only(kept), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +41,7 @@ class Boosted:
     validation: list[float]
 
 
-class BoostedQRM(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class BoostedQRM(JudgedByDomain, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Gradient boosting that minimises the α-quantile of the risk over domains."""
 
     # With metadata routing on, groups go to fit without being asked for.
@@ -89,62 +76,68 @@ class BoostedQRM(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has 
         the domains of ``eval_set``, a pair (X, y) with ``eval_groups``; without one it holds out
         ``validation_fraction`` of the training domains, each of them whole.
         """
-        X, y = validate_data(
-            self, X, y, dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
-        )
-        self.level_ = None if self.alpha is None else Level.of(self.alpha)
-        named = as_groups(groups, len(X), level_asked=self.alpha is not None, stacklevel=2)
-        train = _with_weight(Rows(X, y, named, _weights(sample_weight, len(X))))
-        train = replace(train, y=self._fit_labels(train.y))
+        goal = Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+        rows = self._rows(X, y, groups, sample_weight, level_asked=goal.level is not None)
+        train = replace(rows, y=self._fit_labels(rows.y))
         validation = None
         if eval_set is not None:
             validation = self._validation_rows(eval_set, eval_groups, eval_sample_weight)
             _warn_of_seen(train.groups, validation.groups)
         elif self.early_stopping_rounds is not None:
             train, validation = self._hold_out(train)
-        return self._fit_rows(train, validation)
+        self.level_ = goal.level
+        return self._fit_rows(train, validation, goal.objective())
 
-    def _fit_rows(self, train: Rows, validation: Rows | None) -> Any:
-        objective = self._objective()
+    def _rows(
+        self, X: Any, y: Any, groups: Any, sample_weight: Any, **options: Any
+    ) -> TrainingRows:
+        classes = self._loss == "log-loss"
+        return training_rows(self, X, y, groups, sample_weight, classification=classes, **options)
+
+    def _fit_rows(
+        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
+    ) -> Any:
         table = DomainTable(
             self._loss, train.y, train.groups, train.sample_weight, self._num_class()
         )
         self.start_ = table.start()
         boosted = self._boost(train, validation, objective)
         self.booster_, self.n_estimators_ = boosted.booster, boosted.rounds
-        risks = table.risks(self._margins(train.X))
+        self.validation_curve_ = boosted.validation
         self.domains_ = train.groups.names
         self.domain_counts_ = train.groups.counts
-        self.domain_risks_ = risks
-        self.quantile_risk_, _ = table.weigh(risks, objective)
-        self.validation_curve_ = boosted.validation
+        self.domain_risks_ = table.risks(self._margins(train.X))
+        self.quantile_risk_, _ = table.weigh(self.domain_risks_, objective)
         return self
 
-    def _objective(self) -> RiskObjective:
-        return objective_of(self.alpha, self.distribution, self.bandwidth, self.measure)
+    def losses(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """The loss of every row (n,): log-loss, or squared error."""
+        check_is_fitted(self)
+        margins = self._checked_margins(X)
+        if np.shape(y) != margins.shape[:1]:
+            raise DomainDataError(
+                f"y must give one label per row: there are {len(margins)} rows, and y's shape is "
+                f"{np.shape(y)}."
+            )
+        labels = self._known_labels(np.asarray(y))
+        loss = boosting_loss(self._loss, labels, self._num_class())
+        return np.asarray(loss.losses(margins), dtype=np.float64)
 
-    def _validation_rows(self, eval_set: Any, groups: Any, sample_weight: Any) -> Rows:
+    def _validation_rows(self, eval_set: Any, groups: Any, sample_weight: Any) -> TrainingRows:
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
         if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
             raise SettingError("eval_set must be one pair (X, y), with its domains as eval_groups.")
-        X, y = validate_data(
-            self,
-            *eval_set,
-            reset=False,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan",
-        )
         if groups is None and self.alpha is not None:
             raise DomainDataError(
                 "eval_set needs eval_groups, the domain of each of its rows: the quantile over "
                 "validation domains cannot be watched without them."
             )
-        named = as_groups(groups, len(X), level_asked=False)
-        weights = _weights(sample_weight, len(X))
-        return _with_weight(Rows(X, self._known_labels(y), named, weights))
+        X, y = eval_set
+        rows = self._rows(X, y, groups, sample_weight, level_asked=False, reset=False)
+        return replace(rows, y=self._known_labels(rows.y))
 
-    def _hold_out(self, rows: Rows) -> tuple[Rows, Rows]:
+    def _hold_out(self, rows: TrainingRows) -> tuple[TrainingRows, TrainingRows]:
         """Some of the domains, each of them whole, as validation domains."""
         domains = len(rows.groups)
         if not 0.0 < self.validation_fraction < 1.0:
@@ -170,19 +163,19 @@ class BoostedQRM(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has 
 
     def _checked_margins(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
-        )
-        return self._margins(X)
+        return self._margins(checked_features(self, X))
 
     def __sklearn_tags__(self) -> Any:
         """Missing features are welcome: both libraries learn which way they go."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True  # and made dense
         tags.input_tags.allow_nan = True
         return tags
 
     @abstractmethod
-    def _boost(self, train: Rows, validation: Rows | None, objective: RiskObjective) -> Boosted:
+    def _boost(
+        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
+    ) -> Boosted:
         """Train with the library, from margins of ``start_``."""
 
     @abstractmethod
@@ -225,7 +218,6 @@ class BoostedClassifier(ClassifierMixin, BoostedQRM):  # type: ignore[misc]
         return np.asarray(self.classes_[likeliest])
 
     def _fit_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DomainDataError(
@@ -238,7 +230,8 @@ class BoostedClassifier(ClassifierMixin, BoostedQRM):  # type: ignore[misc]
         unknown = ~np.isin(y, self.classes_)
         if unknown.any():
             raise DomainDataError(
-                f"eval_set has the class {y[unknown][0]!r}, which the training data do not have."
+                f"The label {y[unknown][0]!r} is none of the classes seen in training: "
+                f"{self.classes_.tolist()}."
             )
         return np.searchsorted(self.classes_, y).astype(np.float64)
 
@@ -293,31 +286,6 @@ def seed_of(random_state: Any) -> int | None:
     if random_state is None or isinstance(random_state, (int, np.integer)):
         return None if random_state is None else int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        return np.full(rows, float(weights))
-    if weights.shape != (rows,):
-        raise DomainDataError(
-            f"sample_weight must be one number per row: there are {rows} rows, and its shape is "
-            f"{weights.shape}."
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise DomainDataError("sample_weight must hold finite numbers of at least 0.")
-    return weights
-
-
-def _with_weight(rows: Rows) -> Rows:
-    """Rows of weight 0 are absent, as zero weight is everywhere in this package."""
-    if rows.sample_weight is None or (rows.sample_weight > 0).all():
-        return rows
-    if not (rows.sample_weight > 0).any():
-        raise DomainDataError("All sample weights are zero: there is nothing to learn from.")
-    return rows.only(rows.sample_weight > 0)
 
 
 def _warn_of_seen(train: Groups, validation: Groups) -> None:

@@ -30,7 +30,7 @@ from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.estimators.boosting_losses import BoostingLoss, Floats, boosting_loss
 from eqrm.estimators.groups import Groups, Numbers, as_groups, domain_weights
 from eqrm.level import Level
-from eqrm.objectives import EQRM, ERM, RiskObjective, Superquantile
+from eqrm.objectives import EQRM, ERM, RiskObjective
 from eqrm.objectives.base import refuse_bad_risks
 
 HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
@@ -43,9 +43,6 @@ HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
 "uniform" take steps that are too long where the weights are far from 1/m, and diverge at
 α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and never less
 than the size of the gradient."""
-
-
-MEASURES: Mapping[str, type[EQRM]] = {"quantile": EQRM, "superquantile": Superquantile}
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,17 +251,12 @@ def objective_of(
     alpha: Level | float | str | RiskObjective | None,
     distribution: Any = "kde",
     bandwidth: Any = "gaussian-optimal",
-    measure: str = "quantile",
 ) -> RiskObjective:
     """EQRM at a level, ERM (the mean of domain risks) for ``None``, or a risk objective as it is.
-
-    ``measure="superquantile"`` takes the mean risk beyond the quantile instead.
 
     >>> objective_of(None).name, objective_of(0.9).name
     ('erm', 'eqrm')
     """
     if isinstance(alpha, RiskObjective):
         return alpha
-    if measure not in MEASURES:
-        raise SettingError(f"There is no measure {measure!r}. {did_you_mean(measure, MEASURES)}")
-    return ERM() if alpha is None else MEASURES[measure](alpha, distribution, bandwidth)
+    return ERM() if alpha is None else EQRM(alpha, distribution, bandwidth)

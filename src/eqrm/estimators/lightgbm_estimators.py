@@ -13,12 +13,12 @@ from eqrm.estimators.boosting_estimators import (
     BoostedClassifier,
     BoostedQRM,
     BoostedRegressor,
-    Rows,
     given_parameters,
     refuse_own_parameters,
     seed_of,
 )
 from eqrm.estimators.lightgbm_objective import LightGBMObjective, import_lightgbm
+from eqrm.estimators.validated import TrainingRows
 from eqrm.level import Level
 from eqrm.objectives import RiskObjective
 
@@ -92,7 +92,7 @@ class LGBMQRM(BoostedQRM):
             "metric": "none",
         }
 
-    def _dataset(self, rows: Rows, reference: Any = None) -> Any:
+    def _dataset(self, rows: TrainingRows, reference: Any = None) -> Any:
         lightgbm = import_lightgbm(f"{type(self).__name__}")
         start = self.start_[0] if len(self.start_) == 1 else self.start_
         shape = (len(rows.X),) if len(self.start_) == 1 else (len(rows.X), len(self.start_))
@@ -105,7 +105,9 @@ class LGBMQRM(BoostedQRM):
             params={"verbosity": -1, "feature_pre_filter": False},
         )
 
-    def _boost(self, train: Rows, validation: Rows | None, objective: RiskObjective) -> Boosted:
+    def _boost(
+        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
+    ) -> Boosted:
         lightgbm = import_lightgbm(f"{type(self).__name__}")
         dtrain = self._dataset(train)
         domains, watched = {dtrain: train.groups}, []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -32,6 +33,11 @@ class TrainingRows:
     groups: Groups
     sample_weight: Array | None
 
+    def only(self, kept: NDArray[np.bool_]) -> TrainingRows:
+        """Some of the rows; a domain without any of them is left out."""
+        weights = None if self.sample_weight is None else self.sample_weight[kept]
+        return TrainingRows(self.X[kept], self.y[kept], self.groups.only(kept), weights)
+
 
 def training_rows(
     estimator: Any,
@@ -42,13 +48,15 @@ def training_rows(
     *,
     classification: bool,
     level_asked: bool,
+    reset: bool = True,
 ) -> TrainingRows:
     """Check and align everything that ``fit`` was given.
 
     Rows of weight 0 are left out, as their weight says, and so are domains without any other.
+    ``reset=False`` is for further rows, whose features must be those of the first.
     """
     y = _checked_target(estimator, y, classification)
-    X = checked_features(estimator, X, y, reset=True)
+    X = checked_features(estimator, X, y, reset=reset)
     target = np.asarray(y) if classification else np.asarray(y, dtype=np.float64)
     if target.ndim == 2:
         target = target[:, 0]
@@ -56,15 +64,17 @@ def training_rows(
     if sample_weight is None:
         return TrainingRows(X, target, domains, None)
     weights = _checked_weights(sample_weight, X)
-    kept = weights > 0.0
-    if kept.all():
-        return TrainingRows(X, target, domains, weights)
-    return TrainingRows(X[kept], target[kept], domains.only(kept), weights[kept])
+    rows = TrainingRows(X, target, domains, weights)
+    return rows if (weights > 0.0).all() else rows.only(weights > 0.0)
 
 
 def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Array:
-    """X as float64 (n, d); sparse matrices become dense ones."""
+    """X as float64 (n, d); sparse matrices become dense ones.
+
+    NaN is let through where the estimator's tags say that it knows what to do with it.
+    """
     options: dict[str, Any] = {
+        "ensure_all_finite": "allow-nan" if get_tags(estimator).input_tags.allow_nan else True,
         "reset": reset,
         "accept_sparse": "csr",
         "dtype": np.float64,

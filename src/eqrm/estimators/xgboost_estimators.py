@@ -13,11 +13,11 @@ from eqrm.estimators.boosting_estimators import (
     BoostedClassifier,
     BoostedQRM,
     BoostedRegressor,
-    Rows,
     given_parameters,
     refuse_own_parameters,
     seed_of,
 )
+from eqrm.estimators.validated import TrainingRows
 from eqrm.estimators.xgboost_objective import XGBoostObjective, import_xgboost
 from eqrm.level import Level
 from eqrm.objectives import RiskObjective
@@ -87,7 +87,7 @@ class XGBQRM(BoostedQRM):
             "disable_default_eval_metric": True,
         }
 
-    def _dataset(self, rows: Rows) -> Any:
+    def _dataset(self, rows: TrainingRows) -> Any:
         xgboost = import_xgboost(f"{type(self).__name__}")
         start = self.start_[0] if len(self.start_) == 1 else self.start_
         shape = (len(rows.X),) if len(self.start_) == 1 else (len(rows.X), len(self.start_))
@@ -99,7 +99,9 @@ class XGBQRM(BoostedQRM):
             nthread=self.n_jobs,
         )
 
-    def _boost(self, train: Rows, validation: Rows | None, objective: RiskObjective) -> Boosted:
+    def _boost(
+        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
+    ) -> Boosted:
         xgboost = import_xgboost(f"{type(self).__name__}")
         dtrain = self._dataset(train)
         domains, watched = {dtrain: train.groups}, []

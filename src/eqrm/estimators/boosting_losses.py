@@ -54,7 +54,12 @@ class BoostingLoss(ABC):
         """The constant margins (K,) of the least mean loss under weights (n,) that sum to 1."""
 
 
-def _blocks(rows: int) -> Iterator[slice]:
+def blocks(rows: int) -> Iterator[slice]:
+    """The rows in stretches that fit into the cache.
+
+    >>> [(block.start, block.stop) for block in blocks(20_000)]
+    [(0, 16384), (16384, 20000)]
+    """
     for start in range(0, rows, BLOCK):
         yield slice(start, min(start + BLOCK, rows))
 
@@ -95,13 +100,17 @@ class BinaryLogLoss(BoostingLoss):
                 f"{np.asarray(y[~np.isin(y, (0, 1))]).ravel()[0]!s} came."
             )
         self._minus_signs = (1.0 - 2.0 * y).astype(np.float32)
+        self._losses = np.empty(len(y), np.float32)
 
     def derivatives(self, margins: NDArray[Any]) -> Derivatives:
-        """Ten passes over a block; e^{−sF} is computed once."""
-        rows = len(self._minus_signs)
-        losses, slopes, curvatures = (np.empty(rows, np.float32) for _ in range(3))
+        """Ten passes over a block; e^{−sF} is computed once.
+
+        The next call writes over the losses: fresh memory costs as much as three passes.
+        """
+        rows, losses = len(self._minus_signs), self._losses
+        slopes, curvatures = np.empty(rows, np.float32), np.empty(rows, np.float32)
         scratch = np.empty(BLOCK, np.float32)
-        for block in _blocks(rows):
+        for block in blocks(rows):
             signs, z = self._minus_signs[block], scratch[: block.stop - block.start]
             np.multiply(margins[block], signs, out=z, casting="same_kind")
             wrong = curvatures[block]  # will be 1 − q on the way to q(1 − q)

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
-from eqrm.estimators.boosting_losses import BoostingLoss, Floats, boosting_loss
+from eqrm.estimators.boosting_losses import BLOCK, BoostingLoss, Floats, blocks, boosting_loss
 from eqrm.estimators.groups import Groups, Numbers, as_groups, domain_weights
 from eqrm.level import Level
 from eqrm.objectives import EQRM, ERM, RiskObjective
@@ -138,12 +138,14 @@ class DomainTable:
     def _scale(self, values: Floats, per_domain: Numbers) -> None:
         """Multiply rows in place by S · (weight of their domain) · s_i/S_e."""
         factors = np.zeros(len(self.totals), dtype=np.float32)
-        scaled = self.totals.sum() * per_domain / self.totals[self.present]
-        factors[self.present] = scaled
-        of_rows = factors[self.groups.ids]
-        if self._row_weight is not None:
-            of_rows *= self._row_weight
-        values *= of_rows if values.ndim == 1 else of_rows[:, None]
+        factors[self.present] = self.totals.sum() * per_domain / self.totals[self.present]
+        scratch = np.empty(BLOCK, np.float32)
+        for block in blocks(len(values)):
+            of_rows = scratch[: block.stop - block.start]
+            np.take(factors, self.groups.ids[block], out=of_rows, mode="clip")
+            if self._row_weight is not None:
+                of_rows *= self._row_weight[block]
+            values[block] *= of_rows if values.ndim == 1 else of_rows[:, None]
 
     def _shaped(self, margins: NDArray[Any]) -> NDArray[Any]:
         rows, outputs = len(self.groups.ids), self.loss.outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,38 @@ def test_a_clone_has_the_same_parameters_and_the_same_predictions(cls: Any) -> N
     assert again.get_params() == model.get_params()
     first, second = model.fit(X, y, groups=days), again.fit(X, y, groups=days)
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_saved_model_predicts_the_same_when_it_is_loaded(
+    cls: Any, classes: int, tmp_path: Path
+) -> None:
+    X, y, days = world()
+    names = np.array(["early", "late", "on time"])[y + (X[:, 1] > 1.0) * (classes == 3)]
+    target = names if cls in CLASSIFIERS else y + X[:, 1]
+    model = cls(early_stopping_rounds=3, **{**QUICK, "n_estimators": 100}).fit(X, target, days)
+    eqrm.save_model(model, tmp_path / "model.safetensors")
+    again = eqrm.load_model(tmp_path / "model.safetensors")
+    assert type(again) is cls
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.losses(X, target), model.losses(X, target))
+    assert again.n_estimators_ == model.n_estimators_ < 100
+    assert again.validation_curve_ == model.validation_curve_
+    np.testing.assert_array_equal(again.domain_risks_, model.domain_risks_)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_certificates_are_about_days_that_were_not_trained_on(cls: Any) -> None:
+    X, y, days = world(domains=80)
+    seen = days < 40
+    model = cls(alpha=0.8, **QUICK).fit(X[seen], y[seen], groups=days[seen])
+    certificate = model.certificate(X[~seen], y[~seen], days[~seen])
+    risks = risks_by_hand(model, X[~seen], y[~seen], days[~seen] - 40)
+    assert np.isclose(risks, certificate.bound, rtol=1e-4).any()
+    with pytest.raises(DomainDataError, match="trained on"):
+        model.certificate(X, y, days)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -22,6 +22,7 @@ from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.boosting_losses import boosting_loss
 from eqrm.estimators.boosting_objective import DomainTable
 from eqrm.estimators.groups import Groups
+from eqrm.estimators.saved_state import Arrays, Content, Savable
 from eqrm.estimators.settings import Goal
 from eqrm.estimators.unseen_domains import JudgedByDomain
 from eqrm.estimators.validated import TrainingRows, checked_features, training_rows
@@ -41,7 +42,7 @@ class Boosted:
     validation: list[float]
 
 
-class BoostedQRM(JudgedByDomain, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Gradient boosting that minimises the α-quantile of the risk over domains."""
 
     # With metadata routing on, groups go to fit without being asked for.
@@ -171,6 +172,25 @@ class BoostedQRM(JudgedByDomain, BaseEstimator, ABC):  # type: ignore[misc]  # s
         tags.input_tags.sparse = True  # and made dense
         tags.input_tags.allow_nan = True
         return tags
+
+    def _own_state(self) -> tuple[Content, Arrays]:
+        content = {"rounds": self.n_estimators_, "validation": list(self.validation_curve_)}
+        booster = np.frombuffer(self._booster_bytes(), dtype=np.uint8)
+        return content, {"start": self.start_, "booster": booster}
+
+    def _restore_own(self, content: Content, arrays: Arrays) -> None:
+        self.n_estimators_ = int(content["rounds"])
+        self.validation_curve_ = [float(value) for value in content["validation"]]
+        self.start_ = arrays["start"]
+        self.booster_ = self._booster_of(arrays["booster"].tobytes())
+
+    @abstractmethod
+    def _booster_bytes(self) -> bytes:
+        """The booster in its library's own format, which holds trees and no code."""
+
+    @abstractmethod
+    def _booster_of(self, content: bytes) -> Any:
+        """The reverse of ``_booster_bytes``."""
 
     @abstractmethod
     def _boost(

@@ -159,3 +159,22 @@ def test_arrays_keep_the_names_of_their_domains() -> None:
     assert data.names == ("7", "70")
     assert data.x.dtype == data.y.dtype == torch.float32
     assert data.select([70]).names == ("70",)
+
+
+def test_the_name_of_a_part_stands_for_its_domains() -> None:
+    ids = torch.arange(8) % 4
+    data = DomainData(
+        ids, ids, ids, ("a", "b", "c", "d"), parts={"train": ("a", "b"), "test": ("c", "d")}
+    )
+    splits = data.splits(test=["test"], validation=["b"])
+    assert splits.test is not None
+    assert splits.test.names == ("c", "d")
+    assert splits.test.parts == {"test": ("c", "d")}
+    assert splits.train.names == ("a",)
+    assert splits.train.parts == {"train": ("a",)}
+    with pytest.raises(SettingError, match="'c' is listed twice"):
+        data.select(["test", "c"])
+    with pytest.raises(SettingError, match="'b' is in train and in validation"):
+        data.splits(train=["train"], validation=["b"], test=["test"])
+    with pytest.raises(SettingError, match="Did you mean 'test'"):
+        data.splits(test=["tset"])

@@ -53,6 +53,7 @@ def test_colours_disagree_with_labels_as_often_as_the_domain_says(generated: Any
     data = eqrm.dataset("ColoredMNIST", flips=[0.1, 0.2, 0.35], test_flips=[0.9])
     assert data.names == ("0.1", "0.2", "0.35", "0.9")
     assert data.counts.tolist() == [16667, 16667, 16666, 10000]
+    assert data.parts == {"train": ("0.1", "0.2", "0.35"), "test": ("0.9",)}
     for number, flip in enumerate((0.1, 0.2, 0.35, 0.9)):
         rows = data.domains == number
         error = np.sqrt(flip * (1 - flip) / int(rows.sum()))

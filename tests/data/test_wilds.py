@@ -47,10 +47,18 @@ def test_each_split_of_iwildcam_has_its_cameras_and_images(
     assert torch.equal((colours[:, 1] / 60).round().long(), found.y)
 
 
-def test_cameras_of_the_test_are_not_those_of_training(tmp_path: Path) -> None:
-    write_iwildcam(tmp_path)
-    train, test = (eqrm.dataset("iwildcam", tmp_path, split=s, size=8) for s in ("train", "test"))
-    assert set(train.names).isdisjoint(test.names)
+def test_the_official_splits_of_iwildcam_are_parts_to_keep_apart(tmp_path: Path) -> None:
+    folder = write_iwildcam(tmp_path)
+    whole = eqrm.dataset("iwildcam", tmp_path, size=8)
+    assert whole.num_domains == 9
+    splits = whole.splits(test=["test"], validation=["val"])
+    for part, name in zip(splits, ("train", "val", "test"), strict=True):
+        assert part is not None
+        assert part.names == tuple(str(camera) for camera in CAMERAS[name])
+    text = (folder / "metadata.csv").read_text().replace("test,7,", "test,0,", 1)
+    (folder / "metadata.csv").write_text(text)
+    with pytest.raises(DataFileError, match="trap 0 is in train and in test"):
+        eqrm.dataset("iwildcam", tmp_path, size=8)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +115,18 @@ def test_each_split_of_molpcba_has_its_molecules_and_scaffolds(
     known = data.y[~data.y.isnan()]
     assert 0.3 < float(data.y.isnan().float().mean()) < 0.5
     assert set(known.tolist()) == {0.0, 1.0}
+
+
+def test_the_official_splits_of_molpcba_are_parts_to_keep_apart(tmp_path: Path) -> None:
+    folder = write_ogb_molpcba(tmp_path)
+    whole = eqrm.dataset("ogb-molpcba", tmp_path)
+    splits = whole.splits(test=["test"], validation=["val"])
+    assert [part.num_domains for part in splits if part] == [3, 1, 2]
+    assert [len(part) for part in splits if part] == [6, 2, 3]
+    valid = folder / "split" / "scaffold" / "valid.csv.gz"
+    valid.write_bytes((folder / "split" / "scaffold" / "train.csv.gz").read_bytes())
+    with pytest.raises(DataFileError, match="is in train and in val"):
+        eqrm.dataset("ogb-molpcba", tmp_path)
 
 
 def test_labels_belong_to_their_molecules(tmp_path: Path) -> None:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.data.domain_checks import Inputs, check_ids, check_lengths, check_names
 from eqrm.data.holding_out import examples_to_hold_out, parts_of_domains
 from eqrm.errors import DomainDataError, SettingError, near_names
 from eqrm.risks import number_domains
-
-
-@runtime_checkable
-class Inputs(Protocol):
-    """What ``x`` may be besides a tensor: images read when asked for, a batch of graphs, …
-
-    ``x[rows]`` takes a 1-d tensor of row numbers and gives what a predictor takes. An optional
-    ``to(device)`` moves what can be moved once.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Tensor, /) -> Any: ...
 
 
 class Rows(NamedTuple):
@@ -44,17 +32,19 @@ class Splits(NamedTuple):
     test: DomainData | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DomainData:
     """n examples from m named domains.
 
     Attributes:
-        x: inputs, a tensor with first dimension n, or :class:`Inputs`.
+        x: inputs, a tensor with first dimension n, or :class:`~eqrm.data.domain_checks.Inputs`.
         y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
         domains: (n,) integers from 0 to m − 1; every domain has an example.
         names: m different names, one per domain.
         target_names: the names of the classes, if y holds their numbers, or of the columns of
             y; empty where they have none.
+        parts: names for sets of domains, such as the published ``"train"`` and ``"test"``. Such
+            a name may be given wherever domains are named.
 
     >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
     >>> len(data), data.num_domains, data.counts
@@ -68,13 +58,17 @@ class DomainData:
     domains: Tensor
     names: tuple[str, ...]
     target_names: tuple[str, ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "target_names", tuple(self.target_names))
-        _check_lengths(self.x, self.y, self.domains)
-        _check_names(self.names)
-        _check_ids(self.domains, self.names)
+        check_lengths(self.x, self.y, self.domains)
+        check_names(self.names)
+        check_ids(self.domains, self.names)
+        # What is left of each part; a part of which nothing is left has no name any more.
+        left = {part: _among(domains, self.names) for part, domains in self.parts.items()}
+        object.__setattr__(self, "parts", {part: kept for part, kept in left.items() if kept})
 
     @classmethod
     def from_arrays(cls, x: Any, y: Any, domains: Any) -> DomainData:
@@ -94,6 +88,9 @@ class DomainData:
 
     def __len__(self) -> int:
         return len(self.domains)
+
+    def __repr__(self) -> str:
+        return f"DomainData({len(self):,} examples, {self.num_domains:,} domains)"
 
     @property
     def num_domains(self) -> int:
@@ -135,7 +132,7 @@ class DomainData:
         return replace(self, x=x, y=self.y.to(device), domains=self.domains.to(device))
 
     def ids(self, domains: Sequence[str | int]) -> list[int]:
-        """The numbers of domains given by name or number; each may be given once.
+        """The numbers of domains given by name, number or part; each may be given once.
 
         >>> DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"]).ids(["b", 0])
         [1, 0]
@@ -143,7 +140,12 @@ class DomainData:
         if isinstance(domains, str):
             domains = [domains]
         place = {name: number for number, name in enumerate(self.names)}
-        found = [self._id(domain, place) for domain in domains]
+        found = []
+        for domain in domains:
+            if domain not in place and domain in self.parts:
+                found += [place[name] for name in self.parts[str(domain)]]
+            else:
+                found.append(self._id(domain, place))
         if len(set(found)) < len(found):
             twice = next(number for number in found if found.count(number) > 1)
             raise SettingError(f"The domain {self.names[twice]!r} is listed twice. List it once.")
@@ -152,9 +154,8 @@ class DomainData:
     def _id(self, domain: str | int, place: dict[str, int]) -> int:
         if isinstance(domain, str):
             if domain not in place:
-                raise SettingError(
-                    f"There is no domain {domain!r}. {near_names(domain, self.names)}"
-                )
+                known = [*self.parts, *self.names]
+                raise SettingError(f"There is no domain {domain!r}. {near_names(domain, known)}")
             return place[domain]
         if str(domain) in place:  # a domain that is called 7 is meant by 7
             return place[str(domain)]
@@ -194,7 +195,7 @@ class DomainData:
     def _at(self, rows: Tensor, domains: Tensor, names: tuple[str, ...]) -> DomainData:
         here = rows.to(self.device)
         x = self.x[here] if isinstance(self.x, Tensor) else InputsAt.of(self.x, rows)
-        return DomainData(x, self.y[here], domains.to(self.device), names, self.target_names)
+        return replace(self, x=x, y=self.y[here], domains=domains.to(self.device), names=names)
 
     def splits(
         self,
@@ -280,6 +281,11 @@ class InputsAt:
         return InputsAt(self.inputs.to(device), self.positions)
 
 
+def _among(domains: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    known = set(names)
+    return tuple(domain for domain in domains if domain in known)
+
+
 def _is_lazy(x: Any) -> bool:
     plain = (Tensor, np.ndarray, list, tuple)
     return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
@@ -293,56 +299,3 @@ def _tensor_from(values: Any, what: str) -> Tensor:
             f"{what} must hold numbers in equal rows; a {type(values).__name__} came that does not."
         ) from None
     return tensor.float() if tensor.dtype == torch.float64 else tensor
-
-
-def _check_lengths(x: Any, y: Any, domains: Any) -> None:
-    for name, value in (("y", y), ("domains", domains)):
-        if not isinstance(value, Tensor):
-            raise DomainDataError(
-                f"{name} must be a tensor, not {type(value).__name__}. "
-                "DomainData.from_arrays takes arrays and lists."
-            )
-    if not isinstance(x, Inputs):
-        raise DomainDataError(
-            f"x must be a tensor, or have a length and x[rows]; {type(x).__name__} has not."
-        )
-    if domains.ndim != 1 or domains.dtype != torch.long:
-        raise DomainDataError(
-            "domains must be a 1-d tensor of torch.long, one number per example; got "
-            f"{domains.dtype} of shape {tuple(domains.shape)}."
-        )
-    lengths = {"x": len(x), "y": len(y) if y.ndim else 0, "domains": len(domains)}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise DomainDataError(
-            f"x, y and domains must hold as many examples each; they hold {told}."
-        )
-    if len(domains) == 0:
-        raise DomainDataError("There are no examples: at least one is needed.")
-    if y.device != domains.device:
-        raise DomainDataError(f"y is on {y.device} and domains on {domains.device}; use .to.")
-
-
-def _check_names(names: tuple[str, ...]) -> None:
-    odd = next((name for name in names if not isinstance(name, str)), None)
-    if odd is not None:
-        raise DomainDataError(f"Domain names must be strings; {odd!r} is {type(odd).__name__}.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DomainDataError(
-            f"The domain {twice!r} is listed twice. Give each domain a name of its own."
-        )
-
-
-def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
-    low, high = int(domains.min()), int(domains.max())
-    if low < 0 or high >= len(names):
-        raise DomainDataError(
-            f"domains must lie between 0 and {len(names) - 1}, for {len(names)} names; "
-            f"{low if low < 0 else high} came."
-        )
-    empty = torch.nonzero(torch.bincount(domains, minlength=len(names)) == 0).reshape(-1)
-    if len(empty):
-        raise DomainDataError(
-            f"The domain {names[int(empty[0])]!r} has no example. Leave out domains without any."
-        )

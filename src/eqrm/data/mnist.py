@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -34,7 +35,8 @@ def colored_mnist(
 
     A domain is the probability that the colour is flipped, and is named by it. Colour predicts
     the label better than shape in the domains ``0.1`` and ``0.2``, and misleads in ``0.9``.
-    x is (n, 2, size, size) in [0, 1], y is 0 or 1.
+    x is (n, 2, size, size) in [0, 1], y is 0 or 1. The parts ``train`` and ``test`` name the
+    domains of either.
 
     Args:
         root: the data root, see :func:`eqrm.data.data_root`.
@@ -59,6 +61,7 @@ def colored_mnist(
         _check_probability(probability)
     found = digits(root, stand_in)
     images, labels, names = [], [], []
+    whose: list[str] = []
     for part in wanted:
         pixels, shown = _digits_of(part, found, seed)
         generator = torch.Generator().manual_seed(1000 * seed + SPLITS.index(part))
@@ -69,7 +72,11 @@ def colored_mnist(
             images.append(_coloured(drawn, _flipped(answer, flip, generator)))
             labels.append(answer.long())
             names.append(f"{float(flip):g}")
-    return _joined(images, labels, names, ("5 to 9", "0 to 4"))
+            whose.append(part)
+    data = _joined(images, labels, names, ("5 to 9", "0 to 4"))
+    pairs = list(zip(whose, data.names, strict=True))
+    named = {part: tuple(name for owner, name in pairs if owner == part) for part in wanted}
+    return replace(data, parts=named)
 
 
 def rotated_mnist(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
 _GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
 
 
-def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "train") -> DomainData:
+def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all") -> DomainData:
     """OGB-MolPCBA (in WILDS too) as its official download unpacks, by scaffold.
 
     The folder ``ogbg_molpcba`` holds ``raw/*.csv.gz`` (atoms, bonds and labels end to end),
@@ -42,22 +44,48 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "tra
 
     Args:
         root: the data root.
-        split: ``"train"``, ``"val"`` or ``"test"``, of which no two share a scaffold.
+        split: ``"train"``, ``"val"``, ``"test"``, or ``"all"`` of them, which are then the parts
+            by which to keep them apart; no two share a scaffold.
     """
-    if split not in SPLIT_FILES:
-        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, SPLIT_FILES)}")
+    if split not in ("all", *SPLIT_FILES):
+        choices = ("all", *SPLIT_FILES)
+        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, choices)}")
     folder = data_file(root, *FOLDERS)
     stored = cached("ogbg-molpcba", _key(folder), lambda: _from_files(folder))
     graphs = Graphs(*(stored.tensors[name] for name in _GRAPH_FIELDS))
-    split_file = folder / "split" / "scaffold" / f"{SPLIT_FILES[split]}.csv.gz"
-    rows = torch.from_numpy(_read_numbers(split_file, np.int64)[:, 0])
-    if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= len(graphs):
-        raise DataFileError(f"{split_file} must list molecules from 0 to {len(graphs) - 1}.")
-    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"][rows].tolist()]
+    wanted = SPLIT_FILES if split == "all" else {split: SPLIT_FILES[split]}
+    listed = {name: _split_rows(folder, file, len(graphs)) for name, file in wanted.items()}
+    rows = torch.cat(list(listed.values()))
+    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
     labels = stored.tensors["labels"][rows]
+    data = DomainData.from_arrays(
+        InputsAt.of(graphs, rows), labels, [names[row] for row in rows.tolist()]
+    )
+    parts = {
+        name: tuple(sorted({names[row] for row in part.tolist()})) for name, part in listed.items()
+    }
+    _check_apart(parts, folder)
     tasks = _task_names(folder / "mapping" / "mol.csv.gz", labels.shape[1])
-    data = DomainData.from_arrays(InputsAt.of(graphs, rows), labels, names)
-    return DomainData(data.x, data.y, data.domains, data.names, tasks)
+    return replace(data, target_names=tasks, parts=parts)
+
+
+def _split_rows(folder: Path, file: str, molecules: int) -> Tensor:
+    path = folder / "split" / "scaffold" / f"{file}.csv.gz"
+    rows = torch.from_numpy(_read_numbers(path, np.int64)[:, 0])
+    if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= molecules:
+        raise DataFileError(f"{path} must list molecules from 0 to {molecules - 1}.")
+    return rows
+
+
+def _check_apart(parts: dict[str, tuple[str, ...]], folder: Path) -> None:
+    """A scaffold in two splits would be tested on what it trained."""
+    for first, second in combinations(parts, 2):
+        both = sorted(set(parts[first]) & set(parts[second]))
+        if both:
+            raise DataFileError(
+                f"{folder}: the scaffold {both[0]!r} is in {first} and in {second}, so they are "
+                "not the splits by scaffold. Is raw/scaffold_group.npy missing?"
+            )
 
 
 def _key(folder: Path) -> str:

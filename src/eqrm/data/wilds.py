@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path, PurePosixPath
 
 import torch
@@ -15,13 +17,14 @@ from eqrm.errors import DataFileError, SettingError, did_you_mean
 
 FOLDERS = ("iwildcam_v2.0", "iwildcam")
 SPLITS = ("train", "val", "test", "id_val", "id_test")
+WHOLE_DOMAINS = ("train", "val", "test")
 COLUMNS = ("split", "location_remapped", "y", "filename")
 
 
 def iwildcam(
     root: str | os.PathLike[str] | None = None,
     *,
-    split: str = "train",
+    split: str = "all",
     size: int = 448,
     resident: str = "auto",
 ) -> DomainData:
@@ -34,17 +37,19 @@ def iwildcam(
 
     Args:
         root: the data root.
-        split: ``"train"``, ``"val"`` and ``"test"`` (other traps), or ``"id_val"`` and
-            ``"id_test"`` (other days of the traps of training).
+        split: ``"all"``: the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
+            the parts by which to keep them apart; one of the three; or ``"id_val"`` or
+            ``"id_test"``, other days of the traps of training.
         size: images are scaled to size × size; WILDS takes 448.
         resident: see :func:`eqrm.data.image_folders.image_folder`.
     """
-    if split not in SPLITS:
-        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, SPLITS)}")
+    if split not in ("all", *SPLITS):
+        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, ('all', *SPLITS))}")
+    wanted = WHOLE_DOMAINS if split == "all" else (split,)
     folder = data_file(root, *FOLDERS)
     table = read_columns(folder / "metadata.csv", COLUMNS)
     _check_splits(table["split"], folder / "metadata.csv")
-    rows = [row for row, name in enumerate(table["split"]) if name == split]
+    rows = [row for row, name in enumerate(table["split"]) if name in wanted]
     if not rows:
         raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
     labels = _whole_numbers(table["y"], folder / "metadata.csv", "y")
@@ -56,13 +61,25 @@ def iwildcam(
     data = DomainData.from_arrays(
         images, torch.tensor([labels[row] for row in rows]), [locations[row] for row in rows]
     )
-    return DomainData(
-        resident_or_lazy(images, resident),
-        data.y,
-        data.domains,
-        data.names,
-        _species(folder / "categories.csv", max(labels) + 1),
+    traps = {
+        name: {str(locations[row]) for row in rows if table["split"][row] == name}
+        for name in wanted
+    }
+    _check_apart(traps, folder / "metadata.csv")
+    return replace(
+        data,
+        x=resident_or_lazy(images, resident),
+        target_names=_species(folder / "categories.csv", max(labels) + 1),
+        parts={name: tuple(sorted(found, key=int)) for name, found in traps.items()},
     )
+
+
+def _check_apart(traps: dict[str, set[str]], path: Path) -> None:
+    """The official splits share no trap; one that is in two would be tested on what it trained."""
+    for first, second in combinations(traps, 2):
+        both = sorted(traps[first] & traps[second])
+        if both:
+            raise DataFileError(f"{path}: the trap {both[0]} is in {first} and in {second}.")
 
 
 def _check_splits(names: list[str], path: Path) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm.estimators.groups import Groups
+from eqrm.estimators.levels import Solution, Solver
 from eqrm.estimators.network import Examples, Losses, Network, Schedule, train
 from eqrm.estimators.saved_state import Arrays, Content, Savable
 from eqrm.estimators.settings import Goal, check_settings
 from eqrm.estimators.standardised import Scaling
 from eqrm.estimators.unseen_domains import JudgedByDomain
-from eqrm.estimators.validated import checked_features
+from eqrm.estimators.validated import TrainingRows, checked_features
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.risk_functions import Array
@@ -84,25 +86,85 @@ class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc
     def _by_gradients(self) -> bool:
         return self.model == "mlp" or self.domains_per_batch is not None
 
-    def _train_network(
+    def _rows(self, X: Any, y: Any, groups: Any, sample_weight: Any, asked: bool) -> TrainingRows:
+        """What ``fit`` was given, checked, with targets as numbers."""
+        raise NotImplementedError
+
+    def _solver(self, rows: TrainingRows) -> Solver:
+        """The exact solver of the linear model."""
+        raise NotImplementedError
+
+    def _network_task(self, rows: TrainingRows) -> tuple[NDArray[Any], int, Losses]:
+        """Targets of a network, the number of its outputs, and its loss per row."""
+        raise NotImplementedError
+
+    def _losses_of_outputs(self, rows: TrainingRows) -> Array:
+        """The loss of every training row."""
+        raise NotImplementedError
+
+    def fit_levels(
         self,
-        X: Array,
-        targets: NDArray[Any],
-        groups: Groups,
-        sample_weight: Array | None,
-        outputs: int,
-        losses: Losses,
-        goal: Goal,
+        levels: Sequence[Level | float | str | None],
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> list[Any]:
+        """One fitted estimator per level, in this order; each starts from its neighbour's solution.
+
+        The data are checked and prepared once. None among the levels is ERM.
+        """
+        models = [clone(self).set_params(alpha=level) for level in levels]
+        self._fit_each(models, X, y, groups, sample_weight)
+        return models
+
+    def _fit_each(
+        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
     ) -> None:
-        scaling = Scaling.of(X, sample_weight, intercept=True)
-        rows = np.ascontiguousarray(scaling.rows(X)[:, :-1])
-        schedule = self._schedule()
-        examples = Examples.of(rows, targets, groups, sample_weight)
-        random = check_random_state(self.random_state)
-        network = train(examples, outputs, losses, goal, schedule, random)
-        self.n_iter_ = schedule.erm_steps + schedule.steps
-        self.converged_ = True  # a fixed number of steps has no other way to end
-        self._network, self._centre, self._spread = network, scaling.centre, scaling.spread
+        goals = [model._goal() for model in models]
+        asked = any(goal.level is not None for goal in goals)
+        rows = self._rows(X, y, groups, sample_weight, asked)
+        for model in models:
+            model._forget()
+            for name in ("n_features_in_", "feature_names_in_", "classes_"):
+                if hasattr(self, name):
+                    setattr(model, name, getattr(self, name))
+        # From the mean to the highest level, each starting where the one before has ended.
+        order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
+        if self._by_gradients:
+            self._train_each([(models[i], goals[i]) for i in order], rows)
+        else:
+            solver = self._solver(rows)
+            for i in order:
+                models[i]._keep_linear(solver.at(goals[i]))
+        for model, goal in zip(models, goals, strict=True):
+            risks = rows.groups.means(model._losses_of_outputs(rows), rows.sample_weight)
+            model._keep_risks(goal, rows.groups, risks)
+
+    def _train_each(self, models: Sequence[tuple[Any, Goal]], rows: TrainingRows) -> None:
+        scaling = Scaling.of(rows.X, rows.sample_weight, intercept=True)
+        standardised = np.ascontiguousarray(scaling.rows(rows.X)[:, :-1])
+        schedule, before = self._schedule(), None
+        for model, goal in models:
+            targets, outputs, losses = model._network_task(rows)
+            examples = Examples.of(standardised, targets, rows.groups, rows.sample_weight)
+            random = check_random_state(self.random_state)
+            before = train(examples, outputs, losses, goal, schedule, random, start=before)
+            model._network = before
+            model._centre, model._spread = scaling.centre, scaling.spread
+            model.n_iter_ = schedule.erm_steps + schedule.steps
+            model.converged_ = True  # a fixed number of steps has no other way to end
+
+    def _keep_linear(self, solution: Solution) -> None:
+        self.coef_, self.intercept_ = solution.coefficients, solution.intercepts
+        self.n_iter_, self.converged_ = solution.steps, solution.converged
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
+                "a minimum. Raise max_steps or l2.",
+                NotConvergedWarning,
+                stacklevel=4,
+            )
 
     def _schedule(self) -> Schedule:
         return Schedule(
@@ -173,11 +235,6 @@ class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc
             tuple(arrays[f"bias{place}"] for place in range(layers)),
         )
 
-    def _warn_unless_converged(self) -> None:
-        if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
-                "a minimum. Raise max_steps or l2.",
-                NotConvergedWarning,
-                stacklevel=3,
-            )
+
+def _rank(goal: Goal) -> float:
+    return -1.0 if goal.level is None else -goal.level.log_tail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from torch.nn import functional
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.base import QRMEstimator
+from eqrm.estimators.levels import LogisticLevels, Solver
 from eqrm.estimators.logistic_solver import LogisticProblem
-from eqrm.estimators.settings import Goal
+from eqrm.estimators.network import Losses
 from eqrm.estimators.validated import TrainingRows, training_rows
 from eqrm.linear.risk_functions import Array
 
@@ -66,35 +68,25 @@ class QRMClassifier(ClassifierMixin, QRMEstimator):  # type: ignore[misc]
 
         Without groups all rows are one domain, which is ERM: a ``OneDomainWarning`` says so.
         """
-        goal = self._goal()
+        self._fit_each([self], X, y, groups, sample_weight)
+        return self
+
+    def _rows(self, X: Any, y: Any, groups: Any, sample_weight: Any, asked: bool) -> TrainingRows:
         rows = training_rows(
-            self,
-            X,
-            y,
-            groups,
-            sample_weight,
-            classification=True,
-            level_asked=goal.level is not None,
+            self, X, y, groups, sample_weight, classification=True, level_asked=asked
         )
-        self._forget()
         self.classes_, labels = np.unique(rows.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DomainDataError(
                 "A classifier needs at least two classes, but there is only one class: "
                 f"{self.classes_.tolist()}."
             )
-        if self._by_gradients:
-            self._fit_network(rows, labels, goal)
-        else:
-            self._fit_linear(rows, labels, goal)
-        losses = self._losses_of(self._outputs(rows.X), labels)
-        self._keep_risks(goal, rows.groups, rows.groups.means(losses, rows.sample_weight))
-        return self
+        return replace(rows, y=labels)
 
-    def _fit_linear(self, rows: TrainingRows, labels: NDArray[np.int64], goal: Goal) -> None:
+    def _solver(self, rows: TrainingRows) -> Solver:
         problem = LogisticProblem.of(
             rows.X,
-            labels,
+            rows.y,
             len(self.classes_),
             rows.groups,
             rows.sample_weight,
@@ -102,19 +94,15 @@ class QRMClassifier(ClassifierMixin, QRMEstimator):  # type: ignore[misc]
             intercept=bool(self.fit_intercept),
             max_steps=int(self.max_steps),
         )
-        self._keep_linear(problem, problem.least(goal.measure(len(rows.groups)))[0])
+        return LogisticLevels(problem)
 
-    def _keep_linear(self, problem: LogisticProblem, end: Any) -> None:
-        self.coef_, self.intercept_ = problem.predictor(end.theta)
-        self.n_iter_, self.converged_ = end.steps, end.converged
-        self._warn_unless_converged()
+    def _losses_of_outputs(self, rows: TrainingRows) -> Array:
+        return self._losses_of(self._outputs(rows.X), rows.y)
 
-    def _fit_network(self, rows: TrainingRows, labels: NDArray[np.int64], goal: Goal) -> None:
-        binary = len(self.classes_) == 2
-        outputs = 1 if binary else len(self.classes_)
-        losses = _binary_losses if binary else _class_losses
-        weights, groups = rows.sample_weight, rows.groups
-        self._train_network(rows.X, labels, groups, weights, outputs, losses, goal)
+    def _network_task(self, rows: TrainingRows) -> tuple[NDArray[Any], int, Losses]:
+        if len(self.classes_) == 2:
+            return rows.y, 1, _binary_losses
+        return rows.y, len(self.classes_), _class_losses
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class (n,), or of every class (n, K)."""

@@ -10,7 +10,7 @@ takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,15 +78,18 @@ class LogisticProblem:
         with self._threads():
             return self._descent(criterion, zero, self._metric, self.max_steps)
 
-    def least(self, measure: Measure | None, more_starts: Sequence[Array] = ()) -> list[End]:
-        """The minima of a measure of the risks, best first; None is the mean."""
+    def least(self, measure: Measure | None, start: Array | None = None) -> list[End]:
+        """The minima of a measure of the risks, best first; None is the mean.
+
+        From ``start``, such as the solution of a neighbouring level, or from the least mean.
+        """
         if measure is None or isinstance(measure, Mean):
             return [self.least_mean]
         reference = self.least_mean.theta
         criterion = MeasureOfRisks(self.risks, measure, self.ridge)
         problem = Problem(criterion, self._metric, self.risks, reference, self._descent)
         with self._threads():
-            return distinct_minima(problem, [*more_starts, reference], self.max_steps)
+            return distinct_minima(problem, [reference if start is None else start], self.max_steps)
 
     def predictor(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts in the units of X: (1, d), (1,) or (K, d), (K,)."""

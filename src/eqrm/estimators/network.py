@@ -88,19 +88,23 @@ def train(
     goal: Goal,
     schedule: Schedule,
     random: np.random.RandomState,
+    start: Network | None = None,
 ) -> Network:
     """Adam on the mean risk first, then a fresh Adam with cosine decay on the goal.
 
     Mini-batches hold some of the domains; the quantile is still over all of them, by a memory of
-    each domain's latest risk. Everything random comes from ``random``.
+    each domain's latest risk. Everything random comes from ``random``. From a ``start``, what was
+    trained before is the first phase.
     """
     network = _new(examples.rows.shape[1], outputs, schedule, random)
+    if start is not None:
+        _take_over(network, start)
     memory = None
     if schedule.domains_per_batch is not None and goal.level is not None:
         # Some of a domain's rows measure its risk with noise, which averaging over visits removes.
         averaging = 1.0 if schedule.rows_per_domain is None else 0.3
         memory = RiskMemory(len(examples.groups), averaging=averaging)
-    phases = [(ERM(), schedule.erm_steps), (goal.objective(memory), schedule.steps)]
+    phases = [(ERM(), 0 if start else schedule.erm_steps), (goal.objective(memory), schedule.steps)]
     for objective, steps in phases:
         _run_phase(network, examples, losses, objective, steps, schedule, random)
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
@@ -129,6 +133,15 @@ def _new(
                 layer.bias.zero_()
         layers += [layer] if last else [layer, nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+def _take_over(network: nn.Sequential, start: Network) -> None:
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    with torch.no_grad():
+        for layer, weight, bias in zip(layers, start.weights, start.biases, strict=True):
+            layer.weight.copy_(torch.from_numpy(weight))
+            if layer.bias is not None:
+                layer.bias.copy_(torch.from_numpy(bias))
 
 
 def _run_phase(

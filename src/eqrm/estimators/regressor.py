@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from torch import Tensor
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.base import QRMEstimator
 from eqrm.estimators.domain_moments import standardised_moments
+from eqrm.estimators.levels import QuadraticLevels, Solver
+from eqrm.estimators.network import Losses
 from eqrm.estimators.saved_state import Arrays, Content
-from eqrm.estimators.settings import Goal
 from eqrm.estimators.standardised import Scaling
 from eqrm.estimators.validated import TrainingRows, training_rows
-from eqrm.linear.baselines import LinearERM
-from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.risk_functions import Array
-from eqrm.linear.solver import LinearQRM
 
 Self = TypeVar("Self", bound="QRMRegressor")
 
@@ -50,56 +49,29 @@ class QRMRegressor(RegressorMixin, QRMEstimator):  # type: ignore[misc]
 
         Without groups all rows are one domain, which is ERM: a ``OneDomainWarning`` says so.
         """
-        goal = self._goal()
-        rows = training_rows(
-            self,
-            X,
-            y,
-            groups,
-            sample_weight,
-            classification=False,
-            level_asked=goal.level is not None,
-        )
-        self._forget()
-        if self._by_gradients:
-            self._fit_network(rows, goal)
-        else:
-            self._fit_linear(rows, goal)
-        losses = (self._predictions(rows.X) - rows.y) ** 2
-        self._keep_risks(goal, rows.groups, rows.groups.means(losses, rows.sample_weight))
+        self._fit_each([self], X, y, groups, sample_weight)
         return self
 
-    def _fit_linear(self, rows: TrainingRows, goal: Goal) -> None:
-        scaling = Scaling.of(rows.X, rows.sample_weight, bool(self.fit_intercept))
-        moments = standardised_moments(rows.X, rows.y, rows.groups, rows.sample_weight, scaling)
-        model = self._exact(goal, len(rows.groups)).fit(moments)
-        table = model.coefficients.numpy()[None]
-        if self.fit_intercept:
-            table = np.append(table, [[model.intercept]], axis=1)
-        coefficients, intercepts = scaling.predictor(table)
-        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
-        self.n_iter_, self.converged_ = model.steps, model.converged
-
-    def _exact(self, goal: Goal, domains: int) -> LinearModel:
-        shared: dict[str, Any] = {
-            "ridge": float(self.l2),
-            "intercept": bool(self.fit_intercept),
-            "max_steps": int(self.max_steps),
-        }
-        if goal.level is None or domains < 2:
-            return LinearERM(**shared)
-        return LinearQRM(
-            goal.level, goal.distribution, self.measure, bandwidth=goal.bandwidth, **shared
+    def _rows(self, X: Any, y: Any, groups: Any, sample_weight: Any, asked: bool) -> TrainingRows:
+        return training_rows(
+            self, X, y, groups, sample_weight, classification=False, level_asked=asked
         )
 
-    def _fit_network(self, rows: TrainingRows, goal: Goal) -> None:
+    def _solver(self, rows: TrainingRows) -> Solver:
+        scaling = Scaling.of(rows.X, rows.sample_weight, bool(self.fit_intercept))
+        moments = standardised_moments(rows.X, rows.y, rows.groups, rows.sample_weight, scaling)
+        return QuadraticLevels(moments, scaling, float(self.l2), int(self.max_steps))
+
+    def _losses_of_outputs(self, rows: TrainingRows) -> Array:
+        found: Array = (self._predictions(rows.X) - rows.y) ** 2
+        return found
+
+    def _network_task(self, rows: TrainingRows) -> tuple[NDArray[Any], int, Losses]:
         # In units of its own spread, so that one learning rate fits all targets.
         centre = float(np.average(rows.y, weights=rows.sample_weight))
         spread = float(np.sqrt(np.average((rows.y - centre) ** 2, weights=rows.sample_weight)))
         self._target = (centre, spread if spread > 0.0 else 1.0)
-        targets = (rows.y - centre) / self._target[1]
-        weights, groups = rows.sample_weight, rows.groups
-        self._train_network(rows.X, targets, groups, weights, 1, _squared, goal)
+        return (rows.y - centre) / self._target[1], 1, _squared
 
     def _predictions(self, X: Array) -> Array:
         outputs = self._outputs(X)[:, 0]

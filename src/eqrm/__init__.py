@@ -31,12 +31,20 @@ if TYPE_CHECKING:
     from eqrm.distributions import LogNormal as LogNormal
     from eqrm.distributions import RiskDistribution as RiskDistribution
     from eqrm.estimators.classifier import QRMClassifier as QRMClassifier
+    from eqrm.estimators.level_choice import LevelChoice as LevelChoice
+    from eqrm.estimators.level_choice import choose_level as choose_level
     from eqrm.estimators.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
     from eqrm.estimators.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
     from eqrm.estimators.lightgbm_objective import lightgbm_objective as lightgbm_objective
     from eqrm.estimators.model_files import load_model as load_model
     from eqrm.estimators.model_files import save_model as save_model
     from eqrm.estimators.regressor import QRMRegressor as QRMRegressor
+    from eqrm.estimators.robustness_path import RiskFrontier as RiskFrontier
+    from eqrm.estimators.robustness_path import RiskRobustnessPath as RiskRobustnessPath
+    from eqrm.estimators.scorers import quantile_risk as quantile_risk
+    from eqrm.estimators.scorers import superquantile_risk as superquantile_risk
+    from eqrm.estimators.splitters import DomainKFold as DomainKFold
+    from eqrm.estimators.splitters import DomainShuffleSplit as DomainShuffleSplit
     from eqrm.estimators.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
     from eqrm.estimators.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
     from eqrm.estimators.xgboost_objective import xgboost_objective as xgboost_objective
@@ -148,6 +156,22 @@ _NAMES_OF = {
     "eqrm.estimators.lightgbm_objective": ("lightgbm_objective",),
     "eqrm.estimators.xgboost_estimators": ("XGBQRMClassifier", "XGBQRMRegressor"),
     "eqrm.estimators.xgboost_objective": ("xgboost_objective",),
+    "eqrm.estimators.level_choice": (
+        "LevelChoice",
+        "choose_level",
+    ),
+    "eqrm.estimators.robustness_path": (
+        "RiskFrontier",
+        "RiskRobustnessPath",
+    ),
+    "eqrm.estimators.scorers": (
+        "quantile_risk",
+        "superquantile_risk",
+    ),
+    "eqrm.estimators.splitters": (
+        "DomainKFold",
+        "DomainShuffleSplit",
+    ),
     "eqrm.evaluation.accumulator": ("RiskAccumulator",),
     "eqrm.evaluation.binomial_ranks": ("domains_needed",),
     "eqrm.evaluation.bounds": ("paper_bound",),

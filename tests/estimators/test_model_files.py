@@ -63,7 +63,7 @@ def test_a_loaded_model_still_knows_its_features_and_domains(tmp_path: Path) -> 
     again = load_model(tmp_path / "m")
     with pytest.raises(ValueError, match="feature names"):
         again.predict(frame.rename(columns={"dose": "dosis"}))
-    with pytest.raises(ValueError, match="trained on domain"):
+    with pytest.raises(ValueError, match="was trained on"):
         again.certificate(frame, model.predict(frame), np.arange(len(frame)) % 30)
 
 

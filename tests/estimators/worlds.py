@@ -19,15 +19,20 @@ class World:
 
 
 def classes_world(
-    classes: int = 2, domains: int = 30, rows: int = 40, features: int = 3, seed: int = 0
+    classes: int = 2,
+    domains: int = 30,
+    rows: int = 40,
+    features: int = 3,
+    seed: int = 0,
+    differ: float = 0.7,
 ) -> World:
-    """The first feature means the same everywhere; the second differs between domains."""
+    """Coefficients of their own in every domain, around common ones."""
     generator = np.random.default_rng(seed)
     n = domains * rows
     groups = np.repeat(np.arange(domains), rows)
     X = generator.normal(size=(n, features)) * generator.uniform(0.5, 3.0, features)
     table = generator.normal(size=(classes, features))
-    shift = generator.normal(size=(domains, classes, features)) * 0.7
+    shift = generator.normal(size=(domains, classes, features)) * differ
     logits = np.einsum("nd,nkd->nk", X, (table + shift)[groups])
     logits += generator.gumbel(size=logits.shape)
     return World(X, logits.argmax(axis=1), groups)

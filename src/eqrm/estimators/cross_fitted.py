@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, as_groups
@@ -63,7 +65,7 @@ def fit_levels(
     if hasattr(estimator, "fit_levels"):
         found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups)
         return found
-    if not hasattr(estimator, "steps"):
+    if not isinstance(estimator, Pipeline):
         return [clone(estimator).set_params(alpha=a).fit(X, y, groups=groups) for a in levels]
     # The steps before the last have no level: they are fitted once.
     whole = clone(estimator)
@@ -75,12 +77,8 @@ def fit_levels(
 
 
 def _joined(pipeline: Any, name: str, model: Any) -> Any:
-    from sklearn.pipeline import Pipeline
-
     return Pipeline([*pipeline.steps[:-1], (name, model)])
 
 
 def _take(X: Any, rows: Any) -> Any:
-    from sklearn.utils import _safe_indexing
-
     return _safe_indexing(X, rows)

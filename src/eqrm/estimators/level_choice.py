@@ -57,17 +57,18 @@ class LevelChoice:
         if self.met:
             i = self.levels.index(self.level)
             return (
-                f"{_named(self.level)} meets the need of {need}{sure}: on {domains} domains, each "
-                f"judged by models that had not seen it, {percent_rounded_down(self.shares[i])} "
-                f"are within it{self._bound(i)}, and of all levels that meet it this one has the "
-                f"least mean risk, {self.mean_risks[i]:.4g}."
+                f"{level_name(self.level)} meets the need of {need}{sure}: on {domains} domains, "
+                f"each judged by models that had not seen it, "
+                f"{percent_rounded_down(self.shares[i])} are within it{self._bound(i)}, and of "
+                f"all levels that meet it this one has the least mean risk, {self.mean_risks[i]:.4g}."
             )
         best = int(np.lexsort((self.mean_risks, self.quantiles, -self._reached))[0])
         return (
-            f"No level meets the need of {need}{sure}. Nearest comes {_named(self.levels[best])}: "
-            f"of {domains} domains, each judged by models that had not seen it, "
+            f"No level meets the need of {need}{sure}. Nearest comes "
+            f"{level_name(self.levels[best])}: of {domains} domains, each judged by "
+            "models that had not seen it, "
             f"{percent_rounded_down(self.shares[best])} are within it{self._bound(best)}, and "
-            f"{share} stay below {self.quantiles[best]:.4g}."
+            f"{share} have at most {self.quantiles[best]:.4g}."
         )
 
     @property
@@ -83,7 +84,7 @@ class LevelChoice:
         header = ["trained for", "mean risk", f"q({self.probability:g})", "within"]
         rows = [header if self.bounds is None else [*header, "at least"]]
         for i, level in enumerate(self.levels):
-            row = [_named(level), f"{self.mean_risks[i]:.4f}", f"{self.quantiles[i]:.4f}"]
+            row = [level_name(level), f"{self.mean_risks[i]:.4f}", f"{self.quantiles[i]:.4f}"]
             row.append(f"{100.0 * self.shares[i]:.1f}%")
             if self.bounds is not None:
                 row.append(percent_rounded_down(self.bounds[i]))
@@ -122,17 +123,17 @@ def choose_level(
     >>> from eqrm import QRMRegressor
     >>> generator = np.random.default_rng(0)
     >>> X, school = generator.normal(size=(900, 2)), np.repeat(np.arange(60), 15)
-    >>> slope = generator.exponential(size=60)[school]
+    >>> slope = np.where(np.arange(60) % 8 == 0, -1.0, 1.0)[school]  # misleads in some schools
     >>> y = X[:, 0] + slope * X[:, 1] + 0.3 * generator.normal(size=900)
-    >>> choice = choose_level(QRMRegressor(), X, y, school, risk=3.5, probability=0.95)
+    >>> choice = choose_level(QRMRegressor(), X, y, school, risk=2.5, probability=0.95)
     >>> choice.met, choice.level
-    (True, Level(0.75))
-    >>> choose_level(QRMRegressor(), X, y, school, risk=0.01, probability=0.95).met
-    False
+    (True, Level(0.99))
+    >>> print(choose_level(QRMRegressor(), X, y, school, risk=0.5, probability=0.95).sentence)
+    No level meets the need of a risk of at most 0.5 on 95% of new domains. Nearest comes alpha = 0.75: ...
     """
     limit, share = checked_threshold(risk), checked_alpha(probability)
     asked = None if confidence is None else checked_confidence(confidence)
-    wanted = _levels(levels)
+    wanted = distinct_levels(levels)
     folds = DomainKFold() if cv is None else cv
     found = cross_fitted_risks(estimator, wanted, X, y, groups, folds).risks
     means, shares = found.mean(axis=1), (found <= limit).mean(axis=1)
@@ -159,7 +160,8 @@ def choose_level(
     )
 
 
-def _levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:
+def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:
+    """Levels that are a list and do not repeat; None is ERM."""
     if isinstance(levels, (str, int, float, Level)) or not len(levels):
         raise SettingError(f"levels must be a list of levels, such as [0.5, 0.9], not {levels!r}.")
     found = tuple(None if level is None else Level.of(level) for level in levels)
@@ -168,5 +170,10 @@ def _levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, 
     return found
 
 
-def _named(level: LevelOrMean) -> str:
+def level_name(level: LevelOrMean) -> str:
+    """What tables call it.
+
+    >>> level_name(None), level_name(Level(0.9))
+    ('ERM', 'alpha = 0.9')
+    """
     return "ERM" if level is None else f"alpha = {level}"

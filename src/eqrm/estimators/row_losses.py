@@ -1,4 +1,4 @@
-"""The loss of every row under any fitted estimator: log-loss of classes, squared error of numbers."""
+"""The loss of every row under any fitted estimator: log-loss, or squared error."""
 
 from __future__ import annotations
 

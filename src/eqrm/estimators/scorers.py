@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
 
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.row_losses import row_losses
 from eqrm.level import Level
@@ -23,19 +24,19 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
     (and the estimator, and the splitter) without further ado.
     """
 
-    __metadata_request__score = {"groups": True}  # noqa: RUF012
+    __metadata_request__score = {"groups": True, "estimator": UNUSED}  # noqa: RUF012
 
     def __init__(self, alpha: Any, measure: str = "quantile", distribution: Any = "empirical"):
         self.alpha = alpha
         self.measure = measure
         self.distribution = distribution
 
-    def __call__(self, estimator: Any, X: Any, y: Any, groups: Any = None, **others: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
         """The score of a fitted estimator on these rows."""
-        if others:
-            raise SettingError(
-                f"{self!r} takes groups, and no {', '.join(sorted(others))}. Do not request them."
-            )
+        return self.score(estimator, X, y, groups)
+
+    def score(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
+        """The score of a fitted estimator on these rows."""
         if groups is None:
             raise DomainDataError(
                 f"{self!r} needs the domain of every row it scores. Call "

@@ -52,8 +52,8 @@ class DomainKFold(WholeDomains):
     >>> X, hospital = np.zeros((6, 1)), ["a", "a", "b", "c", "c", "d"]
     >>> for train, test in DomainKFold(2, random_state=0).split(X, groups=hospital):
     ...     print(sorted({hospital[i] for i in test}))
-    ['c', 'd']
-    ['a', 'b']
+    ['a', 'd']
+    ['b', 'c']
     """
 
     def __init__(self, n_splits: int = 5, *, random_state: Any = 0) -> None:

@@ -71,7 +71,7 @@ def refuse_seen(domains: Any, seen: Any) -> None:
     >>> refuse_seen(("a", "b"), ("b", "c"))
     Traceback (most recent call last):
     ...
-    eqrm.errors.DomainDataError: A certificate is about unseen domains, but the predictor was ...
+    eqrm.errors.DomainDataError: What holds for unseen domains cannot be measured on domain 'b', ...
     """
     known = {str(name) for name in seen}
     if known == {ONE_DOMAIN}:
@@ -79,8 +79,9 @@ def refuse_seen(domains: Any, seen: Any) -> None:
     both = [name for name in domains if str(name) in known]
     if both:
         raise DomainDataError(
-            "A certificate is about unseen domains, but the predictor was trained on "
-            f"{named(both)}. Give domains that fit has not seen."
+            "What holds for unseen domains cannot be measured on "
+            f"{named(both)}, which the predictor was trained on. Give domains that fit has not "
+            "seen."
         )
 
 

@@ -1,0 +1,295 @@
+"""Splitters, scorers, the path over levels, and the level that meets a need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import eqrm
+from eqrm import (
+    DomainKFold,
+    DomainShuffleSplit,
+    Level,
+    QRMClassifier,
+    QRMRegressor,
+    RiskRobustnessPath,
+    choose_level,
+    quantile_risk,
+    superquantile_risk,
+)
+from eqrm.errors import DomainDataError, SettingError
+from estimators.worlds import World, classes_world, numbers_world
+
+
+@pytest.fixture
+def routing() -> Iterator[None]:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def uneven(world: World) -> World:
+    """Domains of very different sizes."""
+    keep = np.random.default_rng(0).random(len(world.y)) < 1.0 / (1.0 + world.groups % 7)
+    return world.rows(keep)
+
+
+@pytest.mark.parametrize("splitter", [DomainKFold(4), DomainShuffleSplit(6, test_size=0.3)])
+def test_no_domain_is_on_both_sides_and_no_row_is_lost(splitter: Any) -> None:
+    world = uneven(classes_world(2))
+    splits = list(splitter.split(world.X, world.y, world.groups))
+    assert len(splits) == splitter.get_n_splits()
+    for train, test in splits:
+        assert not set(world.groups[train]) & set(world.groups[test])
+        assert sorted([*train, *test]) == list(range(len(world.y)))
+
+
+def test_folds_have_equally_many_domains_and_cover_all() -> None:
+    world = uneven(classes_world(2))
+    tested = [
+        set(world.groups[test]) for _, test in DomainKFold(4).split(world.X, groups=world.groups)
+    ]
+    assert {len(fold) for fold in tested} <= {7, 8}
+    assert set.union(*tested) == set(world.groups)
+
+
+def test_splits_repeat_with_a_seed_and_differ_without() -> None:
+    world = classes_world(2)
+
+    def drawn(seed: Any) -> list[list[int]]:
+        splitter = DomainShuffleSplit(3, random_state=seed)
+        return [test.tolist() for _, test in splitter.split(world.X, groups=world.groups)]
+
+    assert drawn(5) == drawn(5)
+    assert drawn(5) != drawn(6)
+
+
+@pytest.mark.parametrize(
+    ("splitter", "groups", "message"),
+    [
+        (DomainKFold(3), None, "needs groups="),
+        (DomainKFold(3), ["a", None, "b", "b"], "missing in 1 of 4 rows"),
+        (DomainKFold(3), ["a", "a", "b", "b"], "more than the number of domains, 2"),
+        (DomainShuffleSplit(test_size=1.5), ["a", "a", "b", "b"], "leaves none"),
+        (DomainShuffleSplit(test_size=2), ["a", "a", "b", "b"], "leaves none"),
+    ],
+)
+def test_impossible_splits_are_refused(splitter: Any, groups: Any, message: str) -> None:
+    with pytest.raises((DomainDataError, SettingError), match=message):
+        list(splitter.split(np.zeros((4, 1)), groups=groups))
+
+
+def risks_by_hand(model: Any, world: World) -> Any:
+    """The log-loss of each domain, by scikit-learn and a loop."""
+    probabilities = model.predict_proba(world.X)
+    return np.array(
+        [
+            log_loss(
+                world.y[world.groups == g], probabilities[world.groups == g], labels=model.classes_
+            )
+            for g in np.unique(world.groups)
+        ]
+    )
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), QRMClassifier(None, l2=0.01)])
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
+def test_the_score_is_minus_the_quantile_of_risk(model: Any, alpha: float) -> None:
+    world = uneven(classes_world(3))
+    fitted = clone(model).fit(world.X, world.y)
+    risks = risks_by_hand(fitted, world)
+    found = quantile_risk(alpha)(fitted, world.X, world.y, groups=world.groups)
+    assert found == pytest.approx(-np.quantile(risks, alpha, method="inverted_cdf"))
+    worst = np.sort(risks)[-3:].mean()
+    beyond = superquantile_risk(0.9)(fitted, world.X, world.y, groups=world.groups)
+    assert beyond == pytest.approx(-worst)  # 3 of 30 domains
+
+
+def test_a_regression_is_scored_by_its_squared_error() -> None:
+    world = numbers_world()
+    fitted = LinearRegression().fit(world.X, world.y)
+    errors = pd.Series((fitted.predict(world.X) - world.y) ** 2).groupby(world.groups).mean()
+    found = quantile_risk(1.0)(fitted, world.X, world.y, groups=world.groups)
+    assert found == pytest.approx(-errors.max())
+
+
+@pytest.mark.usefixtures("routing")
+def test_scorers_get_the_domains_of_the_scored_rows_in_cross_validation() -> None:
+    world = uneven(classes_world(2))
+    scores = cross_val_score(
+        QRMClassifier(0.9),
+        world.X,
+        world.y,
+        cv=DomainKFold(3),
+        scoring=quantile_risk(0.9),
+        params={"groups": world.groups},
+    )
+    for score, (train, test) in zip(
+        scores, DomainKFold(3).split(world.X, groups=world.groups), strict=True
+    ):
+        model = QRMClassifier(0.9).fit(world.X[train], world.y[train], world.groups[train])
+        by_hand = quantile_risk(0.9)(model, *_triple(world.rows(test)))
+        assert score == pytest.approx(by_hand)
+
+
+def _triple(world: World) -> tuple[Any, Any, Any]:
+    return world.X, world.y, world.groups
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("cv", [GroupKFold(3), DomainKFold(3)])
+def test_grid_search_over_levels_passes_groups_to_fit_split_and_score(cv: Any) -> None:
+    world = classes_world(2)
+    frame = pd.DataFrame(world.X, columns=["a", "b", "c"])
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), QRMClassifier()),
+        {"qrmclassifier__alpha": [None, 0.5, 0.9]},
+        cv=cv,
+        scoring={"q": quantile_risk(0.9), "s": superquantile_risk(0.9)},
+        refit="q",
+    )
+    search.fit(frame, world.y, groups=world.groups)
+    best = search.best_estimator_[-1]
+    assert len(best.domain_risks_) == 30  # the groups arrived
+    assert search.cv_results_["mean_test_q"].max() == pytest.approx(search.best_score_)
+
+
+def test_without_routing_the_scorer_says_what_to_do() -> None:
+    world = classes_world(2)
+    fitted = LogisticRegression().fit(world.X, world.y)
+    with pytest.raises(DomainDataError, match="enable_metadata_routing=True"):
+        quantile_risk(0.9)(fitted, world.X, world.y)
+
+
+def test_a_level_that_is_none_is_refused_when_the_scorer_is_made() -> None:
+    with pytest.raises(eqrm.errors.LevelError):
+        quantile_risk(1.2)
+
+
+@pytest.mark.parametrize("estimator", [QRMClassifier(), QRMRegressor()])
+def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
+    classify = isinstance(estimator, QRMClassifier)
+    world = classes_world(2) if classify else numbers_world()
+    levels = [0.99, None, 0.5, 0.9]
+    frontier = RiskRobustnessPath(estimator, levels).fit(*_triple(world)).frontier_
+    assert [model.alpha for model in frontier.estimators] == [
+        None if a is None else Level(a) for a in levels
+    ]
+    for level, model, risks in zip(
+        levels, frontier.estimators, frontier.training.risks, strict=True
+    ):
+        alone = clone(estimator).set_params(alpha=level).fit(*_triple(world))
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(risks, alone.domain_risks_, rtol=1e-5)
+    assert frontier.coefficients.shape[0] == len(levels)
+
+
+def test_each_level_of_the_path_is_best_at_its_own_kde_quantile() -> None:
+    world = classes_world(2)
+    frontier = RiskRobustnessPath(levels=[None, 0.5, 0.75, 0.9]).fit(*_triple(world)).frontier_
+    for place, level in enumerate(frontier.levels):
+        if level is not None:
+            own = [model.quantile_at(level) for model in frontier.estimators]
+            assert int(np.argmin(own)) == place
+    assert int(frontier.training.means.argmin()) == 0
+
+
+def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
+    world = classes_world(2, domains=40)
+    first, second = world.rows(world.groups < 25), world.rows(world.groups >= 25)
+    path = RiskRobustnessPath(levels=[None, 0.9]).fit(*_triple(first), held_out=_triple(second))
+    frontier = path.frontier_
+    assert frontier.held_out is not None
+    assert frontier.held_out.risks.shape == (2, 15)
+    expected = risks_by_hand(frontier.estimators[1], second)
+    np.testing.assert_allclose(frontier.held_out.risks[1], expected)
+    at = frontier.held_out.at(Level(0.9))
+    assert frontier.best(0.9) is frontier.estimators[int(at.argmin())]
+    with pytest.raises(SettingError, match="No predictor has a mean risk"):
+        frontier.best(0.9, mean_at_most=0.01)
+    assert "held-out domains" in str(frontier)
+    with pytest.raises(DomainDataError, match="was trained on"):
+        path.fit(*_triple(first), held_out=_triple(world))
+
+
+def test_a_path_of_a_pipeline_fits_its_first_steps_once() -> None:
+    world = classes_world(2)
+    whole = make_pipeline(StandardScaler(), QRMClassifier(l2=1e-3))
+    frontier = RiskRobustnessPath(whole, [None, 0.9]).fit(*_triple(world)).frontier_
+    alone = QRMClassifier(0.9, l2=1e-3).fit(*_triple(world))
+    np.testing.assert_allclose(
+        frontier.estimators[1].predict_proba(world.X), alone.predict_proba(world.X), atol=1e-7
+    )
+    assert frontier.estimators[0][0] is frontier.estimators[1][0]
+
+
+def test_cross_fitted_risks_are_those_of_models_that_have_not_seen_the_domain() -> None:
+    world = numbers_world(domains=12)
+    choice = choose_level(
+        QRMRegressor(), *_triple(world), risk=1.0, probability=0.5, levels=[None], cv=GroupKFold(3)
+    )
+    predicted = cross_val_predict(
+        QRMRegressor(None),
+        world.X,
+        world.y,
+        cv=GroupKFold(3),
+        groups=world.groups,
+        method="predict",
+    )
+    # without groups the estimator minimises the mean over rows, which is the same here: all
+    # domains have equally many
+    expected = pd.Series((predicted - world.y) ** 2).groupby(world.groups).mean()
+    np.testing.assert_allclose(choice.risks[0], expected, rtol=1e-6)
+
+
+def test_the_level_chosen_meets_the_need_at_the_least_mean_risk() -> None:
+    world = classes_world(2, domains=60, differ=0.25)
+    free = choose_level(QRMClassifier(), *_triple(world), risk=10.0, probability=0.9)
+    assert free.met
+    assert free.mean_risks[free.levels.index(free.level)] == free.mean_risks.min()
+    limit = float(free.quantiles.min()) + 1e-9  # only the best at the .9-quantile meets this
+    strict = choose_level(QRMClassifier(), *_triple(world), risk=limit, probability=0.9)
+    assert strict.met
+    assert strict.level == strict.levels[int(strict.quantiles.argmin())]
+    assert "meets the need" in strict.sentence
+    none = choose_level(QRMClassifier(), *_triple(world), risk=limit - 1e-3, probability=0.9)
+    assert not none.met
+    assert none.sentence.startswith("No level meets the need")
+
+
+def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
+    world = classes_world(2, domains=60, differ=0.25)
+    need: dict[str, Any] = {"risk": 0.65, "probability": 0.8, "levels": [None, 0.75, 0.9]}
+    plain = choose_level(QRMClassifier(), *_triple(world), **need)
+    sure = choose_level(QRMClassifier(), *_triple(world), confidence=0.95, **need)
+    assert sure.bounds is not None
+    for row, bound in zip(plain.risks, sure.bounds, strict=True):
+        expected = eqrm.probability_bound(row, 0.65, 1.0 - 0.05 / 3).bound
+        assert bound == pytest.approx(expected)
+        assert bound < (row <= 0.65).mean()
+
+
+def test_needs_that_make_no_sense_are_refused() -> None:
+    world = classes_world(2, domains=10)
+    for need in ({"risk": "low", "probability": 0.9}, {"risk": 0.5, "probability": 90}):
+        with pytest.raises(eqrm.errors.EqrmError):
+            choose_level(QRMClassifier(), *_triple(world), **need)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="must not repeat"):
+        choose_level(QRMClassifier(), *_triple(world), risk=1, probability=0.9, levels=[0.5, 0.5])
+
+
+def test_probabilities_of_zero_cost_much_and_not_infinitely_much() -> None:
+    world = classes_world(2)
+    always = DummyClassifier(strategy="constant", constant=1).fit(world.X, world.y)
+    assert np.isfinite(quantile_risk(0.9)(always, world.X, world.y, groups=world.groups))

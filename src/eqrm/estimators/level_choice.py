@@ -60,7 +60,8 @@ class LevelChoice:
                 f"{level_name(self.level)} meets the need of {need}{sure}: on {domains} domains, "
                 f"each judged by models that had not seen it, "
                 f"{percent_rounded_down(self.shares[i])} are within it{self._bound(i)}, and of "
-                f"all levels that meet it this one has the least mean risk, {self.mean_risks[i]:.4g}."
+                "all levels that meet it this one has the least mean risk, "
+                f"{self.mean_risks[i]:.4g}."
             )
         best = int(np.lexsort((self.mean_risks, self.quantiles, -self._reached))[0])
         return (
@@ -129,7 +130,7 @@ def choose_level(
     >>> choice.met, choice.level
     (True, Level(0.99))
     >>> print(choose_level(QRMRegressor(), X, y, school, risk=0.5, probability=0.95).sentence)
-    No level meets the need of a risk of at most 0.5 on 95% of new domains. Nearest comes alpha = 0.75: ...
+    No level meets the need of a risk of at most 0.5 on 95% of new domains. Nearest comes ...
     """
     limit, share = checked_threshold(risk), checked_alpha(probability)
     asked = None if confidence is None else checked_confidence(confidence)

@@ -32,6 +32,7 @@ def _images(*places: str) -> Entry:
 DATASETS: dict[str, Entry] = {
     "colored-mnist": Entry("eqrm.data.mnist", "colored_mnist"),
     "domainnet": _images("domain_net", "domainnet", "DomainNet"),
+    "flights": Entry("eqrm.data.table_datasets", "flights"),
     "hiv": Entry(
         "eqrm.data.molecules",
         "molecules",
@@ -45,7 +46,8 @@ DATASETS: dict[str, Entry] = {
     "ogb-molpcba": Entry("eqrm.data.ogb", "ogb_molpcba"),
     "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
     "rotated-mnist": Entry("eqrm.data.mnist", "rotated_mnist"),
-    "terraincognita": _images("terra_incognita", "terraincognita"),
+    "table": Entry("eqrm.data.table_datasets", "table"),
+    "terraincognita": Entry("eqrm.data.terra_incognita", "terra_incognita"),
     "tox21": Entry("eqrm.data.molecules", "molecules", {"file": "molecules/tox21.csv.gz"}),
     "vlcs": _images("VLCS", "vlcs"),
 }

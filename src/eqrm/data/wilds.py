@@ -56,7 +56,7 @@ def iwildcam(
     locations = _whole_numbers(
         table["location_remapped"], folder / "metadata.csv", "location_remapped"
     )
-    files = [_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
+    files = [file_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
     images = ImageFiles(folder / "train", files, size)
     data = DomainData.from_arrays(
         images, torch.tensor([labels[row] for row in rows]), [locations[row] for row in rows]
@@ -99,7 +99,7 @@ def _whole_numbers(values: list[str], path: Path, column: str) -> list[int]:
     return numbers
 
 
-def _inside(name: str, path: Path) -> str:
+def file_inside(name: str, path: Path) -> str:
     """A file name out of a table is data: it may not lead out of the folder of images."""
     pure = PurePosixPath(name)
     if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name:

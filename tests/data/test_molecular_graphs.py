@@ -95,3 +95,25 @@ def test_graphs_that_do_not_fit_together_are_refused(
             torch.tensor(nodes),
             torch.tensor(edges),
         )
+
+
+def test_features_say_what_torch_geometric_reads_off_the_same_molecules() -> None:
+    smiles_module = pytest.importorskip("torch_geometric.utils.smiles")
+    molecules = [
+        *SMILES,
+        "CC(=O)Oc1ccccc1C(=O)O",
+        "[Na+].[Cl-]",
+        "N[C@@H](C)C(=O)O",
+        "C#N",
+        "[CH3]",
+    ]
+    # Their first column is the atomic number, ours counts from 1; the rest counts alike.
+    same = {"atomic": (0, 0, -1), "degree": (2, 2, 0), "charge": (3, 3, 0), "hydrogens": (4, 4, 0)}
+    same |= {"radicals": (5, 5, 0), "aromatic": (7, 7, 0), "ring": (8, 8, 0)}
+    for smiles in molecules:
+        theirs = smiles_module.from_smiles(smiles)
+        ours = graphs_of([parsed(smiles)])[torch.tensor([0])]
+        for name, (column, other, shift) in same.items():
+            assert torch.equal(ours.x[:, column], theirs.x[:, other] + shift), (smiles, name)
+        edges = set(map(tuple, ours.edge_index.T.tolist()))
+        assert edges == set(map(tuple, theirs.edge_index.T.tolist()))

@@ -1,0 +1,407 @@
+"""Issue 7, the data side of deep training: its must-hold items at full size."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tempfile
+import time
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from verify.registry import Options, Result, check, passed, skipped
+
+import eqrm
+from data.local_server import local_server
+from data.wilds_layout import CAMERAS, write_iwildcam, write_ogb_molpcba
+from eqrm.data.catalogue import Source
+from eqrm.data.downloads import fetch
+from eqrm.data.graphs import Graphs
+from eqrm.data.idx_files import read_idx
+from eqrm.errors import DataFileError, EqrmError
+
+DATA = Path(os.environ.get("EQRM_DATA", "/nonexistent"))
+MOLECULES = {"tox21": (8_006, 2_325), "hiv": (41_120, 19_082), "muv": (93_127, 42_595)}
+NO_DATA = "EQRM_DATA does not name a data root with the files of this check"
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder and a cache of its own; both gone at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.environ.get("EQRM_CACHE")
+        os.environ["EQRM_CACHE"] = str(Path(folder) / "cache")
+        try:
+            yield Path(folder)
+        finally:
+            os.environ.pop("EQRM_CACHE")
+            if before is not None:
+                os.environ["EQRM_CACHE"] = before
+
+
+@contextmanager
+def quiet() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings are kept, not printed."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield said
+
+
+class Trap:
+    """A pickle that makes a folder when it is loaded."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (os.mkdir, (str(self.mark),))
+
+
+def small_files(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
+    """A small file of each kind that datasets are read from, and what reads it."""
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (40, 28, 28), dtype=np.uint8)
+    idx = folder / "images-idx3-ubyte.gz"
+    import gzip
+
+    header = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in images.shape)
+    idx.write_bytes(gzip.compress(header + images.tobytes()))
+    table = folder / "small.csv.gz"
+    rows = "\n".join(f"{'C' * (1 + i % 9)}c1ccccc1,{i % 2}" for i in range(60))
+    table.write_bytes(gzip.compress(f"smiles,active\n{rows}\n".encode()))
+    archive = folder / "images.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as opened:
+        for number in range(12):
+            opened.writestr(f"d{number % 3}/c{number % 2}/{number}.jpg", _jpeg(random))
+    ogb = write_ogb_molpcba(folder)
+    cameras = write_iwildcam(folder)
+    return {
+        "idx": (idx, lambda: read_idx(idx)),
+        "molecules": (table, lambda: eqrm.dataset("molecules", file=str(table)).y),
+        "image archive": (
+            archive,
+            lambda: eqrm.dataset("image-folder", folder=str(archive), size=16).x,
+        ),
+        "OGB atoms": (ogb / "raw" / "node-feat.csv.gz", lambda: _ogb(folder)),
+        "OGB labels": (ogb / "raw" / "graph-label.csv.gz", lambda: _ogb(folder)),
+        "OGB scaffolds": (ogb / "raw" / "scaffold_group.npy", lambda: _ogb(folder)),
+        "iWildCam metadata": (
+            cameras / "metadata.csv",
+            lambda: eqrm.dataset("iwildcam", folder, size=8).y,
+        ),
+    }
+
+
+def _jpeg(random: np.random.Generator) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(random.integers(0, 256, (20, 20, 3), dtype=np.uint8)).save(file, "JPEG")
+    return file.getvalue()
+
+
+def _ogb(folder: Path) -> object:
+    data = eqrm.dataset("ogb-molpcba", folder)
+    return (data.rows(torch.arange(len(data))).x.x, data.y, data.domains)
+
+
+def outcome(read: Callable[[], object], intact: object) -> str:
+    """Whether a changed file was refused, made no difference, or was taken for another."""
+    try:
+        with quiet():
+            found = read()
+    except EqrmError:
+        return "refused"
+    same = str(found) == str(intact)
+    return "no difference" if same else "another content"
+
+
+@check("7.2.1", "damaged, truncated and foreign dataset files are refused; none runs code")
+def damaged_files(options: Options) -> Result:
+    """Every kind of file, cut off, changed bit by bit, or replaced by a pickle."""
+    torch.set_printoptions(threshold=10**7)
+    counts: dict[str, Counter[str]] = {}
+    with own_folder() as folder:
+        mark = folder / "ran"
+        for kind, (path, read) in small_files(folder).items():
+            whole, found = path.read_bytes(), Counter()
+            with quiet():
+                intact = read()
+            random = np.random.default_rng(1)
+            for length in random.integers(0, int(0.9 * len(whole)), 40):
+                path.write_bytes(whole[:length])
+                found[f"cut off: {outcome(read, intact)}"] += 1
+            for place in random.integers(0, len(whole), 60):
+                changed = bytearray(whole)
+                changed[place] ^= 1 << int(random.integers(8))
+                path.write_bytes(changed)
+                found[f"one bit: {outcome(read, intact)}"] += 1
+            for foreign in (pickle.dumps(Trap(mark)), b"", b"<html>404</html>", os.urandom(500)):
+                path.write_bytes(foreign)
+                found[f"foreign: {outcome(read, intact)}"] += 1
+            path.write_bytes(whole)
+            counts[kind] = found
+        ran = mark.exists()
+    torch.set_printoptions(profile="default")
+    total: Counter[str] = sum(counts.values(), Counter())
+    taken = total["cut off: another content"] + total["foreign: another content"]
+    # Plain text and .npy carry no checksum: a digit that became another digit cannot be seen.
+    unchecked = ("iWildCam metadata", "OGB scaffolds")
+    bits = sum(counts[k]["one bit: another content"] for k in counts if k not in unchecked)
+    summary = (
+        f"{len(counts)} kinds of file: cut off {total['cut off: refused']} of 280 refused, "
+        f"foreign {total['foreign: refused']} of 28 refused, one bit "
+        f"{total['one bit: refused']} of 420 refused and {total['one bit: no difference']} without "
+        f"effect; taken for other data: {taken} cut off or foreign, {bits} of one bit in files "
+        f"with a checksum; code run: {ran}"
+    )
+    return passed(taken == 0 and bits == 0 and not ran, summary, counts=counts)
+
+
+@check("7.6.1", "Tox21, HIV and MUV by scaffold, read whole")
+def molecules_by_scaffold(options: Options) -> Result:
+    """Numbers of molecules and scaffolds, time with and without the cache."""
+    if not all((DATA / f"molecules/{name}.csv.gz").exists() for name in MOLECULES):
+        return skipped(NO_DATA)
+    lines, right = [], True
+    with own_folder():
+        for name, (molecules, scaffolds) in MOLECULES.items():
+            with quiet() as said:
+                start = time.perf_counter()
+                data = eqrm.dataset(name)
+                first = time.perf_counter() - start
+                start = time.perf_counter()
+                again = eqrm.dataset(name)
+                second = time.perf_counter() - start
+            right &= (len(data), data.num_domains) == (molecules, scaffolds)
+            right &= again.names == data.names and len(again) == len(data)
+            left_out = " ".join(str(said[0].message).split()[1:4]) if said else "none"
+            lines.append(
+                f"{name} {len(data):,} molecules, {data.num_domains:,} scaffolds, "
+                f"{int((data.counts >= 10).sum())} with 10 or more, "
+                f"{100 * float(data.y.isnan().float().mean()):.0f}% of labels missing, left out "
+                f"{left_out}, {first:.0f} s, then {second:.1f} s"
+            )
+    return passed(right, "; ".join(lines))
+
+
+@check("7.6.2", "iWildCam and OGB-MolPCBA in the layout of their official downloads")
+def official_layouts(options: Options) -> Result:
+    """Small data in the published layout, every split; and all of Tox21's molecules as OGB's."""
+    from data.wilds_layout import MOLECULES as SMALL
+
+    with own_folder() as folder:
+        write_iwildcam(folder, images_per_camera=20)
+        write_ogb_molpcba(folder)
+        whole = eqrm.dataset("iwildcam", folder, size=32, resident="never")
+        parts = whole.splits(test=["test"], validation=["val"])
+        cameras = [part.num_domains for part in parts if part]
+        wanted = [len(CAMERAS[name]) for name in ("train", "val", "test")]
+        colours = whole.rows(torch.arange(len(whole))).x.float().mean((2, 3))
+        traps = torch.tensor([int(name) for name in whole.names])[whole.domains]
+        right_images = torch.equal((colours[:, 0] / 20).round().long(), traps)
+        inside = [
+            len(eqrm.dataset("iwildcam", folder, split=s, size=8)) for s in ("id_val", "id_test")
+        ]
+        molecules = eqrm.dataset("ogb-molpcba", folder).splits(test=["test"], validation=["val"])
+        sizes = [len(part) for part in molecules if part]
+        compared = _tox21_through_ogb(folder / "large") if DATA.is_dir() else None
+    right = cameras == wanted and right_images and inside == [40, 20]
+    right &= sizes == [len(SMALL[name]) for name in ("train", "valid", "test")]
+    right &= compared is None or compared[0] == compared[1]
+    told = "" if compared is None else f"; {compared[0]:,} of {compared[1]:,} graphs of Tox21 equal"
+    summary = (
+        f"iWildCam traps {cameras} of {wanted}, images right {right_images}; OGB {sizes}{told}"
+    )
+    return passed(right, summary)
+
+
+def _tox21_through_ogb(folder: Path) -> tuple[int, int]:
+    """Write Tox21's graphs as OGB's files, read them back, count those that are the same."""
+    import gzip
+
+    with quiet():
+        source = eqrm.dataset("tox21", acyclic="own-domains")
+    graphs = source.rows(torch.arange(len(source))).x
+    nodes = torch.bincount(graphs.batch)
+    owner = graphs.batch[graphs.edge_index[0]]
+    edges = torch.bincount(owner, minlength=len(nodes)) // 2
+    starts = (nodes.cumsum(0) - nodes)[owner]
+    raw = folder / "ogbg_molpcba" / "raw"
+    raw.mkdir(parents=True)
+    tables = {
+        "num-node-list": nodes[:, None],
+        "num-edge-list": edges[:, None],
+        "node-feat": graphs.x,
+        "edge": (graphs.edge_index - starts)[:, ::2].T,  # a bond is listed once
+        "edge-feat": graphs.edge_attr[::2],
+        "graph-label": source.y,
+    }
+    for name, table in tables.items():
+        with gzip.open(raw / f"{name}.csv.gz", "wt", compresslevel=1) as file:
+            np.savetxt(file, table.numpy(), fmt="%g", delimiter=",")
+    np.save(raw / "scaffold_group.npy", source.domains.numpy())
+    split = folder / "ogbg_molpcba" / "split" / "scaffold"
+    split.mkdir(parents=True)
+    order = torch.argsort(source.domains, stable=True)
+    limits = [source.domains[order[int(share * len(order))]] for share in (0.8, 0.9)]
+    place = torch.bucketize(source.domains, torch.stack(limits))
+    for number, name in enumerate(("train", "valid", "test")):
+        rows = torch.nonzero(place == number).numpy()
+        with gzip.open(split / f"{name}.csv.gz", "wt") as file:
+            np.savetxt(file, rows, fmt="%d")
+    found = eqrm.dataset("ogb-molpcba", folder)
+    rows = torch.cat([torch.nonzero(place == number).reshape(-1) for number in range(3)])
+    same = 0
+    for position, row in enumerate(rows.tolist()):
+        ours = source.rows(torch.tensor([row]))
+        theirs = found.rows(torch.tensor([position]))
+        fields = ("x", "edge_index", "edge_attr")
+        equal = all(torch.equal(getattr(ours.x, f), getattr(theirs.x, f)) for f in fields)
+        same += equal and torch.equal(ours.y.nan_to_num(-1), theirs.y.nan_to_num(-1))
+    return same, len(source)
+
+
+@check("7.3.1", "the batches of 1, 2, 3 and 5 processes are the same, also resumed")
+def batches_of_processes(options: Options) -> Result:
+    """45,001 domains, 1,001 in a batch: the union over ranks, and a stream resumed in the middle."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.cat([torch.arange(45_001), torch.randint(45_001, (300_000,), generator=generator)])
+    compared = 0
+    right = True
+    for settings in (
+        {"domains_per_batch": 1001, "examples_per_domain": 4},
+        {"domains_per_batch": 1001, "examples_per_domain": None},
+        {"domains_per_batch": 101, "examples_per_domain": 3, "over": "examples"},
+        {"domains_per_batch": 11, "examples_per_domain": 3, "repeat_examples": True},
+    ):
+        alone = list(islice(eqrm.DomainBatches(ids, **settings), 12))
+        for across in ("domains", "examples"):
+            for size in (2, 3, 5):
+                ranks = [
+                    eqrm.DomainBatches(ids, **settings, rank=r, world_size=size, across=across)
+                    for r in range(size)
+                ]
+                for rows in alone:
+                    parts = torch.cat([next(rank) for rank in ranks])
+                    right &= torch.equal(parts.sort().values, rows.sort().values)
+                    compared += 1
+        stopped = eqrm.DomainBatches(ids, **settings)
+        for _ in range(5):
+            next(stopped)
+        resumed = eqrm.DomainBatches(ids, **settings)
+        resumed.load_state_dict(stopped.state_dict())
+        right &= all(torch.equal(next(resumed), rows) for rows in alone[5:])
+    return passed(right, f"{compared} batches of up to 5 processes equal to those of one")
+
+
+@check("7.9.1", "wrong data settings are refused before any work")
+def wrong_settings(options: Options) -> Result:
+    """A domain listed twice, a batch larger than the data, a test domain in training, …"""
+    data = eqrm.DomainData.from_arrays(np.zeros((6, 1)), np.zeros(6), list("aabbcc"))
+    mistakes: dict[str, Callable[[], object]] = {
+        "domain twice": lambda: data.select(["a", "a"]),
+        "test domain in training": lambda: data.splits(train=["a", "b"], test=["b"]),
+        "unknown domain": lambda: data.splits(test=["d"]),
+        "nothing left": lambda: data.splits(test=["a", "b", "c"]),
+        "more domains than there are": lambda: eqrm.DomainBatches(data, 4, 1),
+        "more examples than there are": lambda: eqrm.DomainBatches(data, 2, 3),
+        "more processes than domains": lambda: eqrm.DomainBatches(data, 2, 1, world_size=3),
+        "unknown dataset": lambda: eqrm.dataset("colored-mnits"),
+        "unknown setting": lambda: eqrm.dataset("colored-mnist", flip=[0.1]),
+        "flip of 1.5": lambda: eqrm.dataset("colored-mnist", flips=[1.5]),
+        "names twice": lambda: eqrm.DomainData(
+            torch.zeros(2), torch.zeros(2), torch.tensor([0, 1]), ("a", "a")
+        ),
+    }
+    refused = {}
+    for what, attempt in mistakes.items():
+        try:
+            attempt()
+        except EqrmError as error:
+            refused[what] = str(error)
+    missing = sorted(set(mistakes) - set(refused))
+    return passed(
+        not missing, f"{len(refused)} of {len(mistakes)} refused; not: {missing}", errors=refused
+    )
+
+
+@check("7.0.1", "eqrm data get: resumes at any byte, and keeps no wrong file")
+def downloads(options: Options) -> Result:
+    """A server that breaks off at 25 random bytes, then a wrong checksum, a 404, a cut-off file."""
+    import hashlib
+
+    content = np.random.default_rng(0).integers(0, 256, 2_000_000, dtype=np.uint8).tobytes()
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    random = np.random.default_rng(1)
+    breaks = 0
+    with own_folder() as folder, local_server() as server:
+        server.files["/a"] = content
+        source = Source((f"{server.address}/a",), "a.bin", md5, len(content))
+        sent = 0
+        while True:
+            server.break_after = int(random.integers(1, 160_000)) if breaks < 25 else None
+            try:
+                fetch(source, folder, lambda *_: None)
+                break
+            except DataFileError:
+                breaks += 1
+                sent += server.break_after or 0
+        whole = (folder / "a.bin").read_bytes() == content
+        again = sum(wanted is None for _, wanted in server.asked)
+        refused = 0
+        for name, wrong in (("/b", content[:-1]), ("/c", content[::-1]), ("/missing", None)):
+            if wrong is not None:
+                server.files[name] = wrong
+            try:
+                fetch(Source((server.address + name,), "b.bin", md5), folder, lambda *_: None)
+            except DataFileError:
+                refused += 1
+        left = sorted(path.name for path in folder.iterdir())
+    return passed(
+        whole and again == 1 and refused == 3 and left == ["a.bin"],
+        f"broken off {breaks} times and complete: {whole}, started from 0 {again} time; "
+        f"{refused} of 3 wrong files refused; left on disk: {', '.join(left)}",
+    )
+
+
+@check("7.0.2", "a batch of graphs is gathered faster than torch-geometric joins it")
+def graphs_speed(options: Options) -> Result:
+    """Batches of 1,024 molecules from 8,006: ours against Batch.from_data_list, in turns."""
+    try:
+        from torch_geometric.data import Batch, Data
+    except ImportError:
+        return skipped("torch-geometric is not installed")
+    from timing import Budget, interleaved
+
+    if not (DATA / "molecules/tox21.csv.gz").exists():
+        return skipped(NO_DATA)
+    with quiet():
+        data = eqrm.dataset("tox21")
+    batches = eqrm.DomainBatches(data, 256, 4)
+    alone = [data.rows(torch.tensor([row])).x for row in range(len(data))]
+    single = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in alone]
+    rows = next(batches)
+    times = interleaved(
+        {
+            "ours": lambda: data.rows(rows),
+            "theirs": lambda: Batch.from_data_list([single[row] for row in rows.tolist()]),
+        },
+        Budget(rounds=15, burst=0.0, pause=0.0),
+    )
+    ratio = times["theirs"].median / times["ours"].median
+    inner = data.x.inputs
+    kind = type(inner).__name__ if isinstance(inner, Graphs) else "?"
+    return passed(
+        ratio > 1.0,
+        f"{len(rows)} molecules ({kind}): {times['ours'].milliseconds:.1f} ms against "
+        f"{times['theirs'].milliseconds:.1f} ms, {ratio:.1f} times as fast",
+    )

@@ -128,7 +128,7 @@ def test_efficientnet_computes_what_the_names_of_its_weights_say(
 ) -> None:
     predictor = shaken(EfficientNetLite(3, 1000, variant=variant, scale=False))
     x = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1))
-    state = predictor.featurizer[0].state_dict()  # type: ignore[index]
+    state = predictor.featurizer[1].state_dict()  # type: ignore[index]
     with torch.no_grad():
         truth = efficientnet_by_name(x, state, STRIDED[variant])
         torch.testing.assert_close(predictor.features(x), truth, rtol=1e-4, atol=1e-4)
@@ -229,6 +229,8 @@ def test_scaled_bytes_and_scaled_fractions_are_the_same_image() -> None:
     pixels = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     predictor = EfficientNetLite(3, 2).eval()
     torch.testing.assert_close(predictor(pixels), predictor(pixels.float() / 255))
+    small = CNN(3, 2, width=8)
+    torch.testing.assert_close(small(pixels), small(pixels.float() / 255))
     scaled = predictor.featurizer[0](pixels)  # type: ignore[index]
     torch.testing.assert_close(scaled, (pixels.float() - 127) / 128, rtol=1e-5, atol=1e-5)
 

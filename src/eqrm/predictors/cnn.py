@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.scaling import Fractions
 
 
 class CNN(Predictor):
@@ -27,6 +28,7 @@ class CNN(Predictor):
         self, inputs: int, outputs: int, width: int = 64, loss: str | Loss = "cross-entropy"
     ) -> None:
         featurizer = nn.Sequential(
+            Fractions(),
             *_convolution(inputs, width),
             *_convolution(width, 2 * width, stride=2),
             *_convolution(2 * width, 2 * width),

@@ -18,7 +18,7 @@ from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.batch_norm import freeze_batch_norm
 from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
 from eqrm.predictors.resnet import with_channels
-from eqrm.predictors.scaling import ImageScaling
+from eqrm.predictors.scaling import Fractions, ImageScaling
 
 EPS, MOMENTUM = 1e-3, 0.01
 """Batch norm's settings of the published weights."""
@@ -204,7 +204,8 @@ class EfficientNetLite(Predictor):
             features.conv_stem = _first_layer(features.conv_stem, inputs)
         if frozen_batch_norm if frozen_batch_norm is not None else bool(pretrained):
             freeze_batch_norm(features)
-        parts: list[nn.Module] = [ImageScaling(MEAN, STD)] if scale and inputs == 3 else []
+        scaling = ImageScaling(MEAN, STD) if scale and inputs == 3 else Fractions()
+        parts: list[nn.Module] = [scaling]
         parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
         super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
 

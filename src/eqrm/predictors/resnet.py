@@ -11,7 +11,7 @@ from eqrm.errors import SettingError, did_you_mean
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.batch_norm import freeze_batch_norm
 from eqrm.predictors.pretrained import load_weights, read_weights
-from eqrm.predictors.scaling import IMAGENET_MEAN, IMAGENET_STD, ImageScaling
+from eqrm.predictors.scaling import IMAGENET_MEAN, IMAGENET_STD, Fractions, ImageScaling
 
 
 class BasicBlock(nn.Module):
@@ -156,9 +156,10 @@ class ResNet(Predictor):
             features.conv1 = with_channels(features.conv1, inputs)
         if frozen_batch_norm if frozen_batch_norm is not None else pretrained is not None:
             freeze_batch_norm(features)
-        parts: list[nn.Module] = []
-        if scale and inputs == 3:
-            parts.append(ImageScaling(IMAGENET_MEAN, IMAGENET_STD))
+        scaling = (
+            ImageScaling(IMAGENET_MEAN, IMAGENET_STD) if scale and inputs == 3 else Fractions()
+        )
+        parts: list[nn.Module] = [scaling]
         parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
         super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
 

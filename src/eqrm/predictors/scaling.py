@@ -10,6 +10,23 @@ from torch import Tensor, nn
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
+def as_fractions(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Bytes from 0 to 255 as numbers from 0 to 1; other images as they are.
+
+    >>> as_fractions(torch.tensor([51, 255], dtype=torch.uint8))
+    tensor([0.2000, 1.0000])
+    """
+    return images.to(dtype) / 255.0 if images.dtype == torch.uint8 else images
+
+
+class Fractions(nn.Module):
+    """The first layer of networks that take images: see :func:`as_fractions`."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images in [0, 1]."""
+        return as_fractions(images)
+
+
 class ImageScaling(nn.Module):
     """(x − mean)/std per channel, for images in [0, 1] or as bytes from 0 to 255.
 
@@ -33,6 +50,4 @@ class ImageScaling(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Scaled images, (n, channels, height, width), in the dtype of the statistics."""
-        if images.dtype == torch.uint8:
-            images = images.to(self.mean.dtype) / 255.0
-        return (images - self.mean) / self.std
+        return (as_fractions(images, self.mean.dtype) - self.mean) / self.std

@@ -8,7 +8,8 @@ EXTRAS := dev,plots
 WORKERS ?= 2
 BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
 	benchmarks/many_domains.py benchmarks/evaluate_large.py benchmarks/linear_speed.py \
-	benchmarks/linear_real_data.py benchmarks/many_runs.py benchmarks/boosting.py
+	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/many_runs.py \
+	benchmarks/boosting.py
 
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -30,9 +31,9 @@ $(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eq
 setup: $(READY) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
 
-demo: $(READY) ## show what eqrm does, in half a minute
-	@echo "==> eqrm demo"
-	@$(BIN)/eqrm demo --output demo-output
+demo: $(READY) ## train on real flights for the mean and five levels, in under a minute
+	@echo "==> eqrm train flights"
+	@$(ONE_THREAD) $(BIN)/eqrm train flights --alpha .5 .75 .9 .95 .99 --output demo-output/flights
 
 check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> ruff: lint"

@@ -22,15 +22,23 @@ def test_drawing_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPa
         plots.draw_risk_distribution(curve)
 
 
-def test_the_demo_runs_without_matplotlib(
+def test_the_flights_are_trained_on_without_any_optional_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from eqrm.cli.demo import demo
+    from eqrm import cli
+    from eqrm.data import flights
 
-    for module in ("matplotlib", "matplotlib.figure"):
+    table = eqrm.load_flights()
+    few = table.in_domains(table.domain_names[:12])
+    monkeypatch.setattr(flights, "load_flights", lambda weather: few)
+    for module in ("matplotlib", "matplotlib.figure", "pandas", "duckdb", "pyarrow"):
         monkeypatch.setitem(sys.modules, module, None)
-    demo(alpha=["0.9"], seed=0, output=tmp_path)
+    arguments = ["train", "flights", "--alpha", "0.9", "--output", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["eqrm", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert "α = 0.9" in printed
-    assert "No figure" in printed
-    assert list(tmp_path.iterdir()) == []
+    assert "No picture: " in printed
+    assert not list(tmp_path.rglob("*.svg"))

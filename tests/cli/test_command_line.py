@@ -33,7 +33,7 @@ def test_help_lists_every_command(
 ) -> None:
     code, out, _ = run_main(monkeypatch, capsys, "--help")
     assert code == 0
-    assert "demo" in out
+    assert "train" in out
     assert "figure" in out
 
 
@@ -47,7 +47,7 @@ def test_help_lists_every_command(
         (["figure", "risk-cdf", "--alpha", "high"], "'high' is not a level"),
         (["figure", "risk-cdf", "--bandwidth", "silvermann"], "Did you mean 'silverman'"),
         (["figure", "risk-cdf", "--output", "risks.jpeg"], "risks.jpeg"),
-        (["demo", "--alpha", "1"], "alpha = 1"),
+        (["train", "flights", "--alpha", "1"], "alpha = 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(

@@ -67,7 +67,7 @@ def test_a_split_that_leaves_nothing_is_refused() -> None:
         small().split(["7", "8"])
     with pytest.raises(SettingError, match="No domain is left to hold out"):
         small().split([])
-    with pytest.raises(SettingError, match="share must lie between 0 and 1"):
+    with pytest.raises(SettingError, match=r"hold out must lie between 0 and 1; 1\.5"):
         small().split(1.5)
 
 

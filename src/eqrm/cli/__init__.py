@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import data, demo, evaluate, figure, plan, predict, reproduce, train, train_network
+from eqrm.cli import data, evaluate, figure, plan, predict, reproduce, train, train_network
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -23,7 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
-app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(figure.app, name="figure")
 app.command("plan")(plan.plan)

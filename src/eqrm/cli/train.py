@@ -111,6 +111,8 @@ def train(
     typer.echo(f"\nReport: {output / 'report.html'}")
     typer.echo(f"Models: {output / 'models'} ({len(found.models)}, for eqrm predict)")
     typer.echo(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
+    if not any(path.suffix == ".svg" for path in names):
+        typer.echo("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
 
 
 def _read(

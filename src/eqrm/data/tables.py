@@ -133,21 +133,19 @@ class Table:
         (('a', 'c'), ('b',))
         """
         names = self.domain_names
-        part: float | list[int]
         if isinstance(test, (int, float)):
-            part = float(test)
+            held_out = _drawn(names, float(test), seed)
         else:
             self._refuse_unknown_domains(test)
-            part = [names.index(name) for name in dict.fromkeys(test)]
-        parts = parts_of_domains({"train": None, "validation": [], "test": part}, names, seed)
-        for number, what in ((len(parts["train"]), "train on"), (len(parts["test"]), "hold out")):
+            held_out = list(dict.fromkeys(test))
+        for number, what in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
             if number == 0:
                 raise SettingError(
                     f"No domain is left to {what}: there are {len(names)}. Hold out "
                     f"{'more' if what == 'hold out' else 'fewer'}."
                 )
-        held_out = np.isin(self.domains, [names[number] for number in parts["test"]])
-        return self.rows(~held_out), self.rows(held_out)
+        chosen = np.isin(self.domains, held_out)
+        return self.rows(~chosen), self.rows(chosen)
 
     def frame(self) -> DataFrame:
         """Features, target and domain as a pandas data frame."""
@@ -172,6 +170,18 @@ class Table:
         except ImportError as error:
             raise MissingExtraError("pandas", "tables", "A data frame") from error
         return pandas.DataFrame(dict(self.columns))
+
+
+def _drawn(names: Sequence[str], share: float, seed: int) -> list[str]:
+    """The names that are held out: those to train on are drawn, the others are left."""
+    if not 0.0 < share < 1.0:
+        raise SettingError(
+            f"The share of domains to hold out must lie between 0 and 1; {share:g} came. To name "
+            "domains, give a list."
+        )
+    parts: dict[str, list[int] | float | None]
+    parts = {"train": None, "validation": [], "test": 1.0 - share}
+    return [names[number] for number in parts_of_domains(parts, names, seed)["train"]]
 
 
 def is_numbers(column: Column) -> bool:

@@ -79,15 +79,11 @@ def opening(training: TableTraining) -> str:
 
 def _warnings(training: TableTraining, first: Bargain) -> list[str]:
     """What makes the numbers less than they seem: noise, and domains that are not alike."""
-    noise, order = training.evaluation.noise, training.evaluation.exchangeability
-    found: dict[str, list[str]] = {}
-    for name in (ERM, predictor_name(first.level)):
-        split = noise[name]
-        texts = [test.warning for test in order[name]] + [split.warning if split else None]
-        for text in texts:
-            if text:
-                found.setdefault(text, []).append(name)
-    return [f"Warning ({' and '.join(names)}): {text}" for text, names in found.items()]
+    judged, name = training.evaluation, predictor_name(first.level)
+    splits = {each: judged.noise[each] for each in (ERM, name)}
+    found = [(each, split.warning) for each, split in splits.items() if split is not None]
+    found += [(name, test.warning) for test in judged.exchangeability[name]]
+    return [f"Warning ({each}): {text}" for each, text in found if text]
 
 
 def _wrapped(*paragraphs: str) -> str:

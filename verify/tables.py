@@ -1,0 +1,97 @@
+"""Issue 6, tables: the demo, levels on unseen days, and what the command line refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from verify.objectives import run_benchmark, run_tests
+from verify.registry import (
+    ROOT,
+    Options,
+    Result,
+    check,
+    package_environment,
+    passed,
+    plain_environment,
+)
+
+SECONDS = 60.0
+"""What ``make demo`` may take once the packages are installed, on 2 cores."""
+LARGEST_FILE = 1_500_000
+WINS = "levels have the lowest risk in their own"
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[str, float]:
+    """What a command prints, and the seconds it takes; it must succeed."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - start
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout, seconds
+
+
+@check("6.1", "make demo from a fresh clone: ERM and five levels on the flights, with a report")
+def demo(options: Options) -> Result:
+    if not options.clean_clone:  # the same command in this checkout, whose packages are there
+        folder = options.output / "flights"
+        command = [sys.executable, "-m", "eqrm.cli", "train", "flights", "--output", str(folder)]
+        printed, seconds = run(command, ROOT, package_environment(OMP_NUM_THREADS="1"))
+        return demo_result(printed, seconds, folder, "in this checkout")
+    with tempfile.TemporaryDirectory(prefix="eqrm-clone-") as temporary:
+        clone = Path(temporary) / "eqrm"
+        run(["git", "clone", "--quiet", str(ROOT), str(clone)], ROOT, plain_environment())
+        _, setting_up = run(["make", "setup"], clone, plain_environment())
+        printed, seconds = run(["make", "demo"], clone, plain_environment())
+        folder = clone / "demo-output" / "flights"
+        return demo_result(printed, seconds, folder, f"set-up took {setting_up:.0f} s before")
+
+
+def demo_result(printed: str, seconds: float, folder: Path, where: str) -> Result:
+    wins = next((line for line in printed.splitlines() if WINS in line), "no table")
+    models = len(list((folder / "models").iterdir()))
+    holds = (folder / "report.html").is_file() and models == 6 and seconds <= SECONDS
+    words = f"{seconds:.0f} s (bound {SECONDS:.0f}; {where}); {models} models; {wins.strip()}"
+    return passed(holds, words, seconds=seconds, printed=printed)
+
+
+@check("6.2", "each level best or tied in its own column on unseen days; .9-quantile against ERM")
+def levels(options: Options) -> Result:
+    code, content = run_benchmark(options, "flights_levels")
+    found: dict[str, Any] = content
+    words = []
+    for features, changes in found["changes"].items():
+        tied = sum(gap <= error for gap, error in found["behind"][features])
+        mean = sum(changes) / len(changes)
+        splits = len(changes)
+        words.append(f"{features}: {tied} of 5 levels, .9-quantile {mean:+.1%} ({splits} splits)")
+    return passed(code == 0 and all(found["holds"].values()), "; ".join(words), **found)
+
+
+@check("6.flights", "327,346 flights in a file of at most 1.5 MB, compared with two other copies")
+def flights(options: Options) -> Result:
+    size = len(resources.files("eqrm.data").joinpath("flights.npz.xz").read_bytes())
+    found = run_tests(options, "flights", "tests/data/test_flights.py").result(f"{size:,} bytes")
+    return passed(found.status == "PASS" and size <= LARGEST_FILE, found.summary, bytes=size)
+
+
+@check("6.7.tables", "tables that cannot be used are refused in words; no row is dropped")
+def refusals(options: Options) -> Result:
+    counts = run_tests(
+        options,
+        "tables",
+        "tests/data/test_tables.py",
+        "tests/data/test_encoding.py",
+        "tests/estimators/test_table_reading.py",
+        "tests/estimators/test_table_training.py",
+        "tests/cli/test_train.py",
+    )
+    return counts.result("a mistake is one line, before any work")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -126,11 +127,32 @@ def test_few_domains_get_a_refusal_in_place_of_a_certificate() -> None:
     assert "No certificate: 8 domains are too few" in " ".join(words.split())
 
 
-def test_extreme_levels_are_trained_and_said() -> None:
+def test_extreme_levels_are_trained_said_and_written(tmp_path: Path) -> None:
     plan = TrainingPlan.of([Level.parse("1-e^-1000")])
-    words = " ".join(in_words(train_on_table(*world().split(0.5), plan), 0.95).split())
+    found = train_on_table(*world().split(0.5), plan)
+    words = " ".join(in_words(found, 0.95).split())
     assert "α = 1-e^-1000" in words
     assert "No certificate" in words
+    write_training(found, tmp_path / "out", command="eqrm train")
+    model = load_table_model(tmp_path / "out" / "models" / "alpha-1-e-1000.safetensors")
+    assert model.level == Level(log_tail=-1000)
+
+
+def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
+    def interrupted_at(name: str) -> Callable[[str], None]:
+        def progress(what: str) -> None:
+            if what == f"training {name}":
+                raise KeyboardInterrupt
+
+        return progress
+
+    parts, plan = world().split(0.5), TrainingPlan.of([0.5, 0.9])
+    found = train_on_table(*parts, plan, interrupted_at("α = 0.9"))
+    assert list(found.models) == ["ERM", "α = 0.5"]
+    assert found.levels == (Level(0.5),)
+    assert "Interrupted: α = 0.9 and what was to follow" in " ".join(in_words(found, 0.95).split())
+    with pytest.raises(KeyboardInterrupt):
+        train_on_table(*parts, plan, interrupted_at("α = 0.5"))
 
 
 def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:

@@ -21,6 +21,8 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
 
 FEWEST_DOMAINS = 2
+FEWEST_MODELS = 2
+"""ERM and one level: what can be compared, and so kept when training is interrupted."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def train_on_table(
 ) -> TableTraining:
     """Train ERM and every level on ``train``, and judge all of them on ``test``.
 
-    The two tables must share no domain. ``progress`` is told what begins.
+    The two tables must share no domain. ``progress`` is told what begins. Ctrl-C while a level
+    is trained keeps the models that are ready, and judges those.
 
     >>> rng = np.random.default_rng(0)
     >>> days, x = np.repeat(np.arange(40), 25).astype(str), rng.normal(size=1000)
@@ -99,9 +102,15 @@ def train_on_table(
     models: dict[str, TableModel] = {}
     for level in (None, *plan.levels):
         name = predictor_name(level)
-        progress(f"training {name}")
-        estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings)
-        notes += _fitted(estimator, seen, labels, train.domains, name)
+        try:
+            progress(f"training {name}")
+            estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings)
+            notes += _fitted(estimator, seen, labels, train.domains, name)
+        except KeyboardInterrupt:
+            if len(models) < FEWEST_MODELS:
+                raise
+            notes.append(f"Interrupted: {name} and what was to follow were not trained.")
+            break
         models[name] = TableModel(
             estimator, encoder, task, level, train.target_name, train.domain_name
         )
@@ -115,7 +124,7 @@ def train_on_table(
     return TableTraining(
         models,
         evaluation,
-        plan.levels,
+        tuple(model.level for model in models.values() if model.level is not None),
         tuple(dict.fromkeys(notes)),
         len(train),
         len(train.domain_names),

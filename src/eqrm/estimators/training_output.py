@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from eqrm.errors import MissingExtraError, SettingError
@@ -114,10 +115,7 @@ def write_training(
     _remove_earlier(folder)
     table = risk_table(training, confidence)
     written = [folder / "report.html"]
-    summary = summarised(
-        training.evaluation,
-        nearest(bargains(training.evaluation, training.levels, confidence)).level,
-    )
+    summary = summarised(training.evaluation, _certified_level(training.levels), confidence)
     write_report(training.evaluation, written[0], command=command, table=None, summary=summary)
     texts = {
         "summary.txt": f"{in_words(training, confidence)}\n\n{summary.to_text()}\n",
@@ -143,6 +141,12 @@ def write_training(
     names = [str(path.relative_to(folder)) for path in written]
     (folder / LISTED).write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")
     return written
+
+
+def _certified_level(levels: Sequence[Level]) -> Level:
+    """The trained level next to 0.9 that a certificate can speak of, or 0.9 itself."""
+    possible = [level for level in levels if level.alpha < 1.0]
+    return min(possible, key=lambda level: abs(level.alpha - 0.9), default=Level(0.9))
 
 
 def _remove_earlier(folder: Path) -> None:

@@ -11,8 +11,12 @@ class is singled out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +24,11 @@ from scipy.sparse import csr_array
 
 from eqrm.linear.risk_functions import Array, RiskFunctions, RisksAt
 
+T = TypeVar("T")
 BLOCK = 1024
 """Rows that are weighted and multiplied at a time: they stay in the processor's cache."""
+LONG = 100
+"""Rows per domain from which a product for each is faster than one sparse product for all."""
 
 
 def contrasts(classes: int) -> Array:
@@ -57,6 +64,7 @@ class LogisticRisks(RiskFunctions):
     classes: int
     ends: NDArray[np.int64]
     shares: Array
+    workers: int = 1
 
     @property
     def outputs(self) -> int:
@@ -95,21 +103,62 @@ class LogisticRisks(RiskFunctions):
 
     def gradients(self, per_row: Array) -> Array:
         """Σ s_i v_i x_i in each domain (m, q)."""
-        places = np.arange(len(self.rows), dtype=np.int32)
-        ends = self.ends.astype(np.int32)
-        found: Array = (
-            csr_array((self.shares * per_row, places, ends), shape=(self.domains, len(self.rows)))
-            @ self.rows
-        )
-        return found
+        weighted = self.shares * per_row
+
+        def of_domains(part: slice) -> Array:
+            ends = self.ends[part.start : part.stop + 1]
+            if len(self.rows) > LONG * self.domains:
+                return np.stack([weighted[a:b] @ self.rows[a:b] for a, b in pairwise(ends)])
+            first, last = int(ends[0]), int(ends[-1])
+            places = np.arange(last - first, dtype=np.int32)
+            sums = csr_array(
+                (weighted[first:last], places, (ends - first).astype(np.int32)),
+                shape=(len(ends) - 1, last - first),
+            )
+            found: Array = sums @ self.rows[first:last]
+            return found
+
+        return np.concatenate(self.shared_out(of_domains, self._domain_parts))
 
     def products(self, per_row: Array) -> Array:
         """Σ v_i x_i x_iᵀ (q, q) over all rows, for v (n,) of any sign."""
-        total = np.zeros((self.rows.shape[1],) * 2)
-        for start in range(0, len(self.rows), BLOCK):
-            block = self.rows[start : start + BLOCK]
-            total += (block * per_row[start : start + BLOCK, None]).T @ block
-        return total
+        width = self.rows.shape[1]
+
+        def of_rows(part: slice) -> Array:
+            total = np.zeros((width, width))
+            for start in range(part.start, part.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, part.stop))
+                rows = self.rows[block]
+                total += (rows * per_row[block, None]).T @ rows
+            return total
+
+        found: Array = np.sum(self.shared_out(of_rows, self.row_parts), axis=0)
+        return found
+
+    def shared_out(self, work: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:
+        """The work on every part, in as many threads; numpy lets go of the lock in long loops."""
+        if len(parts) == 1:
+            return [work(parts[0])]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return list(pool.map(work, parts))
+
+    @cached_property
+    def row_parts(self) -> list[slice]:
+        """As many rows for each worker, in whole blocks."""
+        cuts = np.linspace(0, len(self.rows), self.workers + 1)
+        inner = (cuts[1:-1] // BLOCK * BLOCK).astype(int).tolist()
+        return _slices([0, *inner, len(self.rows)])
+
+    @cached_property
+    def _domain_parts(self) -> list[slice]:
+        """Domains with about as many rows for each worker."""
+        goals = np.linspace(0, len(self.rows), self.workers + 1)[1:-1]
+        inner = np.searchsorted(self.ends, goals).tolist()
+        return _slices([0, *inner, self.domains])
+
+
+def _slices(cuts: Sequence[int]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 class TwoClasses:
@@ -117,14 +166,16 @@ class TwoClasses:
 
     def __init__(self, risks: LogisticRisks, theta: Array) -> None:
         self.signs = risks.signs
-        self.margins = self.signs * (risks.rows @ theta[0])
-        self._small = np.exp(-np.abs(self.margins))
+        self.margins, self._small, self.losses = (np.empty(len(self.signs)) for _ in range(3))
 
-    @property
-    def losses(self) -> Array:
-        """(n,)."""
-        found: Array = np.log1p(self._small) + np.maximum(-self.margins, 0.0)
-        return found
+        def fill(part: slice) -> None:
+            margins = risks.rows[part] @ theta[0]
+            margins *= self.signs[part]
+            small = np.exp(-np.abs(margins))
+            self.margins[part], self._small[part] = margins, small
+            self.losses[part] = np.log1p(small) + np.maximum(-margins, 0.0)
+
+        risks.shared_out(fill, risks.row_parts)
 
     @cached_property
     def _wrong(self) -> Array:

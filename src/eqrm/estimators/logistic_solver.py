@@ -10,12 +10,11 @@ takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -24,15 +23,15 @@ from eqrm.estimators.logistic_risks import LogisticRisks
 from eqrm.estimators.standardised import Scaling, sorted_by_domain
 from eqrm.linear.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.measures import Mean, Measure
-from eqrm.linear.newton import End, Metric, minimise
+from eqrm.linear.newton import End, Metric, minimise_costly
 from eqrm.linear.one_thread import one_thread
 from eqrm.linear.risk_functions import Array
 from eqrm.linear.search import Descent, Problem, distinct_minima
 
 NEWTON_UP_TO = 300
 """Parameters beyond which a Hessian costs more than the steps it saves."""
-SMALL = 2_000_000
-"""Numbers in X below which more threads cost more than they save."""
+LARGE = 1_000_000
+"""Numbers in X from which more than one thread saves time."""
 GRADIENT_TOLERANCE = 1e-7
 """Of L-BFGS, for the largest slope in a parameter of a standardised feature."""
 
@@ -64,7 +63,9 @@ class LogisticProblem:
         order, ends, shares = sorted_by_domain(groups, sample_weight)
         rows = scaling.rows(X, order)
         own = labels if order is None else labels[order]
-        risks = LogisticRisks(rows, own, classes, ends, shares)
+        # Threads of BLAS pay for large blocks only: the rows are shared out among our own.
+        workers = torch.get_num_threads() if rows.size >= LARGE else 1
+        risks = LogisticRisks(rows, own, classes, ends, shares, workers)
         ridge = np.full(rows.shape[1], float(l2))
         if intercept:
             ridge[-1] = 0.0
@@ -75,7 +76,7 @@ class LogisticProblem:
         """The minimiser of the mean risk: ERM, and where every level starts."""
         zero = np.zeros(self.risks.parameters)
         criterion = MeasureOfRisks(self.risks, Mean(), self.ridge)
-        with self._threads():
+        with one_thread():
             return self._descent(criterion, zero, self._metric, self.max_steps)
 
     def least(self, measure: Measure | None, start: Array | None = None) -> list[End]:
@@ -88,7 +89,7 @@ class LogisticProblem:
         reference = self.least_mean.theta
         criterion = MeasureOfRisks(self.risks, measure, self.ridge)
         problem = Problem(criterion, self._metric, self.risks, reference, self._descent)
-        with self._threads():
+        with one_thread():
             return distinct_minima(problem, [reference if start is None else start], self.max_steps)
 
     def predictor(self, theta: Array) -> tuple[Array, Array]:
@@ -109,7 +110,7 @@ class LogisticProblem:
 
     @property
     def _descent(self) -> Descent:
-        return by_lbfgs if self._wide else minimise
+        return by_lbfgs if self._wide else minimise_costly
 
     @cached_property
     def _metric(self) -> Metric:
@@ -122,14 +123,6 @@ class LogisticProblem:
         # Columns that depend on each other leave it singular: a trace of the identity mends it.
         floor = 1e-9 * float(np.trace(hessian)) / size + 1e-300
         return Metric.of(hessian + np.diag(self.ridge + floor), here.mean)
-
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
-        if self.risks.rows.size < SMALL:
-            with one_thread():
-                yield
-        else:
-            yield
 
 
 def by_lbfgs(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:

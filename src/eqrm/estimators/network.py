@@ -125,7 +125,10 @@ def _new(
     layers: list[nn.Module] = []
     for place, (width, after) in enumerate(pairwise(widths)):
         last = place == len(widths) - 2
-        layer = nn.Linear(width, after, bias=schedule.intercept or not last, dtype=torch.float64)
+        # Without nn.Linear's own initial weights, which would be drawn from torch's global state.
+        layer = nn.utils.skip_init(
+            nn.Linear, width, after, bias=schedule.intercept or not last, dtype=torch.float64
+        )
         with torch.no_grad():
             reach = (6.0 / width) ** 0.5 if not last else 0.1 * (1.0 / width) ** 0.5
             layer.weight.uniform_(-reach, reach, generator=generator)

@@ -19,6 +19,8 @@ from eqrm.linear.quadratics import Array
 
 FLAT = 1e-13
 """A predicted decrease below this, relative to the value, is rounding error."""
+ENOUGH = 1e-10
+"""A promised decrease, relative to the value, after which no further Hessian is worth its time."""
 SETTLED = 1e-9
 """A minimum is converged when Newton's model promises less than this, relatively."""
 FAR = 1e9
@@ -74,10 +76,22 @@ class Metric:
 def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int = 200) -> End:
     """Descend from ``start`` until nothing can be gained."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
-        return _descend(criterion, start, metric, max_steps)
+        return _descend(criterion, start, metric, max_steps, enough=0.0)
 
 
-def _descend(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+def minimise_costly(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+    """The same for criteria whose Hessian takes time.
+
+    The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is
+    squared by each step, so what is left after it is rounding.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _descend(criterion, start, metric, max_steps, enough=ENOUGH)
+
+
+def _descend(
+    criterion: Criterion, start: Array, metric: Metric, max_steps: int, enough: float
+) -> End:
     """Steps as long as the model is right about them."""
     point = criterion.at(start)
     if not _is_finite(point):
@@ -88,16 +102,15 @@ def _descend(criterion: Criterion, start: Array, metric: Metric, max_steps: int)
         step, predicted, length = _step(point, metric, radius)
         unit = max(abs(point.value), metric.value)
         trial = criterion.at(point.theta + step)
+        if predicted <= enough * unit and settled(point, metric):
+            return _after_last_step(point, trial, steps)
         if predicted <= FLAT * unit:
             if not _gentler(trial, point, metric):
                 break
             point = trial
             continue
         gained = _gained(point, trial, predicted)
-        if gained < 0.25:
-            radius = 0.25 * length
-        elif gained > 0.75 and length > 0.9 * radius:
-            radius *= 3.0
+        radius = _next_radius(radius, gained, length)
         if gained > 1e-4:
             point = trial
         if metric.norm(point.theta - start) > FAR * metric.length:
@@ -105,6 +118,19 @@ def _descend(criterion: Criterion, start: Array, metric: Metric, max_steps: int)
         if radius < 1e-15 * (metric.length + metric.norm(point.theta)):
             break
     return End(point.theta, point.value, settled(point, metric), False, steps)
+
+
+def _next_radius(radius: float, gained: float, length: float) -> float:
+    """Shorter where the model was wrong, longer where it was right up to the radius."""
+    if gained < 0.25:
+        return 0.25 * length
+    return 3.0 * radius if gained > 0.75 and length > 0.9 * radius else radius
+
+
+def _after_last_step(point: Point, trial: Point, steps: int) -> End:
+    """The end of a descent whose last step promised next to nothing."""
+    last = trial if trial.value <= point.value + FLAT * abs(point.value) else point
+    return End(last.theta, last.value, True, False, steps)
 
 
 def _gained(point: Point, trial: Point, predicted: float) -> float:

@@ -1,0 +1,317 @@
+"""QRMClassifier and QRMRegressor on tables: what they take, what they give, what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import eqrm
+from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
+from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.estimators.groups import OneDomainWarning
+from eqrm.linear.linear_model import NotConvergedWarning
+from eqrm.objectives.quantile_warnings import QuantileBelowRisksWarning
+from estimators.worlds import World, classes_world, numbers_world
+
+
+def triple(world: World) -> tuple[Any, Any, Any]:
+    return world.X, world.y, world.groups
+
+
+def test_erm_without_groups_is_scikit_learns_logistic_regression() -> None:
+    world = classes_world(2)
+    X = StandardScaler().fit_transform(world.X)
+    ours = QRMClassifier(None, l2=1e-3).fit(X, world.y)
+    # theirs is ½|β|² + C Σ loss; ours mean loss + l2|β|²
+    theirs = LogisticRegression(C=1 / (2 * 1e-3 * len(X)), tol=1e-10, max_iter=1000).fit(X, world.y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+
+
+def test_three_classes_without_groups_are_scikit_learns_too() -> None:
+    world = classes_world(3)
+    X = StandardScaler().fit_transform(world.X)
+    ours = QRMClassifier(None, l2=1e-3).fit(X, world.y)
+    theirs = LogisticRegression(C=1 / (2 * 1e-3 * len(X)), tol=1e-10, max_iter=1000).fit(X, world.y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+
+
+def test_erm_with_groups_is_the_mean_over_domains_and_rows_weigh_by_their_domain() -> None:
+    world = classes_world(2)
+    world = world.rows(np.random.default_rng(0).random(len(world.y)) < 0.2 + world.groups / 40)
+    _, ids, counts = np.unique(world.groups, return_inverse=True, return_counts=True)
+    X = StandardScaler().fit_transform(world.X)
+    ours = QRMClassifier(None, l2=1e-3).fit(X, world.y, world.groups)
+    by_rows = QRMClassifier(None, l2=1e-3).fit(X, world.y)
+    weights = 1.0 / counts[ids]
+    theirs = LogisticRegression(C=1 / (2 * 1e-3 * 30), tol=1e-10, max_iter=1000).fit(
+        X, world.y, sample_weight=weights
+    )
+    # theirs divides by Σw = 30 domains
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+    assert np.abs(ours.coef_ - by_rows.coef_).max() > 1e-3
+
+
+def test_least_squares_without_groups_is_scikit_learns_ridge() -> None:
+    world = numbers_world()
+    X = StandardScaler().fit_transform(world.X)
+    ours = QRMRegressor(None, l2=1e-2).fit(X, world.y)
+    theirs = Ridge(alpha=1e-2 * len(X)).fit(X, world.y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
+    assert ours.intercept_ == pytest.approx(theirs.intercept_)
+
+
+@pytest.mark.parametrize("distribution", ["kde", "gaussian", "empirical"])
+def test_the_linear_regression_is_that_of_the_exact_solver(distribution: str) -> None:
+    world = numbers_world()
+    ours = QRMRegressor(0.9, distribution=distribution, l2=0.0).fit(*triple(world))
+    exact = LinearQRM(0.9, distribution).fit(*triple(world))
+    np.testing.assert_allclose(ours.coef_, exact.coefficients.numpy(), rtol=1e-4, atol=1e-5)
+    assert ours.quantile_risk_ == pytest.approx(exact.value, rel=1e-6)
+
+
+def test_what_is_known_after_fit() -> None:
+    world = classes_world(2)
+    model = QRMClassifier("0.75").fit(*triple(world))
+    assert model.level_ == Level(0.75)
+    assert model.domains_ == tuple(range(30))
+    assert model.domain_counts_.tolist() == [40] * 30
+    losses = pd.Series(model.losses(world.X, world.y)).groupby(world.groups).mean()
+    np.testing.assert_allclose(model.domain_risks_, losses, rtol=1e-10)
+    expected = eqrm.KDE(model.domain_risks_.tolist()).quantile(0.75).item()
+    assert model.quantile_risk_ == pytest.approx(expected, rel=1e-6)
+    assert model.quantile_at(0.75) == model.quantile_risk_
+    assert model.converged_
+    assert model.score(world.X, world.y) == np.mean(model.predict(world.X) == world.y)
+
+
+def test_a_higher_level_lowers_its_own_quantile_and_raises_the_mean() -> None:
+    world = classes_world(2, differ=0.4)
+    erm, robust = (QRMClassifier(a).fit(*triple(world)) for a in (None, 0.9))
+    assert robust.quantile_at(0.9) < erm.quantile_at(0.9)
+    assert robust.domain_risks_.mean() > erm.domain_risks_.mean()
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_texts_as_labels_are_the_same_classes(model: str) -> None:
+    world = classes_world(2)
+    names = np.array(["well", "ill"])[world.y]  # sorted the other way round
+    options: dict[str, Any] = {"model": model, "steps": 5, "erm_steps": 20, "random_state": 0}
+    by_text = QRMClassifier(0.9, **options).fit(world.X, names, world.groups)
+    by_number = QRMClassifier(0.9, **options).fit(world.X, 1 - world.y, world.groups)
+    assert by_text.classes_.tolist() == ["ill", "well"]
+    agreeing = by_text.predict(world.X) == np.array(["ill", "well"])[by_number.predict(world.X)]
+    assert agreeing.all()
+
+
+def frames(world: World) -> dict[str, tuple[Any, Any, Any]]:
+    columns = {f"x{j}": world.X[:, j] for j in range(world.X.shape[1])}
+    days = [f"day {g:02d}" for g in world.groups]
+    return {
+        "pandas": (pd.DataFrame(columns), pd.Series(world.y), pd.Series(days)),
+        "polars": (pl.DataFrame(columns), pl.Series(world.y), pl.Series(days)),
+        "sparse": (sparse.csr_array(world.X), world.y.tolist(), days),
+        "lists": (world.X.tolist(), world.y.tolist(), days),
+    }
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "sparse", "lists"])
+def test_every_form_of_a_table_gives_the_same_model(form: str) -> None:
+    world = classes_world(2)
+    X, y, groups = frames(world)[form]
+    model = QRMClassifier(0.9).fit(X, y, groups=groups)
+    expected = QRMClassifier(0.9).fit(*triple(world))
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8)
+    assert model.domains_[0] == "day 00"
+    if form in ("pandas", "polars"):
+        assert model.feature_names_in_.tolist() == ["x0", "x1", "x2"]
+    assert model.predict(X).tolist() == expected.predict(world.X).tolist()
+
+
+@pytest.fixture
+def routing() -> Iterator[None]:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+def test_groups_reach_the_estimator_through_pipelines_and_searches() -> None:
+    world = classes_world(2)
+    weights = np.random.default_rng(0).uniform(1, 2, len(world.y))
+    estimator = QRMClassifier(0.9).set_fit_request(sample_weight=True)
+    scaler = StandardScaler().set_fit_request(sample_weight=True)
+    pipeline = make_pipeline(scaler, estimator)
+    pipeline.fit(world.X, world.y, groups=world.groups, sample_weight=weights)
+    expected = QRMClassifier(0.9).fit(*triple(world), sample_weight=weights)
+    np.testing.assert_allclose(pipeline[-1].domain_risks_, expected.domain_risks_, rtol=1e-6)
+    search = GridSearchCV(QRMClassifier(0.9), {"l2": [1e-4, 1e-1]}, cv=GroupKFold(3))
+    search.fit(world.X, world.y, groups=world.groups)
+    assert len(search.best_estimator_.domains_) == 30
+
+
+def test_without_routing_a_pipeline_takes_groups_by_the_name_of_the_step() -> None:
+    world = classes_world(2)
+    table = pd.DataFrame({"x": world.X[:, 0], "c": np.array(["a", "b", "c"])[world.groups % 3]})
+    encode = make_column_transformer((OneHotEncoder(), ["c"]), remainder=StandardScaler())
+    pipeline = make_pipeline(encode, QRMClassifier(0.9))
+    pipeline.fit(table, world.y, qrmclassifier__groups=world.groups)
+    assert len(pipeline[-1].domain_risks_) == 30
+
+
+def test_without_routing_a_search_says_by_name_that_groups_did_not_arrive() -> None:
+    world = classes_world(2)
+    with pytest.warns(OneDomainWarning, match="groups=None"):
+        cross_val_predict(
+            QRMClassifier(0.9), world.X, world.y, cv=GroupKFold(3), groups=world.groups
+        )
+
+
+def test_a_clone_keeps_the_settings_and_nothing_learned() -> None:
+    model = QRMClassifier(Level(log_tail=-50.0), hidden=[3, 4]).fit(*triple(classes_world(2)))
+    copy = clone(model)
+    assert copy.alpha == Level(log_tail=-50.0)
+    assert not hasattr(copy, "coef_")
+
+
+def test_weights_count_rows_as_often_as_they_say() -> None:
+    world = classes_world(2)
+    times = np.random.default_rng(1).integers(0, 4, len(world.y))
+    times[world.groups == 7] = 0  # a domain without any weight is not there
+    weighted = QRMClassifier(0.9).fit(*triple(world), sample_weight=times)
+    repeated = QRMClassifier(0.9).fit(*triple(world.rows(np.repeat(np.arange(len(times)), times))))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+    assert 7 not in weighted.domains_
+    assert len(weighted.domains_) == 29
+
+
+def test_a_certificate_is_the_bound_of_risks_on_unseen_domains() -> None:
+    world = classes_world(2, domains=80)
+    old, new = world.rows(world.groups < 30), world.rows(world.groups >= 30)
+    model = QRMClassifier(0.9).fit(*triple(old))
+    bound = model.certificate(*triple(new))
+    risks = pd.Series(model.losses(new.X, new.y)).groupby(new.groups).mean()
+    assert bound.bound == pytest.approx(eqrm.quantile_bound(risks, 0.9).bound)
+    assert "new domains" in bound.sentence
+    assert model.certificate(*triple(new), alpha=0.5).alpha == 0.5
+
+
+def test_certificates_that_cannot_be_given_are_refused() -> None:
+    world = classes_world(2, domains=40)
+    old, new = world.rows(world.groups < 30), world.rows(world.groups >= 30)
+    model = QRMClassifier(0.9).fit(*triple(old))
+    with pytest.raises(DomainDataError, match=r"domains 0, 1, 2, 3, 4 and 25 more, which"):
+        model.certificate(*triple(world))
+    with pytest.raises(TooFewDomainsError):
+        model.certificate(*triple(new))
+    with pytest.raises(DomainDataError, match="need groups"):
+        model.certificate(new.X, new.y, None)
+    with pytest.raises(SettingError, match="trained for no level"):
+        QRMClassifier(None).fit(*triple(old)).certificate(*triple(new))
+
+
+def test_a_domain_of_one_class_is_a_domain_like_any_other() -> None:
+    world = classes_world(2)
+    y = np.where(world.groups == 3, 1, world.y)
+    model = QRMClassifier(0.9).fit(world.X, y, world.groups)
+    assert np.isfinite(model.domain_risks_).all()
+    assert len(model.domains_) == 30
+
+
+TABLE = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ward": ["a", "b", "a", "b"]})
+Y = [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (TABLE, Y, r"Column 'ward' of X holds texts such as 'a' \(row 0\).*OneHotEncoder"),
+        (pl.DataFrame({"w": ["a", "b", "c", "d"]}), Y, "Column 'w' of X holds texts"),
+        (
+            TABLE[["age"]].where(TABLE.age != 3),
+            Y,
+            r"missing in 1 of 4 rows \(row 2\), column 'age'",
+        ),
+        ([[1.0], [2.0], [np.inf], [1.0]], Y, "infinity"),
+        (TABLE[["age"]], [0, 1, None, 1], r"y contains NaN.* missing in 1 of 4 rows \(row 2\)"),
+        (TABLE[["age"]], [0.0, 1.0, np.nan, 1.0], "y contains NaN"),
+        (TABLE[["age"]], pd.Series(["a", None, "b", "a"]), r"1 of 4 rows \(row 1\)"),
+        (TABLE[["age"]], [1, 1, 1, 1], "at least two classes"),
+        (TABLE[["age"]], [0, 1, 1], "inconsistent"),
+        (TABLE[["age"]], None, "requires y"),
+        (TABLE[["age"]], [0.1, 0.2, 0.7, 0.9], "continuous"),
+    ],
+)
+def test_tables_that_cannot_be_learned_from_are_refused_in_words(
+    X: Any, y: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        QRMClassifier(None).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["low", "high", "low", "low"], "must be numbers, but y holds 'low'"),
+        ([1.0, 2.0, np.nan, 3.0], r"not finite in 1 of 4 rows \(row 2\)"),
+        (pd.Series([1, None, 2, 3], dtype="Int64"), r"not finite in 1 of 4 rows \(row 1\)"),
+    ],
+)
+def test_targets_that_are_no_numbers_are_refused(y: Any, message: str) -> None:
+    with pytest.raises(DomainDataError, match=message):
+        QRMRegressor(None).fit(TABLE[["age"]], y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 1.5}, "alpha must lie between 0 and 1"),
+        ({"alpha": 1.0}, "no quantile at alpha = 1"),
+        ({"model": "liner"}, "Did you mean 'linear'"),
+        ({"distribution": "gausian"}, "Did you mean 'gaussian'"),
+        ({"measure": "cvar"}, "no measure 'cvar'"),
+        ({"l2": -1.0}, "l2 must be finite and not negative"),
+        ({"hidden": "big"}, "list of widths"),
+        ({"rows_per_domain": 4}, "needs domains_per_batch"),
+        ({"learning_rate": 0.0}, "above 0"),
+        ({"bandwidth": 0.1, "distribution": "gaussian"}, "Only distribution='kde'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_before_any_work(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((SettingError, LevelError), match=message):
+        QRMClassifier(**settings).fit(np.zeros((2, 1)), [0, 1], [0, 1])
+
+
+def test_a_row_of_an_unknown_class_is_named_when_it_is_judged() -> None:
+    world = classes_world(2)
+    model = QRMClassifier(0.9).fit(*triple(world))
+    y = world.y.copy()
+    y[17] = 5
+    with pytest.raises(DomainDataError, match=r"label .*5.* \(row 17\) is none of the classes"):
+        model.losses(world.X, y)
+
+
+def test_low_levels_that_fall_below_every_risk_are_announced() -> None:
+    world = classes_world(2)
+    with pytest.warns(QuantileBelowRisksWarning, match="below the smallest"):
+        QRMClassifier(0.001, l2=1e-2).fit(*triple(world))
+
+
+def test_too_few_steps_are_announced() -> None:
+    world = classes_world(2)
+    with pytest.warns(NotConvergedWarning, match="max_steps=1"):
+        QRMClassifier(None, max_steps=1).fit(*triple(world))

@@ -116,7 +116,8 @@ class DomainData:
         """
         here = indices.to(self.device, non_blocking=True)
         if isinstance(self.x, Tensor):
-            return Rows(self.x[here], self.y[here], self.domains[here])
+            # index_select copies whole rows; x[here] takes up to twice as long.
+            return Rows(*(each.index_select(0, here) for each in (self.x, self.y, self.domains)))
         inputs = self.x[indices]
         if hasattr(inputs, "to"):
             inputs = inputs.to(self.device)

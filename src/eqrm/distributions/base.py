@@ -154,14 +154,13 @@ class RiskDistribution(ABC):
         """The standard deviation of the law (for KDE that includes the kernels')."""
 
     def _refuse_bad_risks(self) -> None:
+        # One sum is much cheaper than a look at every risk, and finite if they all are
+        # (but for overflow, which the second look tells apart).
+        if math.isfinite(float(self._risks.detach().sum())):
+            return
+        finite = torch.isfinite(self._risks.detach())
         if self._given_weights is not None:
-            finite = torch.isfinite(self._risks.detach()) | (self.weights <= 0)
-        else:
-            # One sum is much cheaper than a look at every risk, and finite if they all are
-            # (but for overflow, which the second look tells apart).
-            if math.isfinite(float(self._risks.detach().sum())):
-                return
-            finite = torch.isfinite(self._risks.detach())
+            finite = finite | (self.weights <= 0)
         if bool(finite.all()):
             return
         index = tuple(int(i) for i in (~finite).nonzero()[0])
@@ -226,6 +225,11 @@ def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate:
             f"weights {tuple(p.shape)}."
         )
     if validate:
+        if p.ndim == 1 and p.device.type == "cpu":
+            # Two passes instead of many: the usual case, weights that need no second look.
+            total = float(p.sum())
+            if 1e-300 < total < math.inf and float(p.min()) >= 0.0:
+                return p / total
         bad = ~(p >= 0) | p.isinf()
         if bool(bad.any()):
             index = tuple(int(i) for i in bad.nonzero()[0])

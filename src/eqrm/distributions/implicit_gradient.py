@@ -168,17 +168,34 @@ def _value_and_gradient(
     """Value and gradient in the dtype of the risks."""
     wide = risks if risks.dtype == torch.float64 else risks.to(torch.float64)
     if risks.ndim == 1 and risks.device.type == "cpu":
-        found = _by_native_part(wide, weights, rule, level, wants_gradient)
-        if found is None:
-            kernels = None if weights is None else weights.numpy()
-            found = _in_float64(wide, kernels, rule, level, wants_gradient)
-        value = torch.scalar_tensor(_representable(found[0], risks.dtype), dtype=risks.dtype)
-        gradient = found[1]
+        found, gradient = _of_one_row(wide, weights, rule, level, wants_gradient)
+        value = torch.scalar_tensor(_representable(found, risks.dtype), dtype=risks.dtype)
     else:
         wide_value, gradient = _of_rows(wide, weights, rule, level, wants_gradient)
         value = wide_value.to(risks.dtype)
     if gradient is not None and gradient.dtype != risks.dtype:
         gradient = gradient.to(risks.dtype)
+    return value, gradient
+
+
+def _of_one_row(
+    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
+) -> tuple[float, Tensor | None]:
+    """One row on the CPU. Domains without weight are left out; equal weights are none."""
+    kept, domains = None, risks.numel()
+    if weights is not None:
+        if not bool(weights.all()):
+            kept = torch.from_numpy(np.flatnonzero(weights.numpy()))
+            risks, weights = risks.index_select(0, kept), weights.index_select(0, kept)
+        low, high = torch.aminmax(weights)
+        weights = None if bool(low == high) else weights
+    found = _by_native_part(risks, weights, rule, level, wants_gradient)
+    if found is None:
+        kernels = None if weights is None else weights.numpy()
+        found = _in_float64(risks, kernels, rule, level, wants_gradient)
+    value, gradient = found
+    if gradient is not None and kept is not None:
+        gradient = risks.new_zeros(domains).index_copy_(0, kept, gradient)
     return value, gradient
 
 
@@ -214,7 +231,7 @@ def _by_native_part(
         return None
     concentration = 1.0 / m
     if weights is not None:
-        if not bool(weights.all()) or not weights.is_contiguous():
+        if not weights.is_contiguous():
             return None
         concentration = float(weights.dot(weights))
     gradient = torch.empty_like(risks) if wants_gradient else None
@@ -226,10 +243,6 @@ def _by_native_part(
 def _in_float64(
     risks: Tensor, weights: Array | None, rule: SigmaRule, level: Level, wants_gradient: bool
 ) -> tuple[float, Tensor | None]:
-    kept, domains = None, risks.numel()
-    if weights is not None and not weights.all():
-        kept = np.flatnonzero(weights)
-        risks, weights = risks[torch.from_numpy(kept)], weights[kept]
     row = center_row(risks, weights)
     bandwidth = rule.factor(1.0 / row.concentration) * row.std
     if bandwidth == 0.0:
@@ -248,10 +261,6 @@ def _in_float64(
         # dh/dR_i = h·p_i·x_i/((1-Σp²)·σ̂²)
         coupling = bandwidth / row.std / row.std / (1.0 - row.concentration)
         gradient = sums.gradient(root, coupling)
-    if kept is not None:
-        full = torch.zeros(domains, dtype=torch.float64)
-        full[torch.from_numpy(kept)] = gradient
-        gradient = full
     return value, gradient
 
 

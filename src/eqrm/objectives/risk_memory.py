@@ -134,55 +134,72 @@ class RiskMemory(nn.Module):
                 f"{len(batch.values)}. Build it as RiskMemory(num_domains) with the number of "
                 "domains of the training data."
             )
-        noise = batch.sampling_variances if self.denoise else torch.zeros_like(batch.values)
-        recalled = self._recall(batch, noise.detach())
-        weights = self._weights(recalled.last_seen, recalled.step)
         present = batch.counts > 0
-        # A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
-        # makes the batch a sample of domains that count alike.
-        share = torch.where(
-            present, 1.0 / (torch.where(present, weights, 1.0) * present.sum()), 0.0
-        )
+        noise = batch.sampling_variances if self.denoise else None
+        recalled = self._recall(batch, present, None if noise is None else noise.detach())
+        weights = self._weights(recalled.last_seen, recalled.step)
+        share = self._share(present, recalled.last_seen, weights)
         risks = _flowing_into(batch.values, share, recalled.risks)
-        # The slope in a risk meets the batch's noise only to the share that it has in the
-        # memory; no more of it may be taken back.
-        variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
-        if self.denoise:
-            value = denoised(of_risks, risks, variances, weights)
+        if noise is None:
+            complete = _can_look(risks) and bool((weights > 0.0).all()) and self.half_life is None
+            value = of_risks(risks, None if complete else weights)  # equal weights are none
         else:
-            value = of_risks(risks, weights)
+            # The slope in a risk meets the batch's noise only to the share that it has in the
+            # memory; no more of it may be taken back.
+            variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
+            value = denoised(of_risks, risks, variances, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
 
+    def _share(self, present: Tensor, last_seen: Tensor, weights: Tensor) -> Tensor:
+        """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
+
+        A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
+        makes the batch a sample of domains that count alike. Without ageing, all p_i are equal.
+        No gradient reaches a domain that is not in the batch, whatever its factor.
+        """
+        number = present.sum()
+        if self.half_life is None:
+            return (last_seen >= 0).sum().to(torch.float64) / number
+        return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
+
     @torch.no_grad()
-    def _recall(self, batch: DomainRisks, noise: Tensor) -> Recalled:
+    def _recall(self, batch: DomainRisks, present: Tensor, noise: Tensor | None) -> Recalled:
         """R ← R + λ(r − R), with the variance of what noise it then holds.
 
         r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
         examples (0 without ``domain_sizes``): v ← (1−λ)²v + λ²s²/k + 2λ(1−λ)s²/n.
         """
         step = self.step + 1
-        present = batch.counts > 0
+        last_seen = torch.where(present, step, self.last_seen)
+        fresh = batch.values.to(torch.float64)
+        if self.averaging == 1.0 and noise is None:
+            risks = torch.where(present, fresh, self.risks)
+            return Recalled(risks, self.variances, last_seen, step, torch.ones_like(step))
         known = (self.last_seen >= 0).to(torch.float64)
         rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
-        fresh = batch.values.to(torch.float64)
         risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
-        variances, newest = self.variances.clone(), rate
-        if self.denoise:
+        variances, newest = self.variances, rate
+        if noise is not None:
             common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
             mixed = (1.0 - rate) ** 2 * self.variances
             mixed = mixed + rate * (rate + 2.0 * (1.0 - rate) * common) * noise
             variances = torch.where(present, mixed, variances)
             newest = rate + (1.0 - rate) * common
-        last_seen = torch.where(present, step, self.last_seen)
         return Recalled(risks, variances, last_seen, step, newest)
 
     def _remember(self, recalled: Recalled) -> None:
         """Keep what is finite."""
-        finite = recalled.risks.isfinite() & recalled.variances.isfinite()
-        for name in ("risks", "variances", "last_seen"):
-            kept: Tensor = getattr(self, name)
-            keep_state(self, name, torch.where(finite, getattr(recalled, name), kept))
+        names = ("risks", "variances", "last_seen") if self.denoise else ("risks", "last_seen")
+        found = {name: getattr(recalled, name) for name in names}
+        # A sum is finite if all are (but for overflow), and much cheaper than a look at each.
+        if not _can_look(recalled.risks) or not math.isfinite(
+            float(recalled.risks.sum() + recalled.variances.sum())
+        ):
+            finite = recalled.risks.isfinite() & recalled.variances.isfinite()
+            found = {n: torch.where(finite, new, getattr(self, n)) for n, new in found.items()}
+        for name, new in found.items():
+            keep_state(self, name, new)
         keep_state(self, "step", recalled.step)
 
     def _weights(self, last_seen: Tensor, step: Tensor) -> Tensor:
@@ -217,6 +234,11 @@ class RiskMemory(nn.Module):
         return float(
             reliability(self.risks, self.variances, self._weights(self.last_seen, self.step))
         )
+
+
+def _can_look(values: Tensor) -> bool:
+    """Whether a look at values costs nothing: on the CPU, and not while compiling."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.base import keep_state
 from eqrm.risks import DomainRisks
 
-OfRisks = Callable[[Tensor, Tensor], Tensor]
+OfRisks = Callable[[Tensor, Tensor | None], Tensor]
 
 SMALLEST_RELIABILITY = 0.05
 """Below it, the spread of the risks is taken for noise to 95%, never to 100%."""

@@ -79,7 +79,7 @@ def processes(options: Options) -> Result:
         worst[where] <= TOLERANCE and resumed and refused and curves == CURVE_STEPS,
         f"{len(worst)} loss curves of {curves} steps: largest difference to one process (relative "
         f"above 1) {worst[where]:.1e} ({where}), bound {TOLERANCE:g}; killed and resumed with 1, 2 "
-        f"and 4 processes bit for bit: {resumed}; IRM, DANN and local batch norm refused: {refused}",
+        f"and 4 processes bit for bit: {resumed}; IRM, DANN, local batch norm refused: {refused}",
         differences=worst,
     )
 

@@ -56,6 +56,7 @@ def test_the_official_splits_of_iwildcam_are_parts_to_keep_apart(tmp_path: Path)
         assert part is not None
         assert part.names == tuple(str(camera) for camera in CAMERAS[name])
     text = (folder / "metadata.csv").read_text().replace("test,7,", "test,0,", 1)
+    assert text.count("test,7,") == 2
     (folder / "metadata.csv").write_text(text)
     with pytest.raises(DataFileError, match="trap 0 is in train and in test"):
         eqrm.dataset("iwildcam", tmp_path, size=8)
@@ -79,6 +80,18 @@ def test_wrong_metadata_are_refused_in_words(
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(DataFileError, match=words):
         eqrm.dataset("iwildcam", tmp_path, split="test", size=8)
+
+
+def test_metadata_that_lost_rows_are_refused(tmp_path: Path) -> None:
+    path = write_iwildcam(tmp_path) / "metadata.csv"
+    whole = path.read_text()
+    path.write_text(whole[:-2])
+    with pytest.raises(DataFileError, match="cut off in its last line"):
+        eqrm.dataset("iwildcam", tmp_path, size=8)
+    lines = whole.splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]))
+    with pytest.raises(DataFileError, match=r"no row has .*Rows are missing"):
+        eqrm.dataset("iwildcam", tmp_path, size=8)
 
 
 def test_a_damaged_photograph_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tokenize
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -30,6 +31,18 @@ from eqrm.errors import (
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
 SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
+# What numpy raises for a damaged header, depending on where it is damaged.
+_NOT_AN_ARRAY = (
+    ValueError,
+    EOFError,
+    OSError,
+    SyntaxError,
+    TypeError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    tokenize.TokenError,
+)
 _GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
 
 
@@ -147,7 +160,7 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
     if path.is_file():
         try:
             groups = np.load(path, allow_pickle=False)  # a pickle could run code
-        except (ValueError, EOFError, OSError) as error:
+        except _NOT_AN_ARRAY as error:
             raise DataFileError(f"{path} is no array of numbers: {error}.") from None
         if groups.size != molecules or groups.dtype.kind not in "iu":
             raise DataFileError(

@@ -18,7 +18,8 @@ from eqrm.errors import DataFileError, SettingError, did_you_mean
 FOLDERS = ("iwildcam_v2.0", "iwildcam")
 SPLITS = ("train", "val", "test", "id_val", "id_test")
 WHOLE_DOMAINS = ("train", "val", "test")
-COLUMNS = ("split", "location_remapped", "y", "filename")
+NUMBERED = ("location_remapped", "sequence_remapped", "y")
+COLUMNS = ("split", "filename", *NUMBERED)
 
 
 def iwildcam(
@@ -47,15 +48,11 @@ def iwildcam(
         raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, ('all', *SPLITS))}")
     wanted = WHOLE_DOMAINS if split == "all" else (split,)
     folder = data_file(root, *FOLDERS)
-    table = read_columns(folder / "metadata.csv", COLUMNS)
-    _check_splits(table["split"], folder / "metadata.csv")
+    table, numbers = _metadata(folder / "metadata.csv")
+    labels, locations = numbers["y"], numbers["location_remapped"]
     rows = [row for row, name in enumerate(table["split"]) if name in wanted]
     if not rows:
         raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
-    labels = _whole_numbers(table["y"], folder / "metadata.csv", "y")
-    locations = _whole_numbers(
-        table["location_remapped"], folder / "metadata.csv", "location_remapped"
-    )
     files = [file_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
     images = ImageFiles(folder / "train", files, size)
     data = DomainData.from_arrays(
@@ -74,6 +71,30 @@ def iwildcam(
     )
 
 
+def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
+    """The columns of metadata.csv, and those of numbers as numbers; refused if it was cut off.
+
+    The published file ends with a line, and its numbers count from 0 without a gap, which is
+    what WILDS checks too.
+    """
+    table = read_columns(path, COLUMNS)
+    if not path.read_bytes().endswith(b"\n"):
+        raise DataFileError(f"{path} was cut off in its last line. Fetch it again.")
+    unknown = sorted(set(table["split"]) - set(SPLITS))
+    if unknown:
+        raise DataFileError(f"{path}: the split {unknown[0]!r} is none of {', '.join(SPLITS)}.")
+    numbers = {name: _whole_numbers(table[name], path, name) for name in NUMBERED}
+    for name, values in numbers.items():
+        present = set(values)
+        if len(present) != max(present) + 1:
+            missing = next(number for number in range(max(present)) if number not in present)
+            raise DataFileError(
+                f"{path}: no row has {name} {missing}, though there are larger ones. "
+                "Rows are missing: fetch it again."
+            )
+    return table, numbers
+
+
 def _check_apart(traps: dict[str, set[str]], path: Path) -> None:
     """The official splits share no trap; one that is in two would be tested on what it trained."""
     for first, second in combinations(traps, 2):
@@ -82,20 +103,14 @@ def _check_apart(traps: dict[str, set[str]], path: Path) -> None:
             raise DataFileError(f"{path}: the trap {both[0]} is in {first} and in {second}.")
 
 
-def _check_splits(names: list[str], path: Path) -> None:
-    unknown = sorted(set(names) - set(SPLITS))
-    if unknown:
-        raise DataFileError(f"{path}: the split {unknown[0]!r} is none of {', '.join(SPLITS)}.")
-
-
 def _whole_numbers(values: list[str], path: Path, column: str) -> list[int]:
     try:
         numbers = [int(value) for value in values]
     except ValueError:
         odd = next(value for value in values if not value.lstrip("-").isdigit())
         raise DataFileError(f"{path}: {column} {odd!r} is no whole number.") from None
-    if min(numbers) < 0:
-        raise DataFileError(f"{path}: {column} {min(numbers)} is below 0.")
+    if not numbers or min(numbers) < 0:
+        raise DataFileError(f"{path}: {column} must hold numbers from 0.")
     return numbers
 
 

@@ -1,0 +1,99 @@
+"""More than 1,000 domains, most of one example or one class: nothing breaks, and noise is named."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import eqrm
+from eqrm.errors import EqrmWarning
+from eqrm.evaluation.summary import summarised
+
+TREES = {"n_estimators": 20, "n_jobs": 1}
+MODELS: dict[str, Callable[[Any], Any]] = {
+    "linear": eqrm.QRMClassifier,
+    "xgboost": lambda alpha: eqrm.XGBQRMClassifier(alpha, max_depth=4, **TREES),
+    "lightgbm": lambda alpha: eqrm.LGBMQRMClassifier(alpha, num_leaves=15, **TREES),
+}
+Rows = tuple[Any, Any, Any]
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Rows:
+    """1,500 domains; 70% of them have one row."""
+    rng = np.random.default_rng(0)
+    sizes = np.where(rng.random(1500) < 0.7, 1, rng.integers(2, 9, 1500))
+    groups = np.repeat(np.arange(1500), sizes)
+    X = rng.normal(size=(len(groups), 4))
+    shift = rng.normal(0.0, 0.5, 1500)[groups]
+    y = (rng.random(len(groups)) < 1 / (1 + np.exp(1.5 - X[:, 0] - shift))).astype(float)
+    return X, y, groups
+
+
+@pytest.fixture(scope="module")
+def tox21() -> Rows:
+    """Tox21 by scaffold; molecules without a ring share no scaffold, so each is a domain."""
+    pytest.importorskip(
+        "rdkit", reason="Tox21's scaffolds need RDKit: pip install 'eqrm[molecules]'"
+    )
+    if not os.environ.get("EQRM_DATA"):
+        pytest.skip("Tox21 is read from molecules/tox21.csv.gz in the data root: set EQRM_DATA")
+    from eqrm.data.molecular_descriptors import descriptor_table
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EqrmWarning)  # counts what RDKit cannot read
+        table = descriptor_table(acyclic="own-domains")
+    return np.column_stack(list(table.columns.values())), table.target, table.domains
+
+
+@pytest.fixture(params=["drawn", "tox21"])
+def rows(request: pytest.FixtureRequest) -> Rows:
+    found: Rows = request.getfixturevalue(request.param)
+    return found
+
+
+def test_the_tables_have_many_domains_of_one_row_and_of_one_class(rows: Rows) -> None:
+    _, y, groups = rows
+    _, ids = np.unique(groups, return_inverse=True)
+    counts, ones = np.bincount(ids), np.bincount(ids, y)
+    assert len(counts) >= 1000
+    assert (counts == 1).mean() > 0.5
+    assert ((ones == 0) | (ones == counts)).mean() > 0.5
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("alpha", [None, 0.5, 0.9, 0.99, "1-e^-50"])
+def test_every_model_and_level_gives_finite_results_no_worse_than_it_started(
+    rows: Rows, name: str, alpha: Any
+) -> None:
+    X, y, groups = rows
+    model = MODELS[name](alpha).fit(X, y, groups=groups)
+    assert len(model.domain_risks_) == len(np.unique(groups))
+    assert np.isfinite(model.domain_risks_).all()
+    assert np.isfinite(model.predict_proba(X)).all()
+    _, ids = np.unique(groups, return_inverse=True)
+    means = np.bincount(ids, y) / np.bincount(ids)
+    constant = float(np.log(means.mean() / (1 - means.mean())))
+    start = np.bincount(ids, np.logaddexp(0, constant) - constant * y) / np.bincount(ids)
+    objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
+    assert model.quantile_risk_ <= float(objective.of_risks(torch.from_numpy(start)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_noise_of_such_domains_is_announced(rows: Rows, name: str) -> None:
+    X, y, groups = rows
+    names = np.random.default_rng(0).permutation(np.unique(groups))
+    seen = np.isin(groups, names[: len(names) // 2])
+    model = MODELS[name](None).fit(X[seen], y[seen], groups=groups[seen])
+    unseen = model.measured_risks(X[~seen], y[~seen], groups[~seen])
+    split = eqrm.noise_split(unseen.risks, unseen.counts, unseen.variances)
+    assert split.warning is not None
+    assert "sampling noise" in split.warning
+    report = eqrm.evaluate(domains=groups[~seen], losses={name: model.losses(X[~seen], y[~seen])})
+    assert "is sampling noise" in summarised(report).to_text()

@@ -66,9 +66,14 @@ pip_setting() {
 share_pip_settings_with_uv() {
     links=$(pip_setting find-links | tr ' ' ',')
     index=$(pip_setting index-url)
+    more=$(pip_setting extra-index-url)
     certificate=$(pip_setting cert)
     if [ -n "$links" ] && [ -z "${UV_FIND_LINKS:-}" ]; then export UV_FIND_LINKS="$links"; fi
     if [ -n "$index" ] && [ -z "${UV_DEFAULT_INDEX:-}" ]; then export UV_DEFAULT_INDEX="$index"; fi
+    if [ -n "$more" ] && [ -z "${UV_INDEX:-}" ]; then
+        # pip takes the best version of all indexes; uv by default that of the first which has any.
+        export UV_INDEX="$more" UV_INDEX_STRATEGY="${UV_INDEX_STRATEGY:-unsafe-best-match}"
+    fi
     if [ -n "$certificate" ] && [ -z "${SSL_CERT_FILE:-}" ]; then export SSL_CERT_FILE="$certificate"; fi
 }
 

@@ -22,7 +22,6 @@ with warnings.catch_warnings():
     lightning = pytest.importorskip(
         "lightning", reason="Lightning is not installed (pip install 'eqrm[lightning]')"
     )
-    import lightning.pytorch  # noqa: F401 - warns when it is first imported
 
 DATA, STEPS, RATE = regression(), 6, 0.01
 

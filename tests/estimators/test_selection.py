@@ -219,6 +219,9 @@ def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
     with pytest.raises(SettingError, match="No predictor has a mean risk"):
         frontier.best(0.9, mean_at_most=0.01)
     assert "held-out domains" in str(frontier)
+    assert frontier.trained_for("0.9") is frontier.estimators[1]
+    with pytest.raises(SettingError, match=r"alpha = 0.8 is not among .*ERM, alpha = 0.9"):
+        frontier.trained_for(0.8)
     with pytest.raises(DomainDataError, match="was trained on"):
         path.fit(*_triple(first), held_out=_triple(world))
 

@@ -78,12 +78,21 @@ class RiskFrontier:
         """Risks on held-out domains where there are any, else on the training domains."""
         return self.training if self.held_out is None else self.held_out
 
+    def trained_for(self, alpha: Level | float | str | None) -> Any:
+        """The predictor of one level of the grid; None is ERM."""
+        level = None if alpha is None else Level.of(alpha)
+        if level not in self.levels:
+            known = ", ".join(level_name(each) for each in self.levels)
+            raise SettingError(f"{level_name(level)} is not among the levels fitted: {known}.")
+        return self.estimators[self.levels.index(level)]
+
     def best(
         self, alpha: Level | float | str | None = None, mean_at_most: float | None = None
     ) -> Any:
         """The predictor with the least α-quantile (None: the least mean) of risk.
 
-        On held-out domains where there are any. ``mean_at_most`` leaves out predictors whose mean
+        On held-out domains where there are any, which then have played a part in the choice and can
+        carry no certificate of it. ``mean_at_most`` leaves out predictors whose mean
         risk is larger.
         """
         means = self.judged.means

@@ -38,16 +38,16 @@ def world_size() -> int:
 def process_group() -> Iterator[None]:
     """Join the processes that ``torchrun`` started; nothing where there is one process.
 
-    NCCL where there is a GPU for each, gloo otherwise.
+    NCCL for tensors on GPUs where each process of the machine has one of its own, gloo for
+    everything else.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
         yield
         return
-    own = int(os.environ.get("LOCAL_RANK", "0"))
-    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > own
-    if on_gpu:
-        torch.cuda.set_device(own)
-    dist.init_process_group("nccl" if on_gpu else "gloo")
+    gpu_each = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if gpu_each:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpu_each else "gloo")
     try:
         yield
     finally:
@@ -122,7 +122,7 @@ def any_process(flag: bool) -> bool:
     """
     if not several_processes():
         return flag
-    raised = torch.tensor([float(flag)], device=_message_device())
+    raised = torch.tensor([float(flag)])
     return float(summed(raised)) > 0
 
 
@@ -134,18 +134,13 @@ def of_all_processes(message: bytes) -> list[bytes]:
     """
     if not several_processes():
         return [message]
-    own = torch.frombuffer(bytearray(message), dtype=torch.uint8).to(_message_device())
-    lengths = [torch.zeros(1, dtype=torch.int64, device=own.device) for _ in range(world_size())]
-    dist.all_gather(lengths, torch.tensor([len(own)], device=own.device))
+    own = torch.frombuffer(bytearray(message), dtype=torch.uint8)
+    lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(world_size())]
+    dist.all_gather(lengths, torch.tensor([len(own)]))
     longest = max(int(length) for length in lengths)  # only equal shapes can be gathered
     padded = nn.functional.pad(own, (0, longest - len(own)))
     gathered = [torch.zeros_like(padded) for _ in lengths]
     dist.all_gather(gathered, padded)
     return [
-        bytes(part[: int(length)].cpu().numpy())
-        for part, length in zip(gathered, lengths, strict=True)
+        bytes(part[: int(length)].numpy()) for part, length in zip(gathered, lengths, strict=True)
     ]
-
-
-def _message_device() -> str:
-    return "cuda" if dist.get_backend() == "nccl" else "cpu"

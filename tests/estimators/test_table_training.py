@@ -116,6 +116,7 @@ def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> 
     found = train_on_table(*table.split(0.5), TrainingPlan.of([0.9]))
     words = " ".join(in_words(found, 0.95).split())
     assert "helped" not in words
+    assert "in its own column" in words
     assert "of the spread of the measured risks is sampling noise" in words
     assert "Warning (ERM" in words
 

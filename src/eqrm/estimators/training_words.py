@@ -134,6 +134,8 @@ def own_columns(table: RiskTable) -> str:
     rows = list(table.cells.values())[1:]
     # Column 0 is the mean, so that the level of row i stands in column i + 1.
     best = sum(row[place].best for place, row in enumerate(rows, start=1))
+    if len(rows) == 1:
+        return f"The level {'has' if best else 'does not have'} the lowest risk in its own column."
     return f"{best} of {len(rows)} levels have the lowest risk in their own column."
 
 

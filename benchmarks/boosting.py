@@ -61,9 +61,9 @@ class Flights:
         return Flights(self.X[kept], self.y[kept], self.days[kept])
 
 
-def flights() -> Flights:
-    """All rows."""
-    table = eqrm.load_flights()
+def flights(weather: bool = False) -> Flights:
+    """All rows, with features of the schedule, and the weather if asked for."""
+    table = eqrm.load_flights(weather=weather)
     columns = [
         column if column.dtype.kind == "f" else np.unique(column, return_inverse=True)[1]
         for column in table.columns.values()
@@ -230,15 +230,17 @@ def holds(gain: dict[str, float | int]) -> bool:
 
 # --- Hessians ------------------------------------------------------------------------------
 
-HESSIAN_HEADER = ["v_e", "α", "train, 30", "train, 100", "unseen, 100", "largest rise"]
+HESSIAN_HEADER = ["v_e", "features", "α", "train, 30", "train, 100", "unseen, 100", "largest rise"]
 
 
-def hessian_rows(data: Flights, alphas: tuple[float, ...] = (0.5, 0.9, 0.99)) -> list[list[str]]:
+HESSIAN_SETTINGS = ((False, 0.5), (False, 0.9), (False, 0.99), (True, 0.9), (True, 0.99))
+
+
+def hessian_rows() -> Iterator[list[str]]:
     """The quantile of training days over the rounds, and of unseen days at the end."""
-    train, test = split(data, 0)
-    dtrain, dtest = xgboost.DMatrix(train.X, train.y), xgboost.DMatrix(test.X, test.y)
-    rows = []
-    for alpha in alphas:
+    for weather, alpha in HESSIAN_SETTINGS:
+        train, test = split(flights(weather), 0)
+        dtrain, dtest = xgboost.DMatrix(train.X, train.y), xgboost.DMatrix(test.X, test.y)
         for name in HESSIAN_WEIGHTS:
             domains = {dtrain: train.days, dtest: test.days}
             objective = eqrm.xgboost_objective(domains, alpha, hessian_weight=name)
@@ -255,8 +257,8 @@ def hessian_rows(data: Flights, alphas: tuple[float, ...] = (0.5, 0.9, 0.99)) ->
             )
             seen, unseen = (next(iter(curves[part].values())) for part in ("train", "unseen"))
             numbers = [seen[29], seen[99], unseen[99], max(0.0, float(np.diff(seen).max()))]
-            rows.append([name, f"{alpha:g}", *(f"{number:.4f}" for number in numbers)])
-    return rows
+            features = "schedule and weather" if weather else "schedule"
+            yield [name, features, f"{alpha:g}", *(f"{number:.4f}" for number in numbers)]
 
 
 # --- the page and the command line ---------------------------------------------------------
@@ -283,9 +285,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def compare_hessians(data: Flights, page: Path | None) -> int:
+def compare_hessians(page: Path | None) -> int:
     """Print the table of Hessian weights."""
-    rows = hessian_rows(data)
+    rows = list(hessian_rows())
     print(aligned(HESSIAN_HEADER, rows))
     if page is not None:
         write_table(page, "hessians", markdown(HESSIAN_HEADER, rows))
@@ -330,9 +332,9 @@ def measure_gains(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
     given = parse(arguments)
-    data = flights()
     if given.hessians:
-        return compare_hessians(data, given.page)
+        return compare_hessians(given.page)
+    data = flights()
     content: dict[str, Any] = {"machine": machine(), "rows": len(data.y)}
     if given.part != "unseen":
         content["speed"] = measure_speed(data, given)

@@ -132,6 +132,14 @@ def test_early_stopping_keeps_the_round_of_the_least_validation_quantile(cls: An
     assert min(curve) == pytest.approx(float(quantile), rel=1e-4)
 
 
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_early_stopping_does_not_depend_on_the_units_of_the_target(cls: Any) -> None:
+    X, y, days = world()
+    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5, "early_stopping_rounds": 5}
+    rounds = [cls(**settings).fit(X, y * unit, groups=days).n_estimators_ for unit in (1, 2**-6)]
+    assert rounds[0] == rounds[1] < 200
+
+
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_without_an_eval_set_whole_training_domains_are_held_out(cls: Any) -> None:
     X, y, days = world()

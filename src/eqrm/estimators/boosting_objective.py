@@ -40,8 +40,8 @@ HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
     "uniform": lambda w: np.full(w.size, 1.0 / w.size),
 }
 """v_e from w_e. Measured on the flights (``benchmarks/boosting.py --hessians``): "positive" and
-"uniform" take steps that are too long where the weights are far from 1/m, and diverge at
-α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and never less
+"uniform" take steps that are too long where the weights are far from 1/m, and diverge with the
+weather at α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and never less
 than the size of the gradient."""
 
 

@@ -106,31 +106,34 @@ class XGBQRM(BoostedQRM):
         dtrain = self._dataset(train)
         domains, watched = {dtrain: train.groups}, []
         callbacks = list(self.callbacks or [])
+        curve: list[float] = []
         if validation is not None:
             dvalid = self._dataset(validation)
             domains[dvalid] = validation.groups
             watched = [(dvalid, "validation")]
             if self.early_stopping_rounds is not None:
-                stop = xgboost.callback.EarlyStopping(
-                    rounds=self.early_stopping_rounds, save_best=True
-                )
-                callbacks.append(stop)
+                callbacks.append(_stopping(xgboost, curve, self.early_stopping_rounds))
         boosting = XGBoostObjective(
             domains, objective, loss=self._loss, num_class=self._num_class()
         )
-        curves: dict[str, dict[str, list[float]]] = {}
+
+        def metric(margins: NDArray[Any], data: Any) -> tuple[str, float]:
+            name, value = boosting.metric(margins, data)
+            curve.append(value)
+            return name, value
+
         booster = xgboost.train(
             self._parameters(),
             dtrain,
             num_boost_round=self.n_estimators,
             evals=watched,
             obj=boosting,
-            custom_metric=boosting.metric if watched else None,
-            evals_result=curves,
+            custom_metric=metric if watched else None,
             verbose_eval=self.verbose or False,
             callbacks=callbacks,
         )
-        curve = list(next(iter(curves.get("validation", {"": []}).values())))
+        if self.early_stopping_rounds is not None:
+            booster = booster[: int(np.argmin(curve)) + 1]
         return Boosted(booster, booster.num_boosted_rounds(), curve)
 
     def _margins_of(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -143,6 +146,20 @@ class XGBQRM(BoostedQRM):
     def _booster_of(self, content: bytes) -> Any:
         xgboost = import_xgboost(f"{type(self).__name__}")
         return xgboost.Booster(model_file=bytearray(content))
+
+
+def _stopping(xgboost: Any, curve: list[float], rounds: int) -> Any:
+    """Stop when the curve has not fallen for so many rounds.
+
+    XGBoost's own early stopping reads metrics from texts with six decimals, which is nothing
+    where squared errors are small.
+    """
+
+    class Stopping(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return len(curve) - (int(np.argmin(curve)) + 1) >= rounds
+
+    return Stopping()
 
 
 class XGBQRMClassifier(BoostedClassifier, XGBQRM):

@@ -230,7 +230,16 @@ def holds(gain: dict[str, float | int]) -> bool:
 
 # --- Hessians ------------------------------------------------------------------------------
 
-HESSIAN_HEADER = ["v_e", "features", "α", "train, 30", "train, 100", "unseen, 100", "largest rise"]
+HESSIAN_HEADER = [
+    "v_e",
+    "features",
+    "α",
+    "train, 30",
+    "train, 100",
+    "unseen, 100",
+    "largest rise",
+    "w_e < 0, %",
+]
 
 
 HESSIAN_SETTINGS = ((False, 0.5), (False, 0.9), (False, 0.99), (True, 0.9), (True, 0.99))
@@ -257,8 +266,10 @@ def hessian_rows() -> Iterator[list[str]]:
             )
             seen, unseen = (next(iter(curves[part].values())) for part in ("train", "unseen"))
             numbers = [seen[29], seen[99], unseen[99], max(0.0, float(np.diff(seen).max()))]
+            negative = 100.0 * float((objective.last.weights < 0).mean())
             features = "schedule and weather" if weather else "schedule"
-            yield [name, features, f"{alpha:g}", *(f"{number:.4f}" for number in numbers)]
+            cells = [f"{alpha:g}", *(f"{number:.4f}" for number in numbers), f"{negative:.0f}"]
+            yield [name, features, *cells]
 
 
 # --- the page and the command line ---------------------------------------------------------

@@ -41,8 +41,8 @@ HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
 }
 """v_e from w_e. Measured on the flights (``benchmarks/boosting.py --hessians``): "positive" and
 "uniform" take steps that are too long where the weights are far from 1/m, and diverge with the
-weather at α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and never less
-than the size of the gradient."""
+weather at α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and
+never less than the size of the gradient."""
 
 
 @dataclass(frozen=True, eq=False)

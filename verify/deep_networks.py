@@ -196,7 +196,7 @@ def pretrained_features(options: Options) -> Result:
         accuracies[name] = float(fitted.score(features[300:], part.y[300:]))
     return passed(
         accuracies["published"] > 3 / 7 and accuracies["published"] > accuracies["random"] + 0.4,
-        f"linear probe on 300 images, judged on 300 others: {accuracies['published']:.1%} "
+        f"linear probe on 300 images, judged on 300 others: {accuracies['published']:.1%}, "
         f"with random weights {accuracies['random']:.1%}; chance is 14% (bounds: three "
         "times chance, and 40 points above random weights)",
         **accuracies,

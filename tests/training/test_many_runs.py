@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -221,3 +223,12 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         Run(0, ())
     with pytest.raises(SettingError, match="seed must be a whole number"):
         Run(-1, (phase,))
+
+
+def test_it_needs_neither_safetensors_nor_yaml_nor_rich() -> None:
+    """So that it runs on a bare machine with a GPU."""
+    script = (
+        "import sys; sys.modules.update(safetensors=None, yaml=None, rich=None, typer=None)\n"
+        "import eqrm.training.many_runs"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -59,6 +59,8 @@ def colored_mnist(
     wanted = ("train", "test") if split == "all" else (split,)
     for probability in (label_noise, *(flip for part in wanted for flip in parts[part])):
         _check_probability(probability)
+    if not any(parts[part] for part in wanted):
+        raise SettingError("There is no domain: give at least one flip.")
     found = digits(root, stand_in)
     images, labels, names = [], [], []
     whose: list[str] = []
@@ -157,8 +159,6 @@ def _check_probability(value: float) -> None:
 def _joined(
     images: list[Tensor], labels: list[Tensor], names: list[str], classes: tuple[str, ...]
 ) -> DomainData:
-    if not names:
-        raise SettingError("There is no domain: give at least one flip.")
     sizes = torch.tensor([len(part) for part in labels])
     domains = torch.repeat_interleave(torch.arange(len(names)), sizes)
     # The same flip twice makes two domains (the oracle trains on 0.5 and 0.5).

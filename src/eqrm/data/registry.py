@@ -102,12 +102,19 @@ def _function(entry: Entry) -> Callable[..., DomainData]:
 
 
 def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: Any) -> DomainData:
-    """A dataset by name, read from the data root (see :func:`eqrm.data.data_root`).
+    """A dataset by name, read from the data root: ``root``, or the environment's ``EQRM_DATA``.
 
+    ``eqrm data list`` shows the names, ``eqrm data info NAME`` the settings of one and where its
+    files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
+    refused before anything is read.
+
+    >>> flights = dataset("flights")
+    >>> flights, flights.names[0]
+    (DomainData(327,346 examples, 365 domains), '2013-01-01')
     >>> dataset("colored_mnits")
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: There is no dataset 'colored_mnits'. ...
+    eqrm.errors.SettingError: There is no dataset 'colored_mnits'. Did you mean 'colored-mnist'? ...
     """
     entry = _entry(name)
     allowed = dataset_settings(name)

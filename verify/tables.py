@@ -46,7 +46,7 @@ def demo(options: Options) -> Result:
     if not options.clean_clone:  # the same command in this checkout, whose packages are there
         folder = options.output / "flights"
         command = [sys.executable, "-m", "eqrm.cli", "train", "flights", "--output", str(folder)]
-        found = run(command, ROOT, package_environment(OMP_NUM_THREADS="1"))
+        found = run(command, ROOT, package_environment())
         return demo_result(*found, folder, "in this checkout")
     with tempfile.TemporaryDirectory(prefix="eqrm-clone-") as temporary:
         clone = Path(temporary) / "eqrm"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 Action = Callable[[], object]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,22 @@ class Budget:
     """Seconds before each burst, in which the threads of the one before come to rest."""
 
 
-def _burst(action: Action, calls: int, synchronise: Action | None) -> float:
+def _burst(action: Action, calls: int, synchronise: Action | None, clock: Clock) -> float:
     if synchronise is not None:
         synchronise()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(calls):
         action()
     if synchronise is not None:
         synchronise()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
-def _calls_per_burst(action: Action, budget: Budget, synchronise: Action | None) -> int:
-    _burst(action, 1, synchronise)
-    once = min(_burst(action, 1, synchronise) for _ in range(2))
+def _calls_per_burst(
+    action: Action, budget: Budget, synchronise: Action | None, clock: Clock
+) -> int:
+    _burst(action, 1, synchronise, clock)
+    once = min(_burst(action, 1, synchronise, clock) for _ in range(2))
     return max(1, round(budget.burst / max(once, 1e-9)))
 
 
@@ -70,10 +73,13 @@ def interleaved(
     competitors: Mapping[str, Action],
     budget: Budget | None = None,
     synchronise: Action | None = None,
+    clock: Clock = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time every competitor in turns and return their medians.
 
     ``synchronise`` waits for a device whose work is asynchronous (``torch.cuda.synchronize``).
+    ``clock`` is the time of the day, or ``time.process_time``: what the processor spent on this
+    program, whatever else it does.
 
     >>> timings = interleaved(
     ...     {"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4, pause=0.0)
@@ -82,7 +88,9 @@ def interleaved(
     3
     """
     budget = budget or Budget()
-    calls = {name: _calls_per_burst(a, budget, synchronise) for name, a in competitors.items()}
+    calls = {
+        name: _calls_per_burst(a, budget, synchronise, clock) for name, a in competitors.items()
+    }
     samples: dict[str, list[float]] = {name: [] for name in competitors}
     spent = dict.fromkeys(competitors, 0.0)
     collecting = gc.isenabled()
@@ -95,7 +103,7 @@ def interleaved(
                 if budget.pause > 0.0:
                     time.sleep(budget.pause)
                     action()
-                seconds = _burst(action, calls[name], synchronise)
+                seconds = _burst(action, calls[name], synchronise, clock)
                 spent[name] += seconds * calls[name]
                 samples[name].append(seconds)
             gc.collect()

@@ -19,6 +19,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measured_risks import MeasuredRisks
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor
+from eqrm.training.device_data import rows_on
 from eqrm.training.processes import rank, summed, world_size
 
 QUANTILES = (0.5, 0.9, 1.0)
@@ -99,7 +100,7 @@ def measure(
     predictor.eval()
     found = [_measured(predictor, data, rows, precision) for rows in order.split(batch_size)]
     predictor.train(was_training)
-    m, device = data.num_domains, data.device
+    m, device = data.num_domains, next(predictor.parameters()).device
     empty = torch.zeros(0, dtype=torch.float64, device=device)
     losses = torch.cat([empty, *(losses for losses, _, _ in found)])
     hits = torch.cat([empty, *(hits for _, hits, _ in found)])
@@ -130,7 +131,7 @@ def _measured(
     precision: Callable[[], AbstractContextManager[Any]],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Losses, hits (NaN where there are no classes) and domains of some examples."""
-    part = data.rows(rows)
+    part = rows_on(next(predictor.parameters()).device, data, rows)
     with precision():
         outputs = predictor(part.x, part.domains)
         losses = predictor.losses(outputs, part.y)

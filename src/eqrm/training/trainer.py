@@ -22,6 +22,7 @@ from eqrm.objectives.base import Batch
 from eqrm.objectives.loss_scaling import LossScaling
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.training.before_training import as_predictor, check_run
+from eqrm.training.device_data import resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
@@ -103,8 +104,10 @@ class Trainer:
         network = as_predictor(predictor, loss, self.settings.batch_norm)
         check_run(network, data, self.phases, batches, held_out or {}, self.settings)
         self.description = description_of_run(network, data, self.phases, batches, self.settings)
-        self.data = data.to(self.device)
-        self.held_out = {name: part.to(self.device) for name, part in (held_out or {}).items()}
+        self.data = resident(data, self.device)
+        self.held_out = {
+            name: resident(part, self.device) for name, part in (held_out or {}).items()
+        }
         self.files = None
         if folder is not None:
             self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
@@ -169,7 +172,7 @@ class Trainer:
             self.files.cut_metrics(int(found.state["metrics_size"]))
 
     def _next_batch(self) -> Batch:
-        rows = self.data.rows(next(self.state.batches))
+        rows = rows_on(self.device, self.data, next(self.state.batches))
         return Batch(rows.x, rows.y, rows.domains, self.data.num_domains, self.data.names)
 
     def _take_step(self, batch: Batch, place: Place) -> dict[str, Tensor]:

@@ -1,0 +1,37 @@
+"""Data on the device that trains: all of it once if it fits, batch by batch if not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eqrm.data.domains import DomainData, Rows
+
+LARGEST_SHARE = 0.6
+"""Of a GPU's free memory, for data; the rest is for the network and its activations."""
+
+
+def resident(data: DomainData, device: torch.device) -> DomainData:
+    """The data on the device, or as it is if it would fill a GPU.
+
+    >>> data = DomainData(torch.zeros(2, 1), torch.zeros(2), torch.tensor([0, 1]), ("a", "b"))
+    >>> resident(data, torch.device("cpu")).device
+    device(type='cpu')
+    """
+    if device.type == "cuda" and isinstance(data.x, Tensor) and not data.x.is_cuda:
+        free, _ = torch.cuda.mem_get_info(device)
+        if data.x.numel() * data.x.element_size() > LARGEST_SHARE * free:
+            return data
+    return data.to(device)
+
+
+def rows_on(device: torch.device, data: DomainData, rows: Tensor) -> Rows:
+    """Some examples, on the device wherever the data is."""
+    part = data.rows(rows)
+    return Rows(*(_moved(each, device) for each in part))
+
+
+def _moved(values: Any, device: torch.device) -> Any:
+    return values.to(device, non_blocking=True) if hasattr(values, "to") else values

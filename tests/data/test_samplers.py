@@ -203,6 +203,20 @@ def test_domains_without_examples_are_refused() -> None:
         DomainBatches(torch.tensor([0, 2]))
 
 
+@pytest.mark.parametrize(
+    ("domains", "words"),
+    [
+        (torch.tensor([0, -1]), "count from 0; -1 came"),
+        (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long"),
+        ([0, 1], "list came"),
+        (torch.zeros(0, dtype=torch.long), "no examples to draw from"),
+    ],
+)
+def test_domains_that_are_no_numbers_from_0_are_refused(domains: Any, words: str) -> None:
+    with pytest.raises(DomainDataError, match=words):
+        DomainBatches(domains)
+
+
 def test_a_state_of_other_data_or_another_seed_is_refused() -> None:
     state = DomainBatches(IDS, 2, 2, seed=1).state_dict()
     with pytest.raises(SettingError, match="seed 1, and here it is 2"):

@@ -18,7 +18,7 @@ from eqrm.data.hashed_draws import (
     hashed,
 )
 from eqrm.data.sampler_settings import checked_settings
-from eqrm.errors import SettingError
+from eqrm.errors import DomainDataError, SettingError
 
 _DOMAINS, _EXAMPLES, _ORDER = 1, 2, 3  # keep the draws for each purpose apart
 
@@ -72,7 +72,7 @@ class DomainBatches(Iterator[Tensor]):
         world_size: int = 1,
         across: str = "domains",
     ) -> None:
-        domains = (data.domains if isinstance(data, DomainData) else data).cpu().numpy()
+        domains = _domains_of(data)
         self._counts: Integers = np.bincount(domains)
         self._by_domain: Integers = np.argsort(domains, kind="stable")
         self._order: Integers = self._by_domain.copy()
@@ -216,6 +216,8 @@ class DomainBatches(Iterator[Tensor]):
                     f"The state was taken with {key} {int(state[key])}, and here it is "
                     f"{ours[key]}. Use the data and the seed that the state was taken with."
                 )
+        if not isinstance(state["visits"], Tensor) or state["visits"].ndim != 1:
+            raise SettingError("The visits in the state of DomainBatches must be a 1-d tensor.")
         if len(state["visits"]) != len(self._counts):
             raise SettingError(
                 f"The state was taken with {len(state['visits'])} domains, and here are "
@@ -223,6 +225,20 @@ class DomainBatches(Iterator[Tensor]):
             )
         self.step = int(state["step"])
         self._visits = state["visits"].cpu().numpy().astype(np.int64, copy=True)
+
+
+def _domains_of(data: DomainData | Tensor) -> Integers:
+    """(n,) the domain of each example, as numpy's integers."""
+    domains = data.domains if isinstance(data, DomainData) else data
+    if not isinstance(domains, Tensor) or domains.ndim != 1 or domains.dtype != torch.long:
+        raise DomainDataError(
+            "DomainBatches takes DomainData, or a 1-d tensor of torch.long with the domain of each "
+            f"example; {type(domains).__name__} came."
+        )
+    if len(domains) and int(domains.min()) < 0:
+        raise DomainDataError(f"Domains count from 0; {int(domains.min())} came.")
+    found: Integers = domains.cpu().numpy()
+    return found
 
 
 def _occurrences(chosen: Integers) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,47 @@ def test_dependent_columns_do_not_hinder_newton() -> None:
     choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
     end = problem(doubled).least(choice.at(Level(0.9), 30))[0]
     assert end.converged
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("long", [1, 10**9])
+def test_threads_and_long_domains_change_nothing(
+    classes: int, long: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = classes_world(classes, domains=7, rows=900)  # several blocks of rows
+    one = problem(world).risks
+    monkeypatch.setattr("eqrm.estimators.logistic_risks.LONG", long)
+    several = replace(one, workers=3)
+    assert len(several.row_parts) == 3
+    theta = np.random.default_rng(0).normal(size=one.parameters)
+    weights = np.random.default_rng(1).normal(size=one.domains)
+    here, there = one.at(theta), several.at(theta)
+    np.testing.assert_allclose(here.spread, there.spread, atol=1e-14)
+    for a, b in zip(here.slopes, there.slopes, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)
+    np.testing.assert_allclose(
+        here.weighted_hessian(weights), there.weighted_hessian(weights), atol=1e-12
+    )
+
+
+def test_more_workers_than_domains_are_no_harm() -> None:
+    risks = replace(problem(classes_world(2, domains=2, rows=40)).risks, workers=5)
+    mean, _ = risks.at(np.zeros(risks.parameters)).slopes
+    assert np.isfinite(mean).all()
+
+
+@pytest.mark.parametrize("alpha", ["1-e^-100", "1-e^-1000"])
+def test_levels_next_to_one_make_risks_equal(alpha: str) -> None:
+    """All risks are equal at 0, and hardly anywhere else where coefficients differ by domain."""
+    world = classes_world(2, domains=10)
+    model = eqrm.QRMClassifier(alpha, l2=1e-6).fit(world.X, world.y, world.groups)
+    erm = eqrm.QRMClassifier(None, l2=1e-6).fit(world.X, world.y, world.groups)
+    assert np.ptp(model.domain_risks_) < 0.05 * np.ptp(erm.domain_risks_)
+    assert model.quantile_risk_ <= np.log(2.0) + 1e-6
+
+
+def test_separable_classes_without_a_penalty_end_with_a_finite_predictor() -> None:
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    model = eqrm.QRMClassifier(0.9, l2=0.0).fit(X, X[:, 0] > 0.01, np.arange(40) % 4)
+    assert np.isfinite(model.coef_).all()
+    assert model.quantile_risk_ < 1e-3

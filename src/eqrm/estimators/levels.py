@@ -37,7 +37,7 @@ class Solver(ABC):
 
 
 class LogisticLevels(Solver):
-    """Log-loss: Newton's method from the solution of the level before, at first from ERM's."""
+    """Log-loss: Newton's method from ERM's solution and from that of the level before."""
 
     def __init__(self, problem: LogisticProblem) -> None:
         self.problem = problem

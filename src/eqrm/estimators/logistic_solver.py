@@ -82,7 +82,8 @@ class LogisticProblem:
     def least(self, measure: Measure | None, start: Array | None = None) -> list[End]:
         """The minima of a measure of the risks, best first; None is the mean.
 
-        From ``start``, such as the solution of a neighbouring level, or from the least mean.
+        From the least mean and, where given, from ``start`` too, such as the solution of a
+        neighbouring level: on the flights, each of the two finds the lower minimum at some level.
         """
         if measure is None or isinstance(measure, Mean):
             return [self.least_mean]
@@ -90,7 +91,8 @@ class LogisticProblem:
         criterion = MeasureOfRisks(self.risks, measure, self.ridge)
         problem = Problem(criterion, self._metric, self.risks, reference, self._descent)
         with one_thread():
-            return distinct_minima(problem, [reference if start is None else start], self.max_steps)
+            starts = [reference] if start is None else [start, reference]
+            return distinct_minima(problem, starts, self.max_steps)
 
     def predictor(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts in the units of X: (1, d), (1,) or (K, d), (K,)."""

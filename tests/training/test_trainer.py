@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from eqrm.objectives import EQRM, ERM, objective
 from eqrm.predictors import MLP, LinearPredictor
 from eqrm.risks import domain_risks
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
+from eqrm.training.progress import display
 from eqrm.training.run_folder import RunFolder
 from objectives.cases import CASES
 from training.small_worlds import (
@@ -32,7 +34,7 @@ from training.small_worlds import (
 def test_erm_on_whole_domains_reaches_least_squares() -> None:
     data = regression()
     trained = Trainer(
-        linear(), data, [Phase("erm", 2000, 0.05, schedule="cosine")], settings=settings()
+        linear(), data, [Phase("erm", 500, 0.2, schedule="cosine")], settings=settings()
     ).fit()
     design = np.column_stack([data.x.numpy(), np.ones(len(data))])
     best, *_ = np.linalg.lstsq(design, data.y.numpy(), rcond=None)
@@ -230,6 +232,25 @@ def test_a_finished_run_has_its_files(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.iterdir()}
     assert {"metrics.jsonl", "checkpoint", "risks.parquet", "weights.safetensors", "DONE"} <= names
     assert json.loads((tmp_path / "DONE").read_text())["steps"] == 14
+
+
+def test_the_bar_shows_the_loss_and_quantiles_of_the_risk() -> None:
+    parts = regression(6).splits(validation=["d4", "d5"])
+    held_out = {"validation": parts.validation}
+    machine = trainer(
+        data=parts.train,
+        held_out=held_out,
+        settings=settings(evaluate_every=2, log_every=1),
+        progress=True,
+    )
+    machine.fit()
+    with display(True, 10, 0) as shown:
+        shown.evaluated(machine._measured()["validation"])
+        shown.step(3, "eqrm", 0.25)
+        (task,) = shown._bar.tasks
+        assert (task.completed, task.description) == (3, "eqrm")
+        words = r"loss 0\.25  validation risk 0\.5: \S+ 0\.9: \S+ 1: \S+"
+        assert re.fullmatch(words, task.fields["numbers"])
 
 
 def test_a_loss_that_is_not_finite_names_the_domain() -> None:

@@ -144,3 +144,16 @@ def of_all_processes(message: bytes) -> list[bytes]:
     return [
         bytes(part[: int(length)].numpy()) for part, length in zip(gathered, lengths, strict=True)
     ]
+
+
+def refuse_different(what: str, own: str) -> None:
+    """Refuse to go on where processes do not see the same, as without a common file system.
+
+    >>> refuse_different("checkpoints", "step-10")
+    """
+    seen = {message.decode() for message in of_all_processes(own.encode())}
+    if len(seen) > 1:
+        raise SettingError(
+            f"The processes see different {what}: {', '.join(sorted(seen))}. The run's folder "
+            "must lie on a file system that all nodes share."
+        )

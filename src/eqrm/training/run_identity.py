@@ -88,12 +88,37 @@ def _plain(value: Any) -> Any:
 
 
 def refuse_another_run(found: Any, own: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of a run with other phases, settings or data."""
+    """Refuse the checkpoint of a run with other phases, settings or data.
+
+    >>> refuse_another_run({"settings": {"seed": 0}}, {"settings": {"seed": 1}})
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.CheckpointError: It belongs to another run: its settings.seed is 0, and this run's
+        1. Use another folder, or start again (resume=False, --no-resume).
+    """
     if not isinstance(found, dict):
         raise CheckpointError("It does not say which run it belongs to.")
-    for key, value in own.items():
-        if found.get(key) != value:
-            raise CheckpointError(
-                f"It belongs to another run: its {key} are {found.get(key)!r}, and this run's "
-                f"{value!r}. Use another folder, or start again (resume=False, --no-resume)."
-            )
+    difference = _first_difference(found, own, "")
+    if difference is not None:
+        raise CheckpointError(
+            f"It belongs to another run: its {difference}. Use another folder, or start again "
+            "(resume=False, --no-resume)."
+        )
+
+
+def _first_difference(found: Any, own: Any, path: str) -> str | None:
+    """Where two descriptions differ first, and how."""
+    inside: list[Any] = []
+    if isinstance(found, dict) and isinstance(own, Mapping) and set(found) == set(own):
+        inside = [(f"{path}.{key}" if path else key, found[key], own[key]) for key in own]
+    elif isinstance(found, list) and isinstance(own, list) and len(found) == len(own):
+        pairs = zip(found, own, strict=True)
+        inside = [(f"{path}[{i}]", first, second) for i, (first, second) in enumerate(pairs)]
+    elif found != own:
+        return f"{path or 'description'} is {_short(found)}, and this run's {_short(own)}"
+    return next((d for p, f, o in inside if (d := _first_difference(f, o, p)) is not None), None)
+
+
+def _short(value: Any, longest: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

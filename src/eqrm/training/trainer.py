@@ -26,7 +26,7 @@ from eqrm.training.device_data import resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
-from eqrm.training.processes import rank, same_on_all, world_size
+from eqrm.training.processes import rank, refuse_different, same_on_all, world_size
 from eqrm.training.progress import Board, Display, display
 from eqrm.training.random_states import seed_everything
 from eqrm.training.run_folder import RunFolder
@@ -157,6 +157,7 @@ class Trainer:
         if self.files is None:
             return
         found = self.files.checkpoints.newest() if resume else None
+        refuse_different("checkpoints", "none" if found is None else found.path.name)
         if rank() == 0:
             self.files.make()
             if found is None:

@@ -21,6 +21,8 @@ from eqrm.predictors.mlp import MLP
 from eqrm.training.many_runs import Run, runs_of, train_many
 from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
+from eqrm.training.settings import TrainingSettings
+from eqrm.training.trainer import Trainer
 
 LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
 
@@ -118,6 +120,20 @@ def test_together_they_become_what_each_becomes_with_torchs_own_parts(
     for position, run in enumerate(runs):
         truth = one_by_one(run, data, k, small())
         assert difference(trained.predictor(position), truth) < 1e-9, run
+
+
+def test_a_run_of_the_stack_is_the_run_that_the_trainer_makes() -> None:
+    data = world()
+    phases = (Phase("erm", 8, 1e-2), Phase(EQRM("1-e^-100"), 7, 3e-3, "cosine"))
+    runs = [Run(seed, phases) for seed in (3, 4)]
+    trained = train_many(runs, data, small(), examples_per_domain=20)
+    for position, seed in enumerate((3, 4)):
+        seed_everything(seed)
+        settings = TrainingSettings(seed=seed, device="cpu", tensorboard=False)
+        batches = DomainBatches(data, None, 20, seed=seed)
+        alone = Trainer(small()(), data, phases, batches, settings=settings).fit()
+        assert isinstance(alone.predictor, MLP)
+        assert difference(trained.predictor(position), alone.predictor) < 1e-5
 
 
 @pytest.mark.parametrize("k", [None, 20])

@@ -115,7 +115,7 @@ def test_a_level_lowers_its_quantile_where_domains_differ(trained: tuple[Path, s
 def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
     folder, out = trained
     written = folder / "out"
-    listed = json.loads((written / "files.json").read_text())
+    listed = json.loads((written / "files.json").read_text())["files"]
     assert {"report.html", "summary.txt", "models/erm.safetensors"} <= set(listed)
     assert all((written / name).is_file() for name in listed)
     assert "Report: out/report.html" in out
@@ -301,7 +301,12 @@ def test_predict_names_what_is_wrong(
     code, _, err = predicted(frame.drop(columns=["age", "ward"]))
     assert (code, "no columns 'age', 'ward'" in err) == (2, True)
     code, _, err = predicted(changed(frame, "scan", [2], "bright"))
-    assert (code, "'scan' holds numbers, but also 'bright'" in err) == (2, True)
+    assert (code, "'scan' held numbers in training, but here it holds 'bright'" in err) == (
+        2,
+        True,
+    )
+    code, _, err = predicted(frame.iloc[:0])
+    assert (code, "no rows" in err) == (2, True)
     new_ward = changed(frame, "ward", [0, 1], "west")
     code, _, err = predicted(new_ward)
     assert (code, "Warning: Column 'ward'" in err, "'west', in 2 of 25 rows" in err) == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -221,7 +222,8 @@ def test_only_listed_files_inside_the_folder_are_replaced(
     kept, folder = tmp_path / "kept.txt", tmp_path / "out"
     kept.write_text("mine")
     write_training(training, folder, command="eqrm train")
-    (folder / "files.json").write_text('["../kept.txt", "summary.txt"]')
+    listed = {"written by": "eqrm train", "files": ["../kept.txt", "summary.txt"]}
+    (folder / "files.json").write_text(json.dumps(listed))
     write_training(training, folder, command="eqrm train")
     assert kept.read_text() == "mine"
     assert (folder / "summary.txt").is_file()
@@ -229,3 +231,46 @@ def test_only_listed_files_inside_the_folder_are_replaced(
     outside.write_text("x")
     with pytest.raises(SettingError, match="is a file"):
         write_training(training, outside, command="eqrm train")
+
+
+@pytest.mark.parametrize("list_of_another", ['["precious.txt"]', "{damaged", '{"files": []}'])
+def test_a_folder_of_somebody_else_is_refused_and_left_alone(
+    list_of_another: str, training: TableTraining, tmp_path: Path
+) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    (tmp_path / "files.json").write_text(list_of_another)
+    with pytest.raises(SettingError, match="holds other files"):
+        write_training(training, tmp_path, command="eqrm train")
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_domains_of_one_row_claim_no_help_and_say_why() -> None:
+    both = world()
+    rows = np.arange(0, len(both), 20)
+    alone = both.rows(rows)
+    single = Table(alone.columns, alone.target, [f"r{i}" for i in range(len(rows))])
+    found = train_on_table(*single.split(0.5), TrainingPlan.of([0.9]))
+    words = " ".join(in_words(found, 0.95).split())
+    assert "It helped" not in words
+    assert "Every unseen domain has one row" in words
+
+
+def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -> None:
+    """The classes part cleanly in training, and the other way round in one test domain."""
+    x = np.tile([-1.0, -0.5, 0.5, 1.0], 12)
+    domains = np.repeat([f"d{i:02d}" for i in range(12)], 4)
+    reversed_there = np.where(domains == "d11", -1.0, 1.0)
+    table = Table({"x": 1000.0 * x}, (x * reversed_there > 0).astype(float), domains)
+    plan = TrainingPlan.of([0.9], settings={"l2": 0.0})
+    found = train_on_table(*table.split(["d10", "d11"]), plan)
+    losses = found.evaluation["ERM"].risks
+    margins = found.models["ERM"].estimator.decision_function(
+        found.models["ERM"].encoder.transform({"x": [1000.0, 500.0]})
+    )
+    assert losses[1] == pytest.approx(margins.mean())
+    assert losses[0] < 1e-3
+
+
+def test_a_seed_below_zero_is_refused() -> None:
+    with pytest.raises(SettingError, match="seed must be at least 0"):
+        TrainingPlan.of([0.9], seed=-1)

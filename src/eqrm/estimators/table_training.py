@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from eqrm.estimators.training_words import predictor_name
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
+from eqrm.linear.settings import check_whole
 
 FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
@@ -47,6 +48,7 @@ class TrainingPlan:
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
         (Level(0.5), Level(0.9))
         """
+        check_whole(rest.get("seed", 0), "seed", 0)
         found = {Level.of(level).interior("A quantile of risks") for level in levels}
         if not found:
             raise SettingError("There is no level to train for: give at least one, such as 0.9.")
@@ -115,15 +117,11 @@ def train_on_table(
             estimator, encoder, task, level, train.target_name, train.domain_name
         )
     progress("judging on unseen domains")
-    evaluation = evaluate(
-        domains=test.domains,
-        labels=test_labels,
-        predictions={name: model.scores(unseen) for name, model in models.items()},
-        metric=task.metric,
-    )
+    # From the margins: a probability that is rounded to 0 would make a loss infinite.
+    losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}
     return TableTraining(
         models,
-        evaluation,
+        replace(evaluate(domains=test.domains, losses=losses), loss=task.metric),
         tuple(model.level for model in models.values() if model.level is not None),
         tuple(dict.fromkeys(notes)),
         len(train),

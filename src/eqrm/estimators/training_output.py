@@ -33,6 +33,11 @@ from eqrm.level import Level
 WIDTH = 96
 LISTED = "files.json"
 """Names what a training wrote, so that the next one in the same folder can replace it."""
+WRITER = "eqrm train"
+ONE_ROW = (
+    "Every unseen domain has one row, so that its risk is the loss of that row, and sampling noise "
+    "cannot be told from differences between domains. Is this the column of the domains?"
+)
 
 
 def risk_table(training: TableTraining, confidence: float) -> RiskTable:
@@ -82,7 +87,7 @@ def _warnings(training: TableTraining, first: Bargain) -> list[str]:
     """What makes the numbers less than they seem: noise, and domains that are not alike."""
     judged, name = training.evaluation, predictor_name(first.level)
     splits = {each: judged.noise[each] for each in (ERM, name)}
-    found = [(each, split.warning) for each, split in splits.items() if split is not None]
+    found = [(each, ONE_ROW if split is None else split.warning) for each, split in splits.items()]
     found += [(name, test.warning) for test in judged.exchangeability[name]]
     return [f"Warning ({each}): {text}" for each, text in found if text]
 
@@ -95,7 +100,7 @@ def check_folder(folder: Path) -> None:
     """Raise if a training cannot be written there without harm to what is there."""
     if folder.exists() and not folder.is_dir():
         raise SettingError(f"{folder} is a file. Choose a folder for what is written.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / LISTED).is_file():
+    if folder.is_dir() and any(folder.iterdir()) and _earlier(folder) is None:
         raise SettingError(f"The folder {folder} holds other files. Choose a new one, or empty it.")
     above = folder if folder.is_dir() else _first_that_exists(folder)
     if not os.access(above, os.W_OK):
@@ -139,7 +144,8 @@ def write_training(
         written.append(folder / "models" / f"{stem}{ENDING}")
         save_table_model(model, written[-1])
     names = [str(path.relative_to(folder)) for path in written]
-    (folder / LISTED).write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")
+    listed = {"written by": WRITER, "files": names}
+    (folder / LISTED).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     return written
 
 
@@ -149,12 +155,20 @@ def _certified_level(levels: Sequence[Level]) -> Level:
     return min(possible, key=lambda level: abs(level.alpha - 0.9), default=Level(0.9))
 
 
+def _earlier(folder: Path) -> list[str] | None:
+    """What an earlier training listed, or None: a list that somebody else wrote is no leave."""
+    try:
+        listed = json.loads((folder / LISTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(listed, dict) or listed.get("written by") != WRITER:
+        return None
+    return [str(name) for name in listed["files"]]
+
+
 def _remove_earlier(folder: Path) -> None:
     """Remove the files that an earlier training listed, and only those inside the folder."""
-    listed = folder / LISTED
-    if not listed.is_file():
-        return
-    for name in json.loads(listed.read_text(encoding="utf-8")):
-        path = folder / str(name)
+    for name in _earlier(folder) or []:
+        path = folder / name
         if path.resolve().is_relative_to(folder.resolve()):
             path.unlink(missing_ok=True)

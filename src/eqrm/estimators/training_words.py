@@ -33,8 +33,8 @@ class Bargain:
     """A level: the quantile it was trained for, the mean risk it pays, and certificates.
 
     ``quantile`` and ``mean`` compare with ERM, paired by domain, on domains that neither saw.
-    A certificate that so few domains cannot carry is the sentence that refuses it. ``noisy``
-    is True where most of the spread of ERM's risks is sampling noise.
+    A certificate that so few domains cannot carry is the sentence that refuses it. ``noise``
+    says why the spread of ERM's risks is not to be trusted, and is empty where it is.
     """
 
     level: Level
@@ -42,7 +42,7 @@ class Bargain:
     mean: Difference
     certificate: Certificate | str
     certificate_of_erm: Certificate | str
-    noisy: bool = False
+    noise: str = ""
 
     def sentences(self) -> str:
         """A paragraph for a reader who knows no statistics."""
@@ -50,9 +50,9 @@ class Bargain:
         paid, before = _alike(self.mean)
         return (
             f"{predictor_name(self.level)}: on {_share(self.level)} unseen domains its risk was at "
-            f"most {own}; trained for the mean, at most {erm} ({_change(self.quantile)}). "
-            f"{self._verdict()} The price is a mean risk of {paid} instead of {before} "
-            f"({_change(self.mean)}). {self._certified()}"
+            f"most {own}; trained for the mean, at most {erm}{_bracketed(self.quantile)}. "
+            f"{self._verdict()} The price is a mean risk of {paid} instead of {before}"
+            f"{_bracketed(self.mean)}. {self._certified()}"
         )
 
     def _verdict(self) -> str:
@@ -62,10 +62,10 @@ class Bargain:
                 "It did not help here: where domains hardly differ, or their risk is mostly "
                 "sampling noise, no level does better than the mean."
             )
-        if self.noisy:
+        if self.noise:
             return (
-                "That says little: most of the spread of these risks is sampling noise, and "
-                "lowering it does nothing for the domains themselves."
+                f"That says little: {self.noise}, and lowering it does nothing for the domains "
+                "themselves."
             )
         if not (self.quantile.reliable and self.quantile.clear):
             return "It may have helped: so few domains beyond this level leave it open."
@@ -86,7 +86,7 @@ class Bargain:
 def bargains(evaluation: Evaluation, levels: Sequence[Level], confidence: float) -> list[Bargain]:
     """Each level against ERM, on the domains of an evaluation."""
     differences = evaluation.compare(ERM, list(levels), confidence=confidence)
-    split = evaluation.noise[ERM]
+    noise = _noise(evaluation)
     found = []
     for place, level in enumerate(levels):
         of_level = differences[predictor_name(level)]
@@ -98,7 +98,7 @@ def bargains(evaluation: Evaluation, levels: Sequence[Level], confidence: float)
                 next(each for each in of_level if each.statistic == "mean"),
                 _certificate(evaluation, level, predictor_name(level), confidence),
                 _certificate(evaluation, level, ERM, confidence),
-                noisy=split is not None and split.noise_share >= MUCH,
+                noise,
             )
         )
     return found
@@ -144,6 +144,14 @@ def nearest(found: Sequence[Bargain], alpha: float = 0.9) -> Bargain:
     return min(found, key=lambda each: abs(each.level.alpha - alpha))
 
 
+def _noise(evaluation: Evaluation) -> str:
+    split = evaluation.noise[ERM]
+    if split is None:
+        return "with one row in every domain, nobody can tell their spread from sampling noise"
+    many = split.noise_share >= MUCH
+    return "most of the spread of these risks is sampling noise" if many else ""
+
+
 def _certificate(
     evaluation: Evaluation, level: Level, predictor: str, confidence: float
 ) -> Certificate | str:
@@ -167,6 +175,10 @@ def _error(difference: Difference) -> float:
 def _change(difference: Difference) -> str:
     """In percent of ERM's; nothing where ERM's is 0."""
     return f"{difference.value / difference.first:+.1%}" if difference.first else ""
+
+
+def _bracketed(difference: Difference) -> str:
+    return f" ({change})" if (change := _change(difference)) else ""
 
 
 def _share(level: Level) -> str:

@@ -24,6 +24,10 @@ FORMS: dict[str, Any] = {
     "pandas": pd.Series(DAYS, index=[7, 7, 1, 0]),
     "pandas categorical": pd.Series(DAYS).astype("category"),
     "pandas dates": pd.to_datetime(pd.Series(DAYS)),
+    "pandas dates as objects": pd.to_datetime(pd.Series(DAYS)).astype(object),
+    "pandas dates, categorical": pd.to_datetime(pd.Series(DAYS)).astype("category"),
+    "timestamps": list(pd.to_datetime(DAYS)),
+    "polars times": pl.Series(DAYS).str.to_datetime(),
     "pandas column": pd.DataFrame({"day": DAYS}),
     "polars": pl.Series(DAYS),
     "polars categorical": pl.Series(DAYS).cast(pl.Categorical),
@@ -39,6 +43,12 @@ def test_every_form_of_the_same_days_gives_the_same_domains(form: str) -> None:
     assert groups.ids.tolist() == [2, 0, 2, 1]
     assert groups.ids.dtype == np.int64
     assert groups.counts.tolist() == [1, 1, 2]
+
+
+def test_a_day_keeps_its_name_beside_domains_with_a_time() -> None:
+    times = pd.to_datetime(pd.Series(["2013-01-05 00:00", "2013-01-06 04:30"]))
+    assert as_groups(times, rows=2).names == ("2013-01-05", "2013-01-06T04:30")
+    assert as_groups(list(times), rows=2).names == ("2013-01-05", "2013-01-06T04:30")
 
 
 @pytest.mark.parametrize(

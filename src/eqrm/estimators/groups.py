@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,8 @@ def _numbered(column: Any) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
     if hasattr(column, "codes"):
         codes = np.asarray(column.codes)
         _refuse_rows(np.flatnonzero(codes < 0), len(codes))
+        if getattr(column.categories.dtype, "kind", "") == "M":
+            return _numbered_dates(np.asarray(column.categories)[codes])
     elif isinstance(column, np.ndarray):
         if column.dtype.kind in "fM":
             _refuse_rows(np.flatnonzero(np.isnan(column)), len(column))
@@ -194,11 +197,9 @@ def _numbered(column: Any) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
 
 
 def _numbered_dates(dates: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
-    """Named by the day where all of them are whole days, as a column of dates would be."""
+    """Each by its date, and its time where it has one: a name must not depend on the others."""
     found, ids = np.unique(dates, return_inverse=True)
-    days = found.astype("datetime64[D]")
-    texts = np.datetime_as_string(days if (days == found).all() else found)
-    return ids.reshape(-1), tuple(texts.tolist())
+    return ids.reshape(-1), tuple(np.datetime_as_string(found, unit="auto").tolist())
 
 
 def _numbered_objects(column: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
@@ -219,6 +220,8 @@ def _numbered_objects(column: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[N
             f"Domains must be of one kind, but groups hold {' and '.join(sorted(kinds))}. Turn "
             "them into texts: [str(name) for name in groups]."
         )
+    if kinds == {"moments"}:
+        return _numbered_dates(np.array(column, dtype="datetime64[ns]"))
     if kinds == {"fractions"}:
         raise DomainDataError("Domains must be integers or texts, but groups hold fractions.")
     names = sorted(distinct)
@@ -232,6 +235,8 @@ def _kind(name: Any) -> str:
         return "texts"
     if isinstance(name, (float, np.floating)):
         return "fractions"
+    if isinstance(name, (datetime, np.datetime64)) and getattr(name, "tzinfo", None) is None:
+        return "moments"
     return "numbers" if isinstance(name, (int, np.integer)) else type(name).__name__
 
 

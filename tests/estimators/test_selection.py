@@ -13,7 +13,13 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -296,3 +302,24 @@ def test_probabilities_of_zero_cost_much_and_not_infinitely_much() -> None:
     world = classes_world(2)
     always = DummyClassifier(strategy="constant", constant=1).fit(world.X, world.y)
     assert np.isfinite(quantile_risk(0.9)(always, world.X, world.y, groups=world.groups))
+
+
+def test_folds_that_split_a_domain_are_refused_by_name() -> None:
+    world = classes_world(domains=12, rows=10)
+    with (
+        pytest.warns(UserWarning, match="groups parameter is ignored"),
+        pytest.raises(DomainDataError, match="trains and tests on the same domain"),
+    ):
+        choose_level(QRMClassifier(), *_triple(world), risk=1.0, probability=0.9, cv=KFold(5))
+
+
+def test_a_number_of_folds_is_that_many_folds_of_whole_domains() -> None:
+    world = classes_world(domains=12, rows=10)
+    need: dict[str, Any] = {"risk": 1.0, "probability": 0.9, "levels": [None]}
+    found = choose_level(QRMClassifier(), *_triple(world), cv=3, **need)
+    expected = choose_level(QRMClassifier(), *_triple(world), cv=DomainKFold(3), **need)
+    np.testing.assert_array_equal(found.risks, expected.risks)
+    with pytest.raises(SettingError, match="cv must be at least 2"):
+        choose_level(QRMClassifier(), *_triple(world), cv=1, **need)
+    with pytest.raises(DomainDataError, match="need groups"):
+        choose_level(QRMClassifier(), world.X, world.y, None, **need)

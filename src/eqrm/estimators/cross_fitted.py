@@ -18,6 +18,7 @@ from eqrm.level import Level
 from eqrm.linear.risk_functions import Array
 
 LevelOrMean = Level | None
+WHOLE = "use DomainKFold or GroupKFold as cv, which keep domains whole."
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ def cross_fitted_risks(
     target = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     found = np.full((len(levels), len(named)), np.nan)
     for train, test in cv.split(X, target, groups=named.ids):
+        _refuse_leak(named, train, test)
         fitted = fit_levels(estimator, levels, _take(X, train), target[train], named.ids[train])
         inside = np.unique(named.ids[test])
         held = Groups(
@@ -49,10 +51,18 @@ def cross_fitted_risks(
             losses = row_losses(model, _take(X, test), target[test])
             found[place, inside] = held.means(losses)
     if np.isnan(found).any():
-        raise DomainDataError(
-            "Every domain must be tested on once: use DomainKFold or GroupKFold as cv."
-        )
+        raise DomainDataError(f"Every domain must be tested on once: {WHOLE}")
     return CrossFittedRisks(tuple(levels), named.names, found)
+
+
+def _refuse_leak(groups: Groups, train: Any, test: Any) -> None:
+    """A domain in both parts would be judged by a model that has seen it."""
+    both = np.intersect1d(groups.ids[train], groups.ids[test])
+    if both.size:
+        raise DomainDataError(
+            f"A fold trains and tests on the same domain, {groups.names[both[0]]!r} for one "
+            f"({both.size} in all): {WHOLE}"
+        )
 
 
 def fit_levels(

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import SettingError
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.cross_fitted import LevelOrMean, cross_fitted_risks
 from eqrm.estimators.splitters import DomainKFold
 from eqrm.evaluation.certificates import as_percent, percent_rounded_down, probability_bound
 from eqrm.evaluation.inputs import checked_alpha, checked_confidence, checked_threshold
 from eqrm.level import Level
 from eqrm.linear.risk_functions import Array
+from eqrm.linear.settings import check_whole
 
 LEVELS = (None, 0.5, 0.75, 0.9, 0.95, 0.99)
 
@@ -114,11 +115,11 @@ def choose_level(
 
     The need: a risk of at most ``risk`` on a share ``probability`` of new domains. Every level
     (None is ERM) is fitted to some of the domains and judged on the others, by ``cv``
-    (:class:`DomainKFold` in 5 folds unless given). With a ``confidence``, it is not enough that
-    the share is reached on these domains: a Clopper–Pearson bound on the share of new ones must
-    reach it, at a confidence that covers all levels looked at together. The models of different
-    folds differ a little, so this is a bound for their kind, not for one of them: for a guarantee
-    of the final predictor, ask its ``certificate`` on domains that were not used at all.
+    (:class:`DomainKFold` in 5 folds, or in as many as a number says). With a ``confidence``, it is
+    not enough that the share is reached on these domains: a Clopper–Pearson bound on the share of
+    new ones must reach it, at a confidence that covers all levels looked at together. The models of
+    different folds differ a little, so this is a bound for their kind, not for one of them: for a
+    guarantee of the final predictor, ask its ``certificate`` on domains that were not used at all.
 
     >>> import numpy as np
     >>> from eqrm import QRMRegressor
@@ -135,7 +136,7 @@ def choose_level(
     limit, share = checked_threshold(risk), checked_alpha(probability)
     asked = None if confidence is None else checked_confidence(confidence)
     wanted = distinct_levels(levels)
-    folds = DomainKFold() if cv is None else cv
+    folds = _folds(cv, groups)
     found = cross_fitted_risks(estimator, wanted, X, y, groups, folds).risks
     means, shares = found.mean(axis=1), (found <= limit).mean(axis=1)
     bounds = None
@@ -159,6 +160,16 @@ def choose_level(
         quantiles=quantiles,
         risks=found,
     )
+
+
+def _folds(cv: Any, groups: Any) -> Any:
+    if groups is None:
+        raise DomainDataError("New domains need groups: pass the domain of each row as groups.")
+    if cv is None:
+        return DomainKFold()
+    if hasattr(cv, "split"):
+        return cv
+    return DomainKFold(check_whole(cv, "cv", 2))
 
 
 def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:

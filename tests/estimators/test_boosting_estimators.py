@@ -284,3 +284,17 @@ def test_without_the_library_the_error_names_the_extra(
     make = getattr(eqrm, f"{package}_objective")
     with pytest.raises(MissingExtraError, match=package):
         make({"data": days})
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_settings_that_the_library_refuses_are_an_error_of_settings(cls: Any) -> None:
+    X, y, days = world(domains=5)
+    for settings, words in (
+        ({"max_depth": "deep"}, "refuses its settings: .*max_depth"),
+        ({"subsample": -1.0, "booster_params": {"bagging_freq": 1}}, "refuses its settings"),
+        ({"n_estimators": 0}, "n_estimators must be at least 1"),
+        ({"n_estimators": "many"}, "n_estimators must be a whole number"),
+        ({"early_stopping_rounds": 0}, "early_stopping_rounds must be at least 1"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            cls(**{**QUICK, **settings}).fit(X, y, groups=days)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from eqrm.estimators.saved_state import Arrays, Content, Savable
 from eqrm.estimators.settings import Goal
 from eqrm.estimators.unseen_domains import JudgedByDomain
 from eqrm.estimators.validated import TrainingRows, checked_features, training_rows
+from eqrm.linear.settings import check_whole
 from eqrm.objectives import RiskObjective
 
 
@@ -78,6 +80,9 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
         ``validation_fraction`` of the training domains, each of them whole.
         """
         goal = Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+        check_whole(self.n_estimators, "n_estimators", 1)
+        if self.early_stopping_rounds is not None:
+            check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
         rows = self._rows(X, y, groups, sample_weight, level_asked=goal.level is not None)
         train = replace(rows, y=self._fit_labels(rows.y))
         validation = None
@@ -276,6 +281,24 @@ class BoostedRegressor(RegressorMixin, BoostedQRM):  # type: ignore[misc]
 
     def _num_class(self) -> int | None:
         return None
+
+
+@contextmanager
+def naming_settings(library: str, refusal: type[Exception]) -> Iterator[None]:
+    """Turn what a library refuses into an error of settings, without its stack.
+
+    >>> with naming_settings("XGBoost", KeyError):
+    ...     raise KeyError("max_depth must be a number")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: XGBoost refuses its settings: 'max_depth must be a number'.
+    """
+    try:
+        yield
+    except refusal as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = lines[0] if lines else type(error).__name__
+        raise SettingError(f"{library} refuses its settings: {told.rstrip('.')}.") from error
 
 
 def given_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:

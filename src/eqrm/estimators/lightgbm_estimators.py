@@ -14,6 +14,7 @@ from eqrm.estimators.boosting_estimators import (
     BoostedQRM,
     BoostedRegressor,
     given_parameters,
+    naming_settings,
     refuse_own_parameters,
     seed_of,
 )
@@ -126,15 +127,16 @@ class LGBMQRM(BoostedQRM):
         boosting = LightGBMObjective(
             domains, objective, loss=self._loss, num_class=self._num_class()
         )
-        booster = lightgbm.train(
-            {**self._parameters(), "objective": boosting},
-            dtrain,
-            num_boost_round=self.n_estimators,
-            valid_sets=watched,
-            valid_names=["validation"] if watched else None,
-            feval=boosting.metric if watched else None,
-            callbacks=callbacks,
-        )
+        with naming_settings("LightGBM", lightgbm.basic.LightGBMError):
+            booster = lightgbm.train(
+                {**self._parameters(), "objective": boosting},
+                dtrain,
+                num_boost_round=self.n_estimators,
+                valid_sets=watched,
+                valid_names=["validation"] if watched else None,
+                feval=boosting.metric if watched else None,
+                callbacks=callbacks,
+            )
         curve = list(next(iter(curves.get("validation", {"": []}).values())))
         rounds = booster.best_iteration if booster.best_iteration > 0 else self.n_estimators
         return Boosted(booster, rounds, curve)

@@ -91,6 +91,8 @@ def read_columns(
     """
     with opened(_listed(files), None, MEMORY) as source:
         refuse_absent(list(kinds), list(source.types))
+        if source.fetched(f"SELECT COUNT(*) AS rows FROM {source.source}")["rows"][0] == 0:
+            raise DomainDataError("The table has no rows: at least one is needed.")
         extra = {name: "category" for name in also if name in source.types and name not in kinds}
         return _columns(source, {**kinds, **extra})
 
@@ -166,10 +168,16 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
     mostly_numbers = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
     if kind == "number" or mostly_numbers:
         shown = ", ".join(repr(value) for value in (odd or distinct[wrong].tolist())[:SHOWN])
+        where = (
+            f"{shown}, in {in_rows.sum():,} of {len(text):,} rows (first: row "
+            f"{np.flatnonzero(in_rows)[0] + 1:,})"
+        )
         raise DomainDataError(
-            f"Column {name!r} holds numbers, but also {shown}, in {in_rows.sum():,} of "
-            f"{len(text):,} rows (first: row {np.flatnonzero(in_rows)[0] + 1:,}). Leave missing "
-            f"values empty, or take the column as categories (--category {name})."
+            f"Column {name!r} held numbers in training, but here it holds {where}. Turn them into "
+            "numbers; leave missing values empty."
+            if kind == "number"
+            else f"Column {name!r} holds numbers, but also {where}. Leave missing values empty, or "
+            f"take the column as categories (--category {name})."
         )
     return text
 

@@ -14,6 +14,7 @@ from eqrm.estimators.boosting_estimators import (
     BoostedQRM,
     BoostedRegressor,
     given_parameters,
+    naming_settings,
     refuse_own_parameters,
     seed_of,
 )
@@ -122,16 +123,17 @@ class XGBQRM(BoostedQRM):
             curve.append(value)
             return name, value
 
-        booster = xgboost.train(
-            self._parameters(),
-            dtrain,
-            num_boost_round=self.n_estimators,
-            evals=watched,
-            obj=boosting,
-            custom_metric=metric if watched else None,
-            verbose_eval=self.verbose or False,
-            callbacks=callbacks,
-        )
+        with naming_settings("XGBoost", xgboost.core.XGBoostError):
+            booster = xgboost.train(
+                self._parameters(),
+                dtrain,
+                num_boost_round=self.n_estimators,
+                evals=watched,
+                obj=boosting,
+                custom_metric=metric if watched else None,
+                verbose_eval=self.verbose or False,
+                callbacks=callbacks,
+            )
         if self.early_stopping_rounds is not None:
             booster = booster[: int(np.argmin(curve)) + 1]
         return Boosted(booster, booster.num_boosted_rounds(), curve)

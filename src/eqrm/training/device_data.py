@@ -34,4 +34,6 @@ def rows_on(device: torch.device, data: DomainData, rows: Tensor) -> Rows:
 
 
 def _moved(values: Any, device: torch.device) -> Any:
-    return values.to(device, non_blocking=True) if hasattr(values, "to") else values
+    if isinstance(values, Tensor):
+        return values.to(device, non_blocking=True)
+    return values.to(device) if hasattr(values, "to") else values

@@ -236,6 +236,20 @@ def test_certificates_are_about_days_that_were_not_trained_on(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+def test_days_that_stopped_training_carry_no_certificate(cls: Any, tmp_path: Path) -> None:
+    X, y, days = world(domains=80)
+    seen = days < 40
+    model = cls(alpha=0.5, early_stopping_rounds=3, **QUICK).fit(X[seen], y[seen], days[seen])
+    held_out = seen & ~np.isin(days, model.domains_)
+    assert held_out.any()
+    eqrm.save_model(model, tmp_path / "model.safetensors")
+    for each in (model, eqrm.load_model(tmp_path / "model.safetensors")):
+        with pytest.raises(DomainDataError, match="was stopped early by"):
+            each.certificate(X[held_out], y[held_out], days[held_out])
+        each.certificate(X[~seen], y[~seen], days[~seen])
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
 def test_frames_keep_feature_names_and_missing_features_are_welcome(cls: Any) -> None:
     import pandas
 
@@ -254,6 +268,8 @@ def test_wrong_arguments_are_refused_in_words(cls: Any) -> None:
     X, y, days = world()
     with pytest.raises(LevelError):
         cls(alpha=1.5, **QUICK).fit(X, y, groups=days)
+    with pytest.raises(SettingError, match="must be one pair"):
+        cls(**QUICK).fit(X, y, days, eval_set=[(X, y), (X, y)], eval_groups=days)
     with pytest.raises(SettingError, match="must not set 'objective'"):
         cls(booster_params={"objective": "x"}, **QUICK).fit(X, y, groups=days)
     with pytest.raises(SettingError, match="Did you mean 'superquantile'"):

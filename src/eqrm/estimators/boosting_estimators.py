@@ -111,6 +111,8 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
         self.booster_, self.n_estimators_ = boosted.booster, boosted.rounds
         self.validation_curve_ = boosted.validation
         self.domains_ = train.groups.names
+        stopped = validation is not None and self.early_stopping_rounds is not None
+        self.validation_domains_ = validation.groups.names if validation and stopped else ()
         self.domain_counts_ = train.groups.counts
         self.domain_risks_ = table.risks(self._margins(train.X))
         self.quantile_risk_, _ = table.weigh(self.domain_risks_, objective)
@@ -132,7 +134,8 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
     def _validation_rows(self, eval_set: Any, groups: Any, sample_weight: Any) -> TrainingRows:
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
-        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+        pair = isinstance(eval_set, (tuple, list)) and len(eval_set) == 2
+        if not pair or isinstance(eval_set[0], tuple):
             raise SettingError("eval_set must be one pair (X, y), with its domains as eval_groups.")
         if groups is None and self.alpha is not None:
             raise DomainDataError(
@@ -179,13 +182,18 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
         return tags
 
     def _own_state(self) -> tuple[Content, Arrays]:
-        content = {"rounds": self.n_estimators_, "validation": list(self.validation_curve_)}
+        content = {
+            "rounds": self.n_estimators_,
+            "validation": list(self.validation_curve_),
+            "validation_domains": list(self.validation_domains_),
+        }
         booster = np.frombuffer(self._booster_bytes(), dtype=np.uint8)
         return content, {"start": self.start_, "booster": booster}
 
     def _restore_own(self, content: Content, arrays: Arrays) -> None:
         self.n_estimators_ = int(content["rounds"])
         self.validation_curve_ = [float(value) for value in content["validation"]]
+        self.validation_domains_ = tuple(content["validation_domains"])
         self.start_ = arrays["start"]
         self.booster_ = self._booster_of(arrays["booster"].tobytes())
 

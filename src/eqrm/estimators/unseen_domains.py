@@ -19,10 +19,12 @@ from eqrm.linear.risk_functions import Array
 class JudgedByDomain:
     """An estimator with losses per row and the names of the domains it was fitted to.
 
-    Needs ``losses(X, y)``, and ``domains_`` and ``level_`` after ``fit``.
+    Needs ``losses(X, y)``, and ``domains_`` and ``level_`` after ``fit``. Domains that training
+    was stopped by are ``validation_domains_``: they took part in choosing the predictor.
     """
 
     domains_: tuple[Any, ...]
+    validation_domains_: tuple[Any, ...] = ()
     level_: Level | None
 
     def losses(self, X: Any, y: Any) -> Array:
@@ -50,8 +52,8 @@ class JudgedByDomain:
     ) -> Certificate:
         """What holds for new domains with this confidence, from domains not seen in training.
 
-        ``alpha`` is the level trained for unless another is given. A domain that ``fit`` has seen
-        is refused: its risk is no measure of what new domains will have.
+        ``alpha`` is the level trained for unless another is given. A domain that ``fit`` has seen,
+        be it to stop early, is refused: its risk is no measure of what new domains will have.
         """
         check_is_fitted(self)
         asked = self.level_ if alpha is None else alpha
@@ -62,11 +64,12 @@ class JudgedByDomain:
             )
         measured = self.measured_risks(X, y, groups)
         refuse_seen(measured.domains, self.domains_)
+        refuse_seen(measured.domains, self.validation_domains_, "was stopped early by")
         return quantile_bound(measured.risks, asked, confidence)
 
 
-def refuse_seen(domains: Any, seen: Any) -> None:
-    """Refuse domains that were trained on, by name.
+def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
+    """Refuse domains that had a part in training, by name.
 
     >>> refuse_seen(("a", "b"), ("b", "c"))
     Traceback (most recent call last):
@@ -80,8 +83,7 @@ def refuse_seen(domains: Any, seen: Any) -> None:
     if both:
         raise DomainDataError(
             "What holds for unseen domains cannot be measured on "
-            f"{named(both)}, which the predictor was trained on. Give domains that fit has not "
-            "seen."
+            f"{named(both)}, which the predictor {part}. Give domains that fit has not seen."
         )
 
 

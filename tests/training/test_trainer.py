@@ -13,7 +13,7 @@ from torch import nn
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives import EQRM, ERM, objective
+from eqrm.objectives import EQRM, ERM, RiskMemory, objective
 from eqrm.predictors import MLP, LinearPredictor
 from eqrm.risks import domain_risks
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
@@ -255,7 +255,7 @@ def test_the_bar_shows_the_loss_and_quantiles_of_the_risk() -> None:
 
 def test_a_loss_that_is_not_finite_names_the_domain() -> None:
     data = regression()
-    data.y[data.domains == 2] = torch.nan
+    data.x[data.domains == 2] = torch.nan
     with pytest.raises(DomainDataError, match="risk of domain 'd2' is nan"):
         trainer(data=data, batches=DomainBatches(data)).fit()
 
@@ -269,7 +269,7 @@ def test_a_loss_that_is_not_finite_names_the_domain() -> None:
         ({"phases": [Phase("dann", 2)], "predictor": nn.Linear(3, 1)}, "Phase 1 \\(dann\\)"),
         ({"phases": [Phase("erm", 2, loss_scaling="penalty-weight")]}, "penalty_weight"),
         ({"held_out": {"test": regression()}}, "must not be trained on"),
-        ({"predictor": LinearPredictor(4, 1, loss="squared")}, "cannot take this data"),
+        ({"predictor": LinearPredictor(4, 1, loss="squared")}, "cannot take the training data"),
         ({"predictor": LinearPredictor(3, 2)}, "y holds real numbers"),
         (
             {"settings": settings(evaluate_every=1, early_stopping=EarlyStopping())},
@@ -296,6 +296,58 @@ def test_a_run_that_cannot_work_is_refused_before_it_starts(change, message) -> 
 def test_targets_beyond_the_outputs_are_refused() -> None:
     with pytest.raises(SettingError, match="classes 0 to 2, but the predictor has 2 outputs"):
         Trainer(MLP(4, 2), classification(), [Phase("erm", 3)], settings=settings())
+
+
+def held_out(**changes: torch.Tensor) -> DomainData:
+    """Four examples of domains of their own, with some of x, y replaced."""
+    given = {"x": torch.zeros(4, 4), "y": torch.tensor([0, 1, 2, 0]), **changes}
+    return DomainData(given["x"], given["y"], torch.arange(4), tuple("abcd"))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (held_out(x=torch.zeros(4, 5)), "cannot take the test data"),
+        (held_out(y=torch.tensor([0, 1, 3, 0])), "The test data: The targets are classes 0 to 3"),
+        (held_out(y=torch.zeros(4)), "The test data: .* y holds real numbers"),
+    ],
+)
+def test_held_out_data_that_would_fail_at_the_end_is_refused(part, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SettingError, match=message):
+        Trainer(
+            MLP(4, 3),
+            classification(),
+            [Phase("erm", 3)],
+            held_out={"test": part},
+            settings=settings(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "message"),
+    [
+        ("squared", [0.0, torch.nan, 1.0, 2.0], r"1 of 4 examples .* row 1 \(domain 'b'\)"),
+        ("binary-cross-entropy", [[0.0], [1.0], [torch.nan], [1.0]], "row 2"),
+        ("binary-cross-entropy", [1.0, 2.0, 1.0, 1.0], "between 1 and 2"),
+    ],
+)
+def test_targets_that_a_loss_cannot_judge_are_refused(loss, y, message) -> None:  # type: ignore[no-untyped-def]
+    data = held_out(y=torch.tensor(y))
+    with pytest.raises(SettingError, match=f"The training data: .*{message}"):
+        Trainer(MLP(4, 1, loss=loss), data, [Phase("erm", 3)], settings=settings())
+
+
+def test_labels_may_be_missing_where_an_example_has_others() -> None:
+    labels = torch.tensor([[0.0, torch.nan], [1.0, 1.0], [torch.nan, 0.0], [1.0, 0.0]])
+    network = MLP(4, 2, loss="binary-cross-entropy")
+    data = held_out(y=labels)
+    assert Trainer(network, data, [Phase("erm", 3)], settings=settings()).fit().steps == 3
+
+
+def test_trainers_with_the_same_phases_do_not_see_each_other() -> None:
+    phases = [Phase(EQRM(0.9, memory=RiskMemory(5, averaging=0.5)), 8, 0.01)]
+    first, second = (weights(trainer(phases=phases).fit().predictor) for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def test_names_and_hyperparameters_make_the_same_phase() -> None:

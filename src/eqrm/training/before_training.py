@@ -22,6 +22,7 @@ from eqrm.training.processes import (
 )
 from eqrm.training.settings import TrainingSettings
 from eqrm.training.state import Batches
+from eqrm.training.target_checks import check_targets
 
 
 def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -> Predictor:
@@ -65,7 +66,8 @@ def check_run(
     refuse_local_batch_norm(predictor)
     _check_batches(batches, phases, data)
     _check_held_out(data, held_out, settings)
-    _check_outputs(predictor, data)
+    for what, part in {"training": data, **held_out}.items():
+        _check_outputs(predictor, part, what)
     _check_phases(predictor, phases, data.num_domains)
 
 
@@ -102,8 +104,8 @@ def _check_held_out(
 
 
 @torch.no_grad()
-def _check_outputs(predictor: Predictor, data: DomainData) -> None:
-    """Two examples through the network, in evaluation mode."""
+def _check_outputs(predictor: Predictor, data: DomainData, what: str) -> None:
+    """Two examples through the network, in evaluation mode; the targets of all of them."""
     device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
     part = data.rows(torch.arange(min(2, len(data))))
     x = part.x.to(device) if hasattr(part.x, "to") else part.x
@@ -111,30 +113,15 @@ def _check_outputs(predictor: Predictor, data: DomainData) -> None:
     predictor.eval()
     try:
         outputs = predictor(x, part.domains.to(device))
-        _check_classes(predictor, outputs.shape, data)
+        with naming_field(f"The {what} data"):
+            check_targets(predictor.loss, outputs.shape, data)
         predictor.losses(outputs, part.y.to(device))
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
         raise SettingError(
-            f"The predictor {type(predictor).__name__} cannot take this data: {error}"
+            f"The predictor {type(predictor).__name__} cannot take the {what} data: {error}"
         ) from None
     finally:
         predictor.train(was_training)
-
-
-def _check_classes(predictor: Predictor, shape: torch.Size, data: DomainData) -> None:
-    if predictor.loss != "cross-entropy" or len(shape) != 2:
-        return
-    if data.y.is_floating_point():
-        raise SettingError(
-            "Cross-entropy needs classes 0, 1, 2, … as targets, but y holds real numbers. Turn "
-            "them into integers, or use the loss 'squared'."
-        )
-    low, high = int(data.y.min()), int(data.y.max())
-    if low < 0 or high >= shape[1]:
-        raise SettingError(
-            f"The targets are classes {low} to {high}, but the predictor has {shape[1]} outputs. "
-            f"It needs {high + 1} outputs, and classes that begin at 0."
-        )
 
 
 def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> None:

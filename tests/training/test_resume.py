@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from eqrm.data import DomainBatches
-from eqrm.errors import CheckpointError
+from eqrm.errors import CheckpointError, SettingError
 from eqrm.objectives import DANN, EQRM, GroupDRO, RiskMemory
 from eqrm.training import EarlyStopping, Phase, Trainer
 from eqrm.training.checkpoint import Checkpoints, DamagedCheckpointWarning
+from eqrm.training.checkpoint_file import read_checkpoint, write_checkpoint
 from eqrm.training.interruption import TrainingInterrupted
 from training.small_worlds import network, regression, settings, trainer, weights
 
@@ -134,6 +135,53 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         CheckpointError, match=r"another run: its phases\[1\].hyperparameters.alpha is 0.9"
     ):
         everything(tmp_path, EQRM(0.8)).fit()
+    with pytest.raises(CheckpointError, match=r"phases\[1\].memory.averaging is 0.5"):
+        everything(tmp_path, EQRM(0.9, memory=RiskMemory(4, averaging=0.4, denoise=True))).fit()
+
+
+def test_a_folder_that_another_run_writes_to_is_refused(tmp_path: Path) -> None:
+    first = everything(tmp_path)
+    take, refusals = first._take_step, []
+
+    def while_training(*arguments):  # type: ignore[no-untyped-def]
+        if first.state.step == 3:
+            with pytest.raises(SettingError, match="Another process trains in") as refused:
+                everything(tmp_path).fit()
+            refusals.append(refused)
+        return take(*arguments)
+
+    first._take_step = while_training  # type: ignore[method-assign]
+    first.fit()
+    assert refusals
+    everything(tmp_path).fit()  # free again
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="cannot be made"):
+        everything(tmp_path / "file" / "run").fit()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state.pop("training"),
+        lambda state: state.pop("metrics_size"),
+        lambda state: state.update(metrics_size="many"),
+        lambda state: state.update(metrics_size=-1),
+        lambda state: state["training"].update(step=10**9),
+        lambda state: state["training"].update(step=-1),
+        lambda state: state["training"].update(divisor="one"),
+    ],
+)
+def test_whole_files_that_hold_no_run_are_refused(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    kill_after(everything(tmp_path), 5)
+    for path in Checkpoints(tmp_path / "checkpoint").paths():
+        state = read_checkpoint(path)
+        damage(state)
+        write_checkpoint(path, state)
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        everything(tmp_path).fit()
 
 
 def test_metrics_that_lost_lines_are_noticed(tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def read_checkpoint(path: Path) -> Any:
             f"The checkpoint {path} is damaged: its checksum does not fit its content. Remove it "
             "to go on from an older one, or start the run again."
         )
-    return unflatten(json.loads(text), tensors)
+    try:
+        return unflatten(json.loads(text), tensors)
+    except (CheckpointError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"The checkpoint {path} holds no state of a run. {error}") from None
 
 
 def _foreign(path: Path, found: str | None) -> str:

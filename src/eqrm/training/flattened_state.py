@@ -72,6 +72,6 @@ def unflatten(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
         if kind in (_TUPLE, _LIST):
             parts = [unflatten(value, tensors) for value in content]
             return tuple(parts) if kind == _TUPLE else parts
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         pass
     raise CheckpointError(f"It holds a description that cannot be read: {str(plain)[:80]}.")

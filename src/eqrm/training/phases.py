@@ -113,6 +113,9 @@ class Phases:
     """
 
     def __init__(self, phases: Sequence[Phase]) -> None:
+        listed = isinstance(phases, (list, tuple))
+        if not listed or not all(isinstance(phase, Phase) for phase in phases):
+            raise SettingError(f"phases must be a list of Phase(objective, steps), not {phases!r}.")
         if not phases:
             raise SettingError("There is no phase: training needs at least one.")
         self.phases = tuple(phases)

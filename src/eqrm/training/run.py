@@ -18,6 +18,7 @@ from eqrm.training.config import DataConfig, Names, PredictorConfig, RunConfig
 from eqrm.training.config_reading import naming_field
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
+from eqrm.training.run_folder import RunFolder
 from eqrm.training.trainer import Trained, Trainer
 
 
@@ -33,7 +34,7 @@ def train_run(
     trainer = trainer_of(config, output, progress=progress, data_root=data_root)
     folder = run_folder(config, output)
     if rank() == 0:
-        folder.mkdir(parents=True, exist_ok=True)
+        RunFolder(folder).make()
         with whole_file(folder / "config.yaml") as draft:
             draft.write_text(config.to_yaml(), encoding="utf-8")
     return trainer.fit(resume)

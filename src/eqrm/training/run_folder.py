@@ -9,17 +9,23 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 from torch import Tensor
 
-from eqrm.errors import CheckpointError, DataFileError
+from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.evaluation.whole_files import whole_file
 from eqrm.training.checkpoint import Checkpoints
 from eqrm.training.held_out_risks import HeldOutRisks
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", "accuracy")
 
@@ -51,9 +57,28 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     def make(self) -> None:
-        """Make the folder, and remove what a killed process left half written."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.checkpoints.remove_drafts()
+        """Make the folder."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"The folder {self.path} cannot be made: {error.strerror}. Choose another."
+            ) from None
+
+    @contextmanager
+    def reserved(self) -> Iterator[bool]:
+        """Keep other processes out of the folder; False inside where one of them has it.
+
+        The operating system ends the reservation with the process, however that ends. Where
+        it knows none (Windows, some network file systems), nothing is kept out.
+        """
+        self.make()
+        handle = os.open(self.path, os.O_RDONLY) if fcntl is not None else -1
+        try:
+            yield fcntl is None or _locked(handle)
+        finally:
+            if handle >= 0:
+                os.close(handle)
 
     def clear(self) -> None:
         """Remove what an earlier run left, to begin again."""
@@ -81,8 +106,10 @@ class RunFolder:
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
 
-    def cut_metrics(self, size: int) -> None:
+    def cut_metrics(self, size: Any) -> None:
         """Remove the lines that were written after a checkpoint."""
+        if not isinstance(size, int) or size < 0:
+            raise CheckpointError("It does not say how long the metrics were.")
         there = self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
         if there < size:
             raise CheckpointError(
@@ -140,6 +167,16 @@ class RunFolder:
         """Say that the run is finished, and what it ended with."""
         with whole_file(self.path / "DONE") as draft:
             draft.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:

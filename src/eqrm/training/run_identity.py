@@ -11,6 +11,8 @@ import torch
 
 from eqrm.data.domains import DomainData
 from eqrm.errors import CheckpointError
+from eqrm.objectives.base import Objective
+from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.predictors.base import Predictor
 from eqrm.training.phases import Phases
 from eqrm.training.settings import TrainingSettings
@@ -44,6 +46,7 @@ def description_of_run(
                     key: _plain(getattr(phase.minimised, key))
                     for key in phase.minimised.hyperparameters
                 },
+                "memory": _memory_of(phase.minimised),
                 "steps": int(phase.steps),
                 "learning_rate": float(phase.learning_rate),
                 "schedule": phase.schedule,
@@ -67,6 +70,13 @@ def description_of_run(
             [name, list(parameter.shape)] for name, parameter in predictor.named_parameters()
         ],
     }
+
+
+def _memory_of(objective: Objective) -> dict[str, Any] | None:
+    memory = getattr(objective, "memory", None)
+    if not isinstance(memory, RiskMemory):
+        return None
+    return {key: getattr(memory, key) for key in ("averaging", "half_life", "denoise")}
 
 
 def _digest_of(data: DomainData) -> str:

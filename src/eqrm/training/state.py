@@ -100,7 +100,7 @@ class TrainingState:
             "random": _random_states_of_all(),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], seed: int) -> None:
+    def load_state_dict(self, state: Any, seed: int) -> None:
         """Go on where ``state`` was taken. The phases before it are entered, not trained."""
         try:
             for number in range(int(state["phase"]) + 1):
@@ -113,8 +113,10 @@ class TrainingState:
                     raise CheckpointError(f"It was written by a run with other {name}.")
                 if part is not None:
                     part.load_state_dict(state[name])
-            self.divisor = state["divisor"]
+            self.divisor = None if state["divisor"] is None else float(state["divisor"])
             self.step = int(state["step"])
+            if not 0 <= self.step <= self.phases.steps:
+                raise CheckpointError(f"It was written at step {self.step}, which there is not.")
             _set_own_random_states(state["random"], seed, self.step)
         except EqrmError:
             raise

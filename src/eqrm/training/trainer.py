@@ -5,9 +5,10 @@ Read :meth:`Trainer.fit` first: it is the whole loop.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from eqrm.data.domains import DomainData
 from eqrm.data.samplers import DomainBatches
-from eqrm.errors import CheckpointError, DomainDataError
+from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.base import Batch
 from eqrm.objectives.loss_scaling import LossScaling
 from eqrm.predictors.base import Loss, Predictor
@@ -26,7 +27,7 @@ from eqrm.training.device_data import resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
-from eqrm.training.processes import rank, refuse_different, same_on_all, world_size
+from eqrm.training.processes import any_process, rank, refuse_different, same_on_all, world_size
 from eqrm.training.progress import Board, Display, display
 from eqrm.training.random_states import seed_everything
 from eqrm.training.run_folder import RunFolder
@@ -95,7 +96,8 @@ class Trainer:
         progress: bool = False,
     ) -> None:
         self.settings = settings or TrainingSettings()
-        self.phases = Phases(phases)
+        # Objectives learn too (a memory, GroupDRO's weights): each trainer has its own.
+        self.phases = copy.deepcopy(Phases(phases))
         self.device = self.settings.torch_device()
         if batches is None:
             batches = DomainBatches(
@@ -128,27 +130,43 @@ class Trainer:
         Ctrl-C finishes the step, saves, and raises ``TrainingInterrupted`` (a
         ``KeyboardInterrupt``). Without ``resume`` an earlier run in the folder is overwritten.
         """
-        self._begin(resume)
-        state, settings = self.state, self.settings
-        self.board = Board(self._own_path(), settings.tensorboard, state.step)
-        steps = self.phases.steps
-        shown = display(self.progress and rank() == 0, steps, state.step)
-        with InterruptionWatch() as watch, shown as bar:
-            while state.step < steps and not self._stopped_early():
-                place = self.phases.place(state.step)
-                if place.phase > state.phase:
-                    state.enter_phase(place.phase)
-                losses = self._take_step(self._next_batch(), place)
-                state.step += 1
-                self._log(losses, place, bar)
-                if self._due(settings.evaluate_every):
-                    self._evaluate(bar)
-                asked = watch.asked()
-                if asked or self._due(settings.checkpoint_every) or state.step == steps:
-                    self._save()
-                if asked and state.step < steps:
-                    raise TrainingInterrupted(self._how_to_go_on())
-        return self._finish()
+        with self._folder_to_itself():
+            self._begin(resume)
+            state, settings = self.state, self.settings
+            self.board = Board(self._own_path(), settings.tensorboard, state.step)
+            steps = self.phases.steps
+            shown = display(self.progress and rank() == 0, steps, state.step)
+            with InterruptionWatch() as watch, shown as bar:
+                while state.step < steps and not self._stopped_early():
+                    place = self.phases.place(state.step)
+                    if place.phase > state.phase:
+                        state.enter_phase(place.phase)
+                    losses = self._take_step(self._next_batch(), place)
+                    state.step += 1
+                    self._log(losses, place, bar)
+                    if self._due(settings.evaluate_every):
+                        self._evaluate(bar)
+                    asked = watch.asked()
+                    if asked or self._due(settings.checkpoint_every) or state.step == steps:
+                        self._save()
+                    if asked and state.step < steps:
+                        raise TrainingInterrupted(self._how_to_go_on())
+            return self._finish()
+
+    @contextmanager
+    def _folder_to_itself(self) -> Iterator[None]:
+        """Two runs that write to one folder would ruin each other's files."""
+        reservation: AbstractContextManager[bool] = nullcontext(True)
+        if self.files is not None and rank() == 0:
+            reservation = self.files.reserved()
+        with reservation as own:
+            if any_process(not own):
+                where = None if self.files is None else self.files.path
+                raise SettingError(
+                    f"Another process trains in {where} at this moment. Wait for it, stop it, or "
+                    "choose another folder."
+                )
+            yield
 
     def _begin(self, resume: bool) -> None:
         """Start from the seed, or from the newest checkpoint."""
@@ -159,18 +177,18 @@ class Trainer:
         found = self.files.checkpoints.newest() if resume else None
         refuse_different("checkpoints", "none" if found is None else found.path.name)
         if rank() == 0:
-            self.files.make()
+            self.files.checkpoints.remove_drafts()  # what a killed process left half written
             if found is None:
                 self.files.clear()
         if found is None:
             return
         try:
             refuse_another_run(found.state.get("run"), self.description)
-            self.state.load_state_dict(found.state["training"], self.settings.seed)
+            self.state.load_state_dict(found.state.get("training"), self.settings.seed)
+            if rank() == 0:
+                self.files.cut_metrics(found.state.get("metrics_size"))
         except CheckpointError as error:
             raise CheckpointError(f"The checkpoint {found.path} cannot be used. {error}") from None
-        if rank() == 0:
-            self.files.cut_metrics(int(found.state["metrics_size"]))
 
     def _next_batch(self) -> Batch:
         rows = rows_on(self.device, self.data, next(self.state.batches))

@@ -60,6 +60,8 @@ class DataConfig:
                         "one of them only: remove it from the other."
                     )
                 used[key] = part
+        if self.seed < 0:
+            raise SettingError(f"seed must be a whole number, 0 or more, not {self.seed!r}.")
         share = self.validation_examples
         if share is not None and not 0.0 < share < 1.0:
             raise SettingError(f"validation_examples must lie between 0 and 1, not {share!r}.")
@@ -117,6 +119,10 @@ class ObjectiveConfig:
     def make(self, num_domains: int, domain_sizes: Any = None) -> Objective:
         """The objective, with a memory for so many domains if it is to have one."""
         kind = objective_class(self.name)
+        if "memory" in self.hyperparameters:
+            raise SettingError(
+                "memory is no hyperparameter but a field beside them: objective.memory."
+            )
         if self.memory is None:
             made: Objective = kind(**self.hyperparameters)
             return made

@@ -16,6 +16,7 @@ import yaml
 from eqrm.errors import (
     DataFileError,
     DomainDataError,
+    EqrmError,
     LevelError,
     SettingError,
     TooFewDomainsError,
@@ -33,9 +34,19 @@ _WORDS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people mean it: 1e-3 is a number, and a key that comes twice is a mistake."""
+    """YAML as people mean it: 1e-3 is a number, and a key that comes twice is a mistake.
+
+    007, 12:30 and 2013-01-01 stay the texts that they are, so that they can name domains: YAML
+    1.1 would make 7, 750 and a date of them, and 8 of 010.
+    """
 
 
+_INT, _DATE = "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag not in (_INT, _DATE)]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_INT, re.compile(r"^[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+$"),
@@ -44,11 +55,13 @@ _Loader.add_implicit_resolver(
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
-    for key in keys:
-        if keys.count(key) > 1:
+    own = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+    keys = [loader.construct_object(key, deep=True) for key in own]
+    for number, key in enumerate(keys):
+        if key in keys[:number]:
             raise SettingError(
-                f"Line {node.start_mark.line + 1}: {key!r} is given twice. Remove one of them."
+                f"Line {own[number].start_mark.line + 1}: {key!r} is given twice. Remove one of "
+                "them."
             )
     found: dict[Any, Any] = loader.construct_mapping(node, deep=True)
     return found
@@ -70,6 +83,10 @@ def parsed_yaml(text: str, source: str) -> Any:
         line = f", line {where.line + 1}" if where is not None else ""
         what = getattr(error, "problem", None) or "it cannot be read"
         raise DataFileError(f"{source}{line} is no YAML: {what}.") from None
+    except EqrmError:
+        raise
+    except (ValueError, RecursionError) as error:  # !!int abc, thousands of brackets
+        raise DataFileError(f"{source} cannot be read as YAML: {error}.") from None
 
 
 def read_yaml(path: Path) -> Any:
@@ -186,6 +203,10 @@ def _converted(kind: Any, value: Any, path: str) -> Any:
             _read(part, each, f"{path}[{i}]")
             for i, (part, each) in enumerate(zip(inner, value, strict=True))
         )
+    if origin is dict:
+        for key in value:
+            if not isinstance(key, str):
+                raise SettingError(f"{path} must have texts as names, not {key!r}.")
     if kind is float:
         return float(value)
     return value

@@ -44,7 +44,8 @@ class EarlyStopping:
             raise SettingError(
                 f"patience must be a whole number, 1 or more, not {self.patience!r}."
             )
-        if not isinstance(self.smallest_gain, (int, float)) or self.smallest_gain < 0:
+        gain = self.smallest_gain
+        if not isinstance(gain, (int, float)) or not 0 <= gain < math.inf:
             raise SettingError(f"smallest_gain must be 0 or more, not {self.smallest_gain!r}.")
 
 

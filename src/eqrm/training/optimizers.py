@@ -47,6 +47,10 @@ class OptimizerChoice:
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise SettingError(f"{field} must be a finite number, 0 or more, not {value!r}.")
         object.__setattr__(self, "betas", tuple(self.betas))
+        if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
+            raise SettingError(
+                f"betas must be two numbers, 0 or more and below 1, not {list(self.betas)}."
+            )
 
     def make(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
         """The optimizer of the predictor's parameters."""

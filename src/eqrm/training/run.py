@@ -10,7 +10,7 @@ from torch import Tensor
 from eqrm.data.domains import DomainData
 from eqrm.data.registry import dataset
 from eqrm.data.samplers import DomainBatches
-from eqrm.errors import SettingError
+from eqrm.errors import EqrmError, SettingError
 from eqrm.evaluation.whole_files import whole_file
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.registry import predictor
@@ -104,15 +104,21 @@ def _parts(
 
 
 def _domains(given: Names | float) -> list[str | int] | float:
-    """Names as texts: YAML reads 0.1 as a number."""
+    """Names as texts: YAML reads 0.1 and 7 as numbers, and 7 must not mean the eighth domain."""
     if isinstance(given, list):
-        return [str(name) if isinstance(name, float) else name for name in given]
+        return [str(name) for name in given]
     return given
 
 
 def _predictor(
     config: PredictorConfig, train: DomainData, held_out: dict[str, DomainData]
 ) -> Predictor:
+    for name in ("loss", "outputs", "inputs"):
+        if name in config.settings:
+            raise SettingError(
+                f"settings cannot hold {name}. "
+                + ("It follows from the data." if name == "inputs" else f"Give predictor.{name}.")
+            )
     loss = config.loss
     if loss is None:
         if train.y.is_floating_point():
@@ -127,7 +133,13 @@ def _predictor(
         outputs = _outputs(loss, [part.y for part in everything])
     example = train.rows(torch.tensor([0])).x
     shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
-    return predictor(config.name, shape, outputs, loss=loss, **config.settings)
+    try:
+        return predictor(config.name, shape, outputs, loss=loss, **config.settings)
+    except EqrmError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:  # torch: a width of −1, dropout of 2
+        chosen = {"outputs": outputs, **config.settings}
+        raise SettingError(f"{config.name} cannot be made with {chosen}: {error}.") from None
 
 
 def _outputs(loss: str, targets: list[Tensor]) -> int:

@@ -94,6 +94,11 @@ class TrainingSettings:
             raise SettingError(
                 f"There is no device {self.device!r}. Choose auto, cpu, cuda or cuda:NUMBER."
             ) from None
+        if device.type not in ("cpu", "cuda"):
+            raise SettingError(
+                f"Training on {self.device!r} is not supported. Choose auto, cpu, cuda or "
+                "cuda:NUMBER."
+            )
         if device.type == "cuda" and not torch.cuda.is_available():
             raise SettingError(
                 f"The device {self.device!r} needs a GPU that torch can use, and there is none. "

@@ -231,6 +231,22 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, make: object, keep: int)
         unpack(tmp_path / "a", tmp_path / "out")
 
 
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_one_wrong_bit_anywhere_in_a_compressed_tar_is_refused(tmp_path: Path, kind: str) -> None:
+    with tarfile.open(tmp_path / "a", f"w:{kind}") as tape:  # type: ignore[call-overload]
+        content = np.random.default_rng(0).bytes(2000)  # cannot be compressed: stored as it is
+        member = tarfile.TarInfo("pcba/raw")
+        member.size = len(content)
+        tape.addfile(member, io.BytesIO(content))
+    whole = (tmp_path / "a").read_bytes()
+    for place in range(40, len(whole), 97):
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        (tmp_path / "a").write_bytes(damaged)
+        with pytest.raises(DataFileError, match="is damaged"):
+            unpack(tmp_path / "a", tmp_path / "out")
+
+
 def test_a_member_with_a_wrong_checksum_is_refused(tmp_path: Path) -> None:
     content = bytearray(zip_of({"x": CONTENT}))
     content[5000] ^= 255

@@ -38,7 +38,7 @@ def fetch(source: Source, root: Path, report: Report, timeout: float = 30.0) -> 
         try:
             part = _download(url, target, report, timeout)
             _check(part, source, target)
-        except (urllib.error.URLError, TimeoutError, ConnectionError, DataFileError) as error:
+        except (OSError, http.client.HTTPException, DataFileError) as error:
             failures.append(f"{urlsplit(url).netloc}: {_reason(error)}")
             continue
         os.replace(part, target)

@@ -6,6 +6,8 @@ are refused, and nothing of such an archive stays.
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import shutil
 import tarfile
@@ -22,6 +24,15 @@ from eqrm.errors import DataFileError
 BLOCK = 1 << 20
 LARGEST_GROWTH = 20
 ALWAYS_ALLOWED = 1 << 30
+DAMAGES = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+)
 
 
 def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
@@ -55,7 +66,7 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
 def _refusing_damage(archive: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError) as bad:
+    except DAMAGES as bad:
         raise DataFileError(
             f"{archive} is damaged, was cut off, or is no archive ({bad}). Fetch it again."
         ) from None
@@ -81,6 +92,16 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 content = tape.extractfile(member) if member.isfile() else None
                 if content is not None:
                     yield member.name, content
+            _read_to_the_end(tape)
+
+
+def _read_to_the_end(tape: tarfile.TarFile) -> None:
+    """Only the last bytes of a compressed stream say whether all before them were right."""
+    try:
+        while tape.fileobj is not None and tape.fileobj.read(BLOCK):
+            pass
+    except OSError as error:  # what gzip and bz2 raise for a wrong checksum
+        raise tarfile.ReadError(str(error)) from None
 
 
 def _refusal(archive: Path, name: str, why: str) -> DataFileError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from eqrm.data import DomainBatches, DomainData
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.level import Level
 from eqrm.objectives import EQRM, ERM, IRM, GroupDRO, RiskMemory, VREx
 from eqrm.objectives.base import RiskObjective
@@ -235,10 +236,24 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         train_many([Run(0, (phase,))], data, small(), examples_per_domain=61)
     with pytest.raises(DomainDataError, match="same shapes"):
         train_many([Run(0, (phase,))], [data, world(0, (60, 50, 52))], small())
+    with pytest.raises(SettingError, match="takes 6 inputs, but an example has 4"):
+        train_many([Run(0, (phase,))], dataclasses.replace(data, x=data.x[:, :4]), small())
+    with pytest.raises(SettingError, match="between 0 and 2"):
+        train_many([Run(0, (phase,))], dataclasses.replace(data, y=2 * data.y), small())
+    with pytest.raises(SettingError, match=r"an eqrm\.MLP, not Linear"):
+        train_many([Run(0, (phase,))], data, lambda: torch.nn.Linear(6, 1))  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingError, match="at least one phase"):
         Run(0, ())
     with pytest.raises(SettingError, match="seed must be a whole number"):
         Run(-1, (phase,))
+
+
+def test_a_run_that_diverges_is_named_and_the_others_are_not_touched() -> None:
+    good, bad = Run(0, (Phase("erm", 6, 1e-2),)), Run(1, (Phase("erm", 6, 1e300),))
+    with pytest.warns(EqrmWarning, match=r"Run 1 \(seed 1\) has a risk that is not finite"):
+        both = train_many([good, bad], world(), small())
+    alone = train_many([good], world(), small())
+    torch.testing.assert_close(both.risks[0], alone.risks[0])
 
 
 def test_it_needs_neither_safetensors_nor_yaml_nor_rich() -> None:

@@ -8,21 +8,23 @@ Runs that agree up to a point (the burn-in of one seed, before several levels) s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eqrm.data import DomainData
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
 from eqrm.training.stack_batches import StackBatches
 from eqrm.training.stack_trainer import Progress, Run, StackTrainer
 from eqrm.training.stacked_mlp import StackedMLP
 from eqrm.training.stacked_objectives import checked_phase
+from eqrm.training.target_checks import check_targets
 
 __all__ = ["Run", "TrainedRuns", "runs_of", "train_many"]
 
@@ -121,8 +123,12 @@ def train_many(
     _check(runs, datasets)
     source = StackBatches(datasets, examples_per_domain, torch.device(device), dtype)
     progress = Progress(sum(run.steps for run in runs), on_step)
-    stack, risks = StackTrainer(source, network, progress, runs_at_once).train(runs)
-    return TrainedRuns(tuple(runs), stack, risks.cpu())
+    trainer = StackTrainer(source, network, progress, runs_at_once)
+    _check_network(trainer.initial(runs[0].seed), datasets)
+    stack, risks = trainer.train(runs)
+    found = TrainedRuns(tuple(runs), stack, risks.cpu())
+    _warn_of_divergence(found)
+    return found
 
 
 def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
@@ -133,6 +139,8 @@ def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
             raise SettingError(f"A run asks for dataset {run.data}, but there are {len(datasets)}.")
         for phase in run.phases:
             checked_phase(phase)
+    if not datasets:
+        raise DomainDataError("There is no data to train on: give at least one dataset.")
     for each in datasets:
         if not isinstance(each.x, Tensor):
             raise DomainDataError("Runs are trained together on tensors that fit the device.")
@@ -140,4 +148,34 @@ def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
             raise DomainDataError(
                 "Datasets of runs trained together must have the same shapes, and the same "
                 "number of examples in each domain."
+            )
+
+
+def _check_network(network: MLP, datasets: Sequence[DomainData]) -> None:
+    """Whether the network takes these inputs, and its loss these targets."""
+    if not isinstance(network, MLP):
+        raise SettingError(
+            f"Runs are trained together with networks that are an eqrm.MLP, not "
+            f"{type(network).__name__}. Train it with eqrm.Trainer."
+        )
+    linear = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    inputs = datasets[0].x[0].numel()
+    if linear[0].in_features != inputs:
+        raise SettingError(
+            f"The network takes {linear[0].in_features} inputs, but an example has {inputs}."
+        )
+    for each in datasets:
+        check_targets(network.loss, torch.Size([1, linear[-1].out_features]), each)
+
+
+def _warn_of_divergence(trained: TrainedRuns) -> None:
+    for number, run in enumerate(trained.runs):
+        finite = trained.risks[number, : run.steps].isfinite().all(dim=1)
+        if not bool(finite.all()):
+            step = int((~finite).nonzero()[0]) + 1
+            warnings.warn(
+                f"Run {number} (seed {run.seed}) has a risk that is not finite from step {step} "
+                "on: lower its learning rate, or check the data. Other runs are not touched by it.",
+                EqrmWarning,
+                stacklevel=3,
             )

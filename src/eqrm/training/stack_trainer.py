@@ -117,7 +117,7 @@ class StackTrainer:
 
     def train(self, runs: Sequence[Run]) -> tuple[StackedMLP, Tensor]:
         """The trained networks and the risks (R, steps, m) on the way, NaN where there are none."""
-        made = {seed: self._initial(seed) for seed in {run.seed for run in runs}}
+        made = {seed: self.initial(seed) for seed in {run.seed for run in runs}}
         stack = StackedMLP([made[run.seed] for run in runs], self.device, self.dtype)
         adam = StackedAdam(stack.parameters)
         longest, m = max(run.steps for run in runs), len(self.batches.sizes)
@@ -136,7 +136,7 @@ class StackTrainer:
         size = len(entries) if size is None else max(1, size)
         return [entries[start : start + size] for start in range(0, len(entries), size)]
 
-    def _initial(self, seed: int) -> MLP:
+    def initial(self, seed: int) -> MLP:
         """A new network as a run of its own with this seed would make it."""
         states = random_states()
         seed_everything(seed)

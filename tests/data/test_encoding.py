@@ -6,6 +6,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -165,3 +166,9 @@ def test_infinite_numbers_are_refused_in_training_and_later() -> None:
         TableEncoder.fit({"x": [1.0, 2.0]}).transform({"x": [-np.inf]})
     with pytest.raises(DomainDataError, match="too large"):
         TableEncoder.fit({"x": [1e308, -1e308, 1e308]})
+
+
+def test_categories_of_pandas_stay_categories_where_they_are_numbers() -> None:
+    ward = pd.Categorical([2, 1, 2] * 4 + [None], categories=[1, 2, 3])
+    for form in (ward, pd.Series(ward)):
+        assert TableEncoder.fit({"ward": form}).features == ("ward is missing", "ward=1", "ward=2")

@@ -138,3 +138,15 @@ def test_columns_are_read_as_the_kinds_say(tmp_path: Path) -> None:
         DomainDataError, match="'id' held numbers in training, but here it holds 'r1', 'r2'"
     ):
         read_columns(path, {"id": "number"})
+
+
+def test_truth_values_are_the_same_numbers_in_both_kinds_of_file(tmp_path: Path) -> None:
+    rows = "ward,insured,paid,ill\na,True,true,True\na,False,,False\nb,True,FALSE,True\n"
+    from_csv = read_table(written(tmp_path, rows), target="ill", domain="ward")
+    frame = pd.DataFrame({"ward": ["a", "a", "b"], "insured": [True, False, True], "ill": 1})
+    frame.to_parquet(tmp_path / "same.parquet")
+    from_parquet = read_table(tmp_path / "same.parquet", target="ill", domain="ward")
+    assert from_csv.columns["insured"].tolist() == [1.0, 0.0, 1.0]
+    assert from_parquet.columns["insured"].tolist() == [1.0, 0.0, 1.0]
+    np.testing.assert_array_equal(from_csv.columns["paid"], [1.0, np.nan, 0.0])
+    assert from_csv.target.tolist() == ["True", "False", "True"]

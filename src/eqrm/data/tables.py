@@ -194,11 +194,16 @@ def is_numbers(column: Column) -> bool:
 
 
 def as_column(values: Any, name: object) -> Column:
-    """Numbers as float64, text as it is; whatever else an array can hold is refused.
+    """Numbers as float64, text and pandas' categories as text; whatever else there is is refused.
 
     >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
     (array([1., 0.]), array(['A', ''], dtype='<U1'))
     """
+    categorical = getattr(values, "cat", values)
+    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
+        # Categories stay categories, also where their names are numbers; code -1 is a missing one.
+        names = np.array([*(str(each) for each in categorical.categories), ""])
+        return np.asarray(names[np.asarray(categorical.codes)])
     array = np.asarray(values)
     if array.ndim != 1:
         raise DomainDataError(f"Column {name!r} must be one value per row, not {array.shape}.")

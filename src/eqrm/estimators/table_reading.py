@@ -21,6 +21,9 @@ from eqrm.evaluation.table_files import TableFiles, opened, quoted
 MEMORY = "2GB"
 MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """What stands for a missing number in a CSV file, in lower case."""
+TRUTH = {"true": 1.0, "false": 0.0}
+"""Truth values, in lower case: numbers in Parquet files, so they are in CSV files."""
+TARGET = "target"
 _TEXT = ("VARCHAR", "ENUM", "UUID")
 _NOT_FEATURES = ("DATE", "TIME", "INTERVAL", "STRUCT", "MAP", "LIST", "UNION", "BLOB", "BIT")
 SHOWN = 3
@@ -54,7 +57,7 @@ def read_table(
             raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
         names = _feature_names(source, target, domain, features, drop)
         kinds = {name: "category" if name in categories else "" for name in names}
-        columns = _columns(source, {**kinds, target: "", domain: "category"})
+        columns = _columns(source, {**kinds, target: TARGET, domain: "category"})
     domains = columns.pop(domain)
     return Table(
         {name: columns[name] for name in names},
@@ -157,6 +160,8 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
     """Numbers if all values are; an error if most are, or must be; else the text itself."""
     distinct, place = np.unique(text, return_inverse=True)
     parsed = [_parsed(value) for value in distinct.tolist()]
+    if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
+        parsed = truth
     wrong = np.array([number is None for number in parsed])
     if not wrong.any():
         found: Column = np.array(parsed, dtype=np.float64)[place]
@@ -180,6 +185,20 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
             f"take the column as categories (--category {name})."
         )
     return text
+
+
+def _truth(distinct: list[str]) -> list[float | None] | None:
+    """1 and 0 where all values are truth values or missing, None where any is not.
+
+    >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
+    ([0.0, 1.0], None)
+    """
+    bare = [value.strip().lower() for value in distinct]
+    if not any(value in TRUTH for value in bare):
+        return None
+    if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
+        return None
+    return [TRUTH.get(value, float("nan")) for value in bare]
 
 
 def _parsed(text: str) -> float | None:

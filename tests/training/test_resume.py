@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from eqrm.data import DomainBatches
-from eqrm.errors import CheckpointError, SettingError
-from eqrm.objectives import DANN, EQRM, GroupDRO, RiskMemory
+from eqrm.errors import CheckpointError, DomainDataError, SettingError
+from eqrm.objectives import DANN, EQRM, IRM, GroupDRO, RiskMemory
 from eqrm.training import EarlyStopping, Phase, Trainer
 from eqrm.training.checkpoint import Checkpoints, DamagedCheckpointWarning
 from eqrm.training.checkpoint_file import read_checkpoint, write_checkpoint
@@ -208,3 +208,20 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
         machine.fit()
     resumed = everything(tmp_path / "stopped", checkpoint_every=1000).fit()
     assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
+    machine = everything(tmp_path, IRM(1.0), log_every=100, evaluate_every=100)
+    take = machine._take_step
+
+    def spoil(*arguments):  # type: ignore[no-untyped-def]
+        losses = take(*arguments)
+        if machine.state.step == 9:
+            next(machine.state.predictor.parameters()).data.fill_(torch.nan)
+        return losses
+
+    machine._take_step = spoil  # type: ignore[method-assign]
+    with pytest.raises(DomainDataError, match="not finite after step 10"):
+        machine.fit()
+    steps = [path.name for path in Checkpoints(tmp_path / "checkpoint").paths()]
+    assert steps == ["step-000000006.safetensors", "step-000000008.safetensors"]

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from eqrm.errors import CheckpointError, EqrmError
+from eqrm.errors import CheckpointError, DomainDataError, EqrmError
 from eqrm.objectives.base import Objective
 from eqrm.predictors.base import Predictor
 from eqrm.training.early_stopping import EarlyStopping, StoppingWatch
@@ -99,6 +99,16 @@ class TrainingState:
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "random": _random_states_of_all(),
         }
+
+    def refuse_bad_weights(self) -> None:
+        """Weights that are lost must not take the place of a checkpoint that is good."""
+        for name, parameter in self.predictor.named_parameters():
+            if not bool(parameter.isfinite().all()):
+                raise DomainDataError(
+                    f"The weights {name!r} are not finite after step {self.step}. Lower the "
+                    "learning rate, set clip_gradients, or check the data; the checkpoints before "
+                    "this step are kept."
+                )
 
     def load_state_dict(self, state: Any, seed: int) -> None:
         """Go on where ``state`` was taken. The phases before it are entered, not trained."""

@@ -299,6 +299,7 @@ class Trainer:
         """Write a checkpoint; the first process writes, all take part."""
         if self.files is None:
             return
+        self.state.refuse_bad_weights()
         state = self.state.state_dict()
         if rank() == 0:
             content = {

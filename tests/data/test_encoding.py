@@ -172,3 +172,10 @@ def test_categories_of_pandas_stay_categories_where_they_are_numbers() -> None:
     ward = pd.Categorical([2, 1, 2] * 4 + [None], categories=[1, 2, 3])
     for form in (ward, pd.Series(ward)):
         assert TableEncoder.fit({"ward": form}).features == ("ward is missing", "ward=1", "ward=2")
+
+
+def test_a_column_with_a_value_of_its_own_in_most_rows_is_named() -> None:
+    times = [f"2020-01-01 00:{minute:02d}" for minute in range(40)]
+    (note,) = TableEncoder.fit({"when": times}).notes
+    assert "'when' has 40 different values in 40 rows" in note
+    assert TableEncoder.fit({"when": times * 2}).notes == ()

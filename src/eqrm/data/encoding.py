@@ -21,6 +21,8 @@ Matrix = NDArray[np.float64]
 FORMAT = "eqrm table encoder 1"
 LARGEST_MISSING_SHARE = 0.1
 MOST_CATEGORIES = 1000
+MANY_CATEGORIES = 20
+"""From so many on, categories that are most of the rows are likely identifiers."""
 UNSEEN = ("warn", "error")
 SHOWN = 5
 
@@ -169,6 +171,7 @@ class TableEncoder:
             else:
                 kind = NumberColumn if is_numbers(column) else CategoryColumn
                 parts.append(kind.fit(name, column))
+                notes += _about_identifiers(parts[-1], len(column))
         if not parts:
             raise DomainDataError(
                 "No feature is left: every column has the same value in every row."
@@ -280,6 +283,18 @@ def _about_missing(name: str, column: Column) -> list[str]:
         )
     what = "the mean, and an indicator" if is_numbers(column) else "a category of their own"
     return [f"Column {name!r} is missing in {number:,} rows ({share:.1%}): they get {what}."]
+
+
+def _about_identifiers(part: NumberColumn | CategoryColumn, rows: int) -> list[str]:
+    """A word where a column of text has a value of its own in most rows, such as a time."""
+    if not isinstance(part, CategoryColumn) or len(part.categories) < MANY_CATEGORIES:
+        return []
+    if 2 * len(part.categories) <= rows:
+        return []
+    return [
+        f"Column {part.name!r} has {len(part.categories):,} different values in {rows:,} rows, "
+        "each a category of its own: if it is an identifier or a time, leave it out."
+    ]
 
 
 def _refuse_infinite(name: str, column: Column) -> None:

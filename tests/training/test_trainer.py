@@ -293,6 +293,19 @@ def test_a_run_that_cannot_work_is_refused_before_it_starts(change, message) -> 
         Trainer(data=data, **given)
 
 
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        (EQRM(0.9, options={"bandwith": 1.0}), r"Phase 2 \(eqrm\).*bandwith"),
+        (EQRM(0.9, weights=torch.ones(3)), r"Phase 2 \(eqrm\)"),
+    ],
+)
+def test_an_objective_that_would_fail_after_the_burn_in_is_refused(objective, message) -> None:  # type: ignore[no-untyped-def]
+    """The world has five domains."""
+    with pytest.raises((SettingError, DomainDataError), match=message):
+        trainer(phases=[Phase("erm", 6), Phase(objective, 6)])
+
+
 def test_targets_beyond_the_outputs_are_refused() -> None:
     with pytest.raises(SettingError, match="classes 0 to 2, but the predictor has 2 outputs"):
         Trainer(MLP(4, 2), classification(), [Phase("erm", 3)], settings=settings())

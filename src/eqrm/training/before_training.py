@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -133,6 +134,7 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
                 objective = copy.deepcopy(phase.minimised)
                 prepared = objective.prepare(network, num_domains)
                 objective.optimizer_settings(prepared)
+                _check_risks(objective, num_domains)
                 _check_scaling(phase.loss_scaling, phase.minimised)
             changed += prepared is not network
             network = prepared
@@ -141,6 +143,18 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
             "Two phases change the network (ARM, MTL, SagNet with split_at), one on top of the "
             "other. Use such an objective in one phase only."
         )
+
+
+def _check_risks(objective: Objective, num_domains: int) -> None:
+    """A function of the risks can be computed: its options exist, its weights are as many."""
+    if not isinstance(objective, RiskObjective):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # made-up risks are no reason to warn
+            objective.of_risks(torch.linspace(0.5, 1.5, num_domains))
+    except (TypeError, RuntimeError) as error:
+        raise SettingError(f"{type(objective).__name__} cannot be computed: {error}") from None
 
 
 def _check_scaling(name: str, objective: Objective) -> None:

@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from eqrm.cli import app
+from eqrm.data.registry import dataset
 from eqrm.errors import DataFileError, SettingError
 from eqrm.training import run
 from eqrm.training.trainer import Trainer
@@ -17,6 +18,7 @@ from training.small_worlds import classification
 from training.test_config import GOOD, changed
 
 RUNNER = CliRunner()
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "table.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +82,18 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "Stopped after step 6 of 10" in result.output
     monkeypatch.setattr(Trainer, "_take_step", take)
     assert RUNNER.invoke(app, command).exit_code == 0
+
+
+def test_a_table_of_ones_own_trains_without_a_data_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "dataset", dataset)
+    monkeypatch.delenv("EQRM_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{n % 13},{'AB'[n % 2]},same,h{n % 8},{n % 13 % 2}" for n in range(80)]
+    Path("patients.csv").write_text("\n".join(["age,ward,country,hospital,ill", *rows]))
+    command = ["train-network", str(EXAMPLE), "--set", "steps=4", "--set", "phases=single"]
+    result = RUNNER.invoke(app, [*command, "--set", "training.tensorboard=false"])
+    assert result.exit_code == 0, result.output
+    assert "test: mean risk" in result.output
+    assert "Note: Column 'country' has the same value in every row" in result.output

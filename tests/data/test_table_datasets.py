@@ -72,3 +72,32 @@ def test_flights_need_no_data_root(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(data), data.num_domains) == (327_346, 365)
     assert set(data.y.unique().tolist()) == {0, 1}
     assert bool(data.x.isfinite().all())
+
+
+def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_root(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, root = tmp_path / "here", tmp_path / "root"
+    for folder in (here, root):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("EQRM_DATA", raising=False)
+    settings = {"file": "t.csv", "target": "ill", "domain": "hospital"}
+    with pytest.raises(DataFileError, match=f"not in the working directory {here}.*absolute path"):
+        eqrm.dataset("table", **settings)
+    with pytest.raises(DataFileError, match=f"neither in .* {here} nor in the data root {root}"):
+        eqrm.dataset("table", root, **settings)
+    frame.to_csv(root / "t.csv", index=False)
+    assert len(eqrm.dataset("table", root, **settings)) == 4
+    frame.iloc[:3].to_csv(here / "t.csv", index=False)
+    assert len(eqrm.dataset("table", root, **settings)) == 3
+    assert len(eqrm.dataset("table", **settings)) == 3
+
+
+def test_what_was_filled_in_is_noted_and_kept_by_the_parts(tmp_path: Path) -> None:
+    age = [20.0 + number for number in range(19)] + [float("nan")]
+    frame = pd.DataFrame({"age": age, "ill": [0, 1] * 10, "hospital": ["a", "b"] * 10})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = eqrm.dataset("table", tmp_path, file="t.csv", target="ill", domain="hospital")
+    (note,) = data.splits(test=["b"]).train.notes
+    assert note == "Column 'age' is missing in 1 rows (5.0%): they get the mean, and an indicator."

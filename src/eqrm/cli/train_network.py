@@ -45,12 +45,14 @@ def train_network(
     folder = run_folder(chosen, output)
     with process_group():
         if check:
-            trainer_of(chosen, output, data_root=data_root)
+            _note(*trainer_of(chosen, output, data_root=data_root).data.notes)
             _say(f"{config} is in order. The run would be written to {folder}")
             return
         try:
             shown = sys.stderr.isatty()
-            trained = train_run(chosen, output, resume=resume, progress=shown, data_root=data_root)
+            trained = train_run(
+                chosen, output, resume=resume, progress=shown, data_root=data_root, tell=_note
+            )
         except TrainingInterrupted as stopped:
             if rank() == 0:
                 typer.echo(f"eqrm: {stopped}", err=True)
@@ -68,6 +70,11 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
         if len(risks.names) > 1:
             _say(risks.evaluation(config.objective.name).risk_table().to_text())
     _say(f"\nThe run is in {folder}")
+
+
+def _note(*notes: str) -> None:
+    for note in notes:
+        typer.echo(f"Note: {note}", err=True)
 
 
 def _say(text: str) -> None:

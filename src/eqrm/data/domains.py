@@ -45,6 +45,7 @@ class DomainData:
             y; empty where they have none.
         parts: names for sets of domains, such as the published ``"train"`` and ``"test"``. Such
             a name may be given wherever domains are named.
+        notes: what was filled in or left out where the data was made, in words.
 
     >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
     >>> len(data), data.num_domains, data.counts
@@ -59,6 +60,7 @@ class DomainData:
     names: tuple[str, ...]
     target_names: tuple[str, ...] = ()
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))

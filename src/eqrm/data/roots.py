@@ -26,6 +26,34 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     return path
 
 
+def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
+    """A file of the user's own: as it is named from the working directory, or in the data root.
+
+    It needs no data root.
+
+    >>> own_file("/", "no/such/file.csv")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DataFileError: There is no file no/such/file.csv, neither in the working ...
+    """
+    here = Path(file).expanduser()
+    if here.is_file():
+        return here
+    if here.is_dir():
+        raise DataFileError(f"{here} is a folder: name a file in it.")
+    if here.is_absolute():
+        raise DataFileError(f"There is no file {here}.")
+    looked = f"in the working directory {Path.cwd()}"
+    if root is not None or os.environ.get("EQRM_DATA"):
+        folder = data_root(root)
+        if (folder / file).is_file():
+            return folder / file
+        looked = f"neither {looked} nor in the data root {folder}"
+    else:
+        looked = f"not {looked}, and there is no data root to look in (EQRM_DATA, --data-root)"
+    raise DataFileError(f"There is no file {file}, {looked}. An absolute path works anywhere.")
+
+
 def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
     """The first of these files or folders that is there, in the data root or by absolute path.
 

@@ -12,7 +12,7 @@ import torch
 from eqrm.data.domains import DomainData
 from eqrm.data.encoding import TableEncoder
 from eqrm.data.flights import load_flights
-from eqrm.data.roots import data_file
+from eqrm.data.roots import own_file
 from eqrm.data.tables import Table, is_numbers
 from eqrm.data.text_tables import refusing_damage
 from eqrm.errors import DataFileError, MissingExtraError, near_names
@@ -40,7 +40,7 @@ def from_table(table: Table, encoder: TableEncoder | None = None) -> DomainData:
         y = torch.from_numpy(table.target).long()
     else:
         y = torch.from_numpy(table.target).float()
-    return DomainData(x, y, torch.from_numpy(ids), table.domain_names, classes)
+    return DomainData(x, y, torch.from_numpy(ids), table.domain_names, classes, notes=encoder.notes)
 
 
 def flights(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> DomainData:
@@ -57,15 +57,17 @@ def table(
 ) -> DomainData:
     """A CSV or Parquet file with a column for the target and one for the domain.
 
-    All other columns are inputs. Means, scales and categories are those of the whole file.
+    All other columns are inputs. Means, scales and categories are those of the whole file; what
+    is done about missing values and columns of one value is in the data's ``notes``.
 
     Args:
-        root: the data root; ``file`` may lie outside it.
-        file: the file; a name that ends in .parquet is Parquet, anything else CSV.
+        root: the data root; it is not needed.
+        file: the file, looked for in the working directory and then in the data root; a name
+            that ends in .parquet is Parquet, anything else CSV.
         target: the column to predict.
         domain: the column that names each row's domain.
     """
-    frame = _read(data_file(root, file), domain)
+    frame = _read(own_file(root, file), domain)
     for name in (target, domain):
         if name not in frame.columns:
             raise DataFileError(f"{file} has no column {name!r}. {near_names(name, list(frame))}")

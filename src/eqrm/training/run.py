@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -29,9 +30,16 @@ def train_run(
     resume: bool = True,
     progress: bool = False,
     data_root: str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Trained:
-    """Train what a configuration describes, in ``output/<hash of the configuration>``."""
+    """Train what a configuration describes, in ``output/<hash of the configuration>``.
+
+    ``tell`` is called with what a user should know about the data.
+    """
     trainer = trainer_of(config, output, progress=progress, data_root=data_root)
+    if tell is not None and rank() == 0:
+        for note in trainer.data.notes:
+            tell(note)
     folder = run_folder(config, output)
     if rank() == 0:
         RunFolder(folder).make()

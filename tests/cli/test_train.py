@@ -74,7 +74,7 @@ def judged(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> pd.S
         capsys, "predict", path, str(folder / "patients.csv"), "--output", str(output)
     )
     assert code == 0
-    assert out.startswith("1,750 rows predicted: prediction, p_yes")
+    assert out.startswith("1,750 rows predicted: prediction, p_no, p_yes")
     found = pd.read_csv(output)
     pd.testing.assert_series_equal(found["hospital"], hospitals()["hospital"])
     assert ((found["p_yes"] > 0.5) == (found["prediction"] == "yes")).all()
@@ -188,7 +188,7 @@ def test_the_flights_are_a_table_by_name(
     files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
     assert run(capsys, "predict", model, *files)[0] == 0
     found = pd.read_parquet(tmp_path / "p.parquet")
-    assert list(found) == ["day", "late", "prediction", "p_1"]
+    assert list(found) == ["day", "late", "prediction", "p_0", "p_1"]
     assert len(found) == 7
 
 
@@ -318,7 +318,7 @@ def test_predict_names_what_is_wrong(
     code, _, err = predicted(new_ward, "--unseen", "error")
     assert (code, "'west'" in err) == (2, True)
     code, _, err = predicted(frame.drop(columns=["ill", "hospital"]))
-    assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_yes"])
+    assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_no", "p_yes"])
     for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "holds the data")):
         code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
         assert (code, words in err) == (2, True)

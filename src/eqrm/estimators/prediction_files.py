@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from eqrm.errors import MissingExtraError, SettingError, did_you_mean
 from eqrm.estimators.table_model_file import load_table_model
-from eqrm.estimators.table_reading import read_columns
+from eqrm.estimators.table_models import PREDICTION, TableModel
+from eqrm.estimators.table_reading import read_as_stored, read_columns
 from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
 
 ENDINGS = (".csv", ".parquet")
@@ -26,7 +31,8 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     """Read, predict and write; gives a sentence about what was done.
 
     The file has the rows of the table in their order: its domain and target where it has them,
-    then the predictions. ``eqrm evaluate`` can judge it.
+    then the predictions. ``eqrm evaluate`` can judge it. In a Parquet file, domain and target
+    have the types that they have in the table, and predicted classes the type of the target.
     """
     check_output(output)
     model = load_table_model(model_file)
@@ -39,14 +45,54 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
         raise SettingError(
             f"The table's column {clash[0]!r} would be mixed up with the predictions. Rename it."
         )
+    with whole_file(output) as draft:
+        if output.suffix.lower() == ".csv":
+            _write_csv(draft, {**kept, **predictions})
+        else:
+            _write_parquet(draft, model, table, list(kept), predictions)
+    rows = len(predictions[PREDICTION])
+    return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}."
+
+
+def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("pandas", "tables", "Writing predictions") from error
-    frame = pandas.DataFrame({**kept, **predictions})
-    with whole_file(output) as draft:
-        if output.suffix.lower() == ".csv":
-            frame.to_csv(draft, index=False)
-        else:
-            frame.to_parquet(draft, index=False)
-    return f"{len(frame):,} rows predicted: {', '.join(predictions)} in {output}."
+    pandas.DataFrame(columns).to_csv(path, index=False)
+
+
+def _write_parquet(
+    path: Path,
+    model: TableModel,
+    table: str,
+    kept: list[str],
+    predictions: dict[str, NDArray[Any]],
+) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    stored = read_as_stored(table, kept) if kept else pyarrow.table({})
+    columns = {name: stored.column(name) for name in kept}
+    columns |= {name: pyarrow.array(values) for name, values in predictions.items()}
+    target = columns.get(model.target_name)
+    if target is not None:
+        in_numbers = model.task.numbers or not model.task.classes
+        if in_numbers and pyarrow.types.is_string(target.type):  # as CSV files hold them
+            target = _first_that_fits(target, [pyarrow.int64(), pyarrow.float64()])
+            columns[model.target_name] = target
+        if model.task.classes:
+            columns[PREDICTION] = _first_that_fits(columns[PREDICTION], [target.type])
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def _first_that_fits(column: Any, types: list[Any]) -> Any:
+    """The column in the first of these types that holds all its values, or as it is."""
+    import pyarrow
+
+    for each in types:
+        with suppress(pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+            return column.cast(each)
+    return column

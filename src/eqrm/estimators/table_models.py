@@ -24,6 +24,7 @@ MODELS: dict[str, tuple[str, str]] = {
     "lightgbm": ("lightgbm_estimators.LGBMQRMClassifier", "lightgbm_estimators.LGBMQRMRegressor"),
 }
 """Name → its classifier and its regressor, in this folder."""
+PREDICTION = "prediction"
 DECIDED = ("alpha", "model", "random_state")
 """Settings that have an option of their own."""
 
@@ -53,20 +54,22 @@ class TableModel:
     def predict(self, columns: Mapping[str, Any], unseen: str = "warn") -> dict[str, NDArray[Any]]:
         """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.
 
-        Two classes get the probability of the second one. ``unseen`` says what to do about
-        categories that training had not: "warn" or "error".
+        Predicted classes are numbers where the target holds numbers, and texts where it holds
+        texts. ``unseen`` says what to do about categories that training had not: "warn" or
+        "error".
         """
         matrix = self.encoder.transform(columns, unseen)
         scores = self.scores(matrix)
         classes = self.task.classes
         if not classes:
-            return {"prediction": scores}
+            return {PREDICTION: scores}
         if len(classes) == 2:
-            chosen = np.array(classes)[(scores > 0.5).astype(int)]
-            return {"prediction": chosen, f"p_{classes[1]}": scores}
-        chosen = np.array(classes)[scores.argmax(axis=1)]
+            chosen = (scores > 0.5).astype(int)
+            scores = np.column_stack([1.0 - scores, scores])
+        else:
+            chosen = scores.argmax(axis=1)
         return {
-            "prediction": chosen,
+            PREDICTION: self.task.values[chosen],
             **{f"p_{name}": scores[:, place] for place, name in enumerate(classes)},
         }
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from eqrm.data.encoding import refuse_absent
 from eqrm.data.tables import Column, Table, is_numbers
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.evaluation.table_files import TableFiles, opened, quoted
 
 MEMORY = "2GB"
+BATCH = 100_000
 MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """What stands for a missing number in a CSV file, in lower case."""
 TRUTH = {"true": 1.0, "false": 0.0}
@@ -98,6 +99,19 @@ def read_columns(
             raise DomainDataError("The table has no rows: at least one is needed.")
         extra = {name: "category" for name in also if name in source.types and name not in kinds}
         return _columns(source, {**kinds, **extra})
+
+
+def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> Any:
+    """Columns as an Arrow table, with the types they have in the files (text in CSV files)."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    with opened(_listed(files), None, MEMORY) as source:
+        wanted = ", ".join(source.column(name) for name in names)
+        return pyarrow.Table.from_batches(
+            source.batches(f"SELECT {wanted} FROM {source.source}", BATCH)
+        )
 
 
 def _listed(files: str | Path | Sequence[str | Path]) -> list[str | Path]:

@@ -16,17 +16,22 @@ AUTO, CLASSIFICATION, REGRESSION = "auto", "classification", "regression"
 TASKS = (AUTO, CLASSIFICATION, REGRESSION)
 MOST_CLASSES = 100
 FEW_NUMBERS = 10
+EXACT = 2.0**53
+"""Below it, a double holds every whole number."""
 
 
 @dataclass(frozen=True)
 class Task:
     """Classes by name, in order, or none where the target is a number.
 
+    ``numbers`` tells that the classes are numbers, and not texts that look like them.
+
     >>> Task.of(np.array(["ill", "well", "ill"])).classes
     ('ill', 'well')
     """
 
     classes: tuple[str, ...] = ()
+    numbers: bool = False
 
     @classmethod
     def of(cls, target: Column, asked: str = AUTO) -> Task:
@@ -54,7 +59,7 @@ class Task:
                 f"{_shown(distinct[0])} and {_shown(distinct[1])}: too many for classes (at most "
                 f"{MOST_CLASSES}). Is it the right column?"
             )
-        return cls(tuple(_shown(value) for value in distinct))
+        return cls(tuple(_shown(value) for value in distinct), is_numbers(target))
 
     @property
     def kind(self) -> str:
@@ -65,6 +70,19 @@ class Task:
     def metric(self) -> str:
         """The loss that a risk is the mean of."""
         return "log-loss" if self.classes else "squared"
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The classes as the target holds them: whole numbers, other numbers, or texts.
+
+        >>> Task(("0", "1"), numbers=True).values, Task(("0", "1")).values
+        (array([0, 1]), array(['0', '1'], dtype='<U1'))
+        """
+        if not self.numbers:
+            return np.array(self.classes)
+        found = np.array([float(name) for name in self.classes])
+        whole = (found == np.rint(found)).all() and (np.abs(found) < EXACT).all()
+        return found.astype(np.int64) if whole else found
 
     def labels(self, target: Column) -> NDArray[Any]:
         """The class of each row as its number, or the numbers themselves.
@@ -99,12 +117,13 @@ class Task:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON."""
-        return {"classes": list(self.classes)}
+        return {"classes": list(self.classes), "numbers": self.numbers}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Task:
         """The task that :meth:`to_dict` described."""
-        return cls(tuple(str(name) for name in content["classes"]))
+        names = tuple(str(name) for name in content["classes"])
+        return cls(names, bool(content.get("numbers", False)))
 
 
 def one_class_note(labels: NDArray[Any], domains: NDArray[Any]) -> list[str]:

@@ -92,3 +92,12 @@ def near_names(name: object, choices: Sequence[object], at_most: int = 20) -> st
     hint = f"Did you mean {texts[close[0]]!r}? " if close else ""
     more = f" and {len(choices) - at_most} more" if len(choices) > at_most else ""
     return f"{hint}There are: {', '.join(repr(c) for c in choices[:at_most])}{more}."
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "domain"), counted(1200, "domain")
+    ('1 domain', '1,200 domains')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ import pytest
 
 from eqrm import cli
 from eqrm.data.catalogue import CATALOGUE, Published, Source
+from eqrm.data.registry import DATASETS, dataset_settings
 
 
 @pytest.fixture
@@ -84,3 +85,22 @@ def test_get_fetches_and_says_where(  # type: ignore[no-untyped-def]
         code, _, err = command("get", "tox21", "--data-root", str(tmp_path))
         assert code == 2
         assert f"{server.address}/t.csv → molecules/t.csv" in err
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS))
+def test_info_knows_every_dataset_of_the_list(command, name: str) -> None:  # type: ignore[no-untyped-def]
+    code, out, err = command("info", name)
+    assert code == 0, err
+    assert f"eqrm.dataset('{name}'): " in out
+    for setting in dataset_settings(name):
+        assert f"\n  {setting} " in out
+
+
+def test_what_is_not_fetched_says_so(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    _, out, _ = command("info", "Image_Folder")
+    assert out.startswith("image-folder: nothing to fetch. It reads files of your own.\n")
+    assert "folder (needed)" in out
+    assert "nothing to fetch. It comes with eqrm." in command("info", "flights")[1]
+    code, _, err = command("get", "table", "--data-root", str(tmp_path))
+    assert code == 2
+    assert "nothing to fetch for 'table'" in err

@@ -178,3 +178,16 @@ def test_the_name_of_a_part_stands_for_its_domains() -> None:
         data.splits(train=["train"], validation=["b"], test=["test"])
     with pytest.raises(SettingError, match="Did you mean 'test'"):
         data.splits(test=["tset"])
+
+
+def test_one_domain_is_in_the_singular() -> None:
+    assert repr(DomainData.from_arrays([[1.0]], [0], ["a"])) == "DomainData(1 example, 1 domain)"
+
+
+def test_arrays_that_must_not_be_written_to_are_copied() -> None:
+    x, y = np.ones((3, 2), np.float32), np.array([0, 1, 1])
+    for array in (x, y):
+        array.setflags(write=False)
+    data = DomainData.from_arrays(x, y, ["a", "b", "b"])  # warnings are errors here
+    data.x[0, 0], data.y[0] = 5.0, 7
+    assert (x[0, 0], y[0]) == (1.0, 0)

@@ -92,7 +92,7 @@ def test_missing_numbers_become_the_mean_and_an_indicator() -> None:
     assert matrix[-1].tolist() == [0.0, 1.0]
     assert matrix[:-1, 1].sum() == 0
     assert encoder.notes == (
-        "Column 'age' is missing in 1 rows (5.0%): they get the mean, and an indicator.",
+        "Column 'age' is missing in 1 row (5.0%): missing values get the mean, and an indicator.",
     )
 
 

@@ -176,7 +176,7 @@ def test_every_order_of_examples_is_equally_likely() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"domains_per_batch": 8}, "domains_per_batch is 8, but there are 7 domains"),
+        ({"domains_per_batch": 8}, "domains_per_batch is 8, but the data has 7 domains"),
         ({"examples_per_domain": 31}, "largest domain has 30 examples"),
         ({"domains_per_batch": 0}, "at least 1; 0 came"),
         ({"domains_per_batch": 2.5}, "whole number of at least 1; 2.5 came"),
@@ -189,7 +189,7 @@ def test_every_order_of_examples_is_equally_likely() -> None:
         ({"domains_per_batch": 2, "world_size": 3}, "cannot be shared by 3 processes"),
         (
             {"domains_per_batch": 1, "world_size": 2, "across": "examples"},
-            "may hold only 1 examples, too few for 2",
+            "may hold only 1 example, too few for 2",
         ),
     ],
 )

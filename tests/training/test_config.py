@@ -141,7 +141,7 @@ def test_wrong_configurations_are_refused_by_reading_them(change, message) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batches__domains": 9}, "batches: domains_per_batch is 9, but there are 3"),
+        ({"batches__domains": 9}, "batches: domains_per_batch is 9, but the data has 3"),
         ({"batches__examples": 17}, "batches: examples_per_domain is 17, but the largest"),
         ({"data__test": ["dd3"]}, "data: There is no domain 'dd3'. Did you mean 'd3'"),
         ({"data__test": [3]}, "data: There is no domain '3'"),

@@ -41,7 +41,9 @@ def test_the_recommended_phases_of_every_objective_fill_the_steps(name: str) -> 
 
 
 def test_a_run_shorter_than_its_burn_in_is_refused() -> None:
-    with pytest.raises(SettingError, match="need more than 2500 steps, but there are 2500"):
+    with pytest.raises(
+        SettingError, match=r"more than 2500 steps, but there are 2500.*phases: single"
+    ):
         recommended_phases(EQRM(0.8), 2500, 1e-3)
 
 

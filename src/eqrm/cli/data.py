@@ -39,8 +39,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
     for key, entry in CATALOGUE.items():
         for name in entry.datasets or (key,):
             table.add_row(name, entry.title, entry.size, _there(entry, root))
-    made = {name for key, entry in CATALOGUE.items() for name in entry.datasets or (key,)}
-    for name in sorted(set(DATASETS) - made):
+    for name in sorted(name for name in DATASETS if _of_ones_own(name)):
         table.add_row(name, _first_line(name), "", "")
     Console().print(table)
 
@@ -55,6 +54,11 @@ def info(
     from eqrm.data.getting import by_hand
 
     root = _root_if_any(data_root)
+    own = _of_ones_own(name)
+    if own is not None:
+        for line in _own_lines(own):
+            typer.echo(line)
+        return
     key, entry = published(name)
     lines = [
         entry.title,
@@ -68,8 +72,7 @@ def info(
     if not entry.found(root or Path("/nonexistent")):
         lines.append(by_hand(entry, root))
     for made in entry.datasets or (key,):
-        lines.append(f"eqrm.dataset({made!r}): {_first_line(made)}")
-        lines += [f"  {setting}" for setting in _settings(made)]
+        lines += _dataset_lines(made)
     for line in lines:
         typer.echo(line)
 
@@ -125,6 +128,29 @@ def _there(entry: Published, root: Path | None) -> str:
     return "yes" if entry.found(root) else "no"
 
 
+def _of_ones_own(name: str) -> str | None:
+    """The name of a dataset that is not fetched: it comes with eqrm, or is the user's files."""
+    from eqrm.data.catalogue import CATALOGUE
+    from eqrm.data.registry import DATASETS, registered_name
+
+    fetched = {made for key, entry in CATALOGUE.items() for made in (key, *entry.datasets)}
+    plain = name.lower().replace("-", "").replace("_", "")
+    if plain not in (each.replace("-", "") for each in set(DATASETS) - fetched):
+        return None
+    return registered_name(name)
+
+
+def _own_lines(name: str) -> list[str]:
+    where = "It comes with eqrm." if name == "flights" else "It reads files of your own."
+    return [f"{name}: nothing to fetch. {where}", *_dataset_lines(name)]
+
+
+def _dataset_lines(name: str) -> list[str]:
+    """What it is, and the settings that eqrm.dataset takes."""
+    settings = [f"  {setting}" for setting in _settings(name)]
+    return [f"eqrm.dataset({name!r}): {_first_line(name)}", *settings]
+
+
 def _source_lines(source: Source) -> list[str]:
     """The mirrors of a file, where it goes, and how it is checked."""
     checks = []
@@ -152,6 +178,6 @@ def _settings(name: str) -> list[str]:
     from eqrm.data.registry import dataset_settings
 
     return [
-        key if default is inspect.Parameter.empty else f"{key} = {default!r}"
+        f"{key} (needed)" if default is inspect.Parameter.empty else f"{key} = {default!r}"
         for key, default in dataset_settings(name).items()
     ]

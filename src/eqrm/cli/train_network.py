@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.errors import counted
+
 if TYPE_CHECKING:
     from eqrm.training.config import RunConfig
     from eqrm.training.trainer import Trained
@@ -66,7 +68,8 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
     _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
     for name, risks in trained.risks.items():
         accuracy = "" if risks.accuracy is None else f", accuracy {risks.accuracy:.1%}"
-        _say(f"\n{name}: mean risk {risks.mean:.4g} over {len(risks.names)} domains{accuracy}")
+        domains = counted(len(risks.names), "domain")
+        _say(f"\n{name}: mean risk {risks.mean:.4g} over {domains}{accuracy}")
         if len(risks.names) > 1:
             _say(risks.evaluation(config.objective.name).risk_table().to_text())
     _say(f"\nThe run is in {folder}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eqrm.data.digits import MNIST_MD5
+from eqrm.data.registry import DATASETS
 from eqrm.errors import SettingError, did_you_mean
 
 
@@ -261,5 +262,10 @@ def published(name: str) -> tuple[str, Published]:
     for key, entry in CATALOGUE.items():
         if plain in (made.replace("-", "") for made in (key, *entry.datasets)):
             return key, entry
+    if plain in (own.replace("-", "") for own in DATASETS):
+        raise SettingError(
+            f"There is nothing to fetch for {name!r}: it comes with eqrm, or reads files of your "
+            f"own. 'eqrm data info {name}' says what it needs."
+        )
     choices = [made for key, entry in CATALOGUE.items() for made in (key, *entry.datasets)]
     raise SettingError(f"There is no dataset {name!r} to fetch. {did_you_mean(name, choices)}")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eqrm.data.domain_checks import Inputs, check_ids, check_lengths, check_names
 from eqrm.data.holding_out import examples_to_hold_out, parts_of_domains
-from eqrm.errors import DomainDataError, SettingError, near_names
+from eqrm.errors import DomainDataError, SettingError, counted, near_names
 from eqrm.risks import number_domains
 
 
@@ -92,7 +92,7 @@ class DomainData:
         return len(self.domains)
 
     def __repr__(self) -> str:
-        return f"DomainData({len(self):,} examples, {self.num_domains:,} domains)"
+        return f"DomainData({counted(len(self), 'example')}, {counted(self.num_domains, 'domain')})"
 
     @property
     def num_domains(self) -> int:
@@ -296,7 +296,12 @@ def _is_lazy(x: Any) -> bool:
 
 def _tensor_from(values: Any, what: str) -> Tensor:
     try:
-        tensor = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+        if isinstance(values, Tensor):
+            tensor = values
+        else:
+            array = np.asarray(values)
+            # torch would share the memory, and warns of arrays that must not be written to.
+            tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError):
         raise DomainDataError(
             f"{what} must hold numbers in equal rows; a {type(values).__name__} came that does not."

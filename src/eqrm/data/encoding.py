@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.tables import Column, as_column, is_numbers, missing_in
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError, did_you_mean, near_names
+from eqrm.errors import (
+    DomainDataError,
+    EqrmWarning,
+    SettingError,
+    counted,
+    did_you_mean,
+    near_names,
+)
 
 Matrix = NDArray[np.float64]
 FORMAT = "eqrm table encoder 1"
@@ -282,7 +289,10 @@ def _about_missing(name: str, column: Column) -> list[str]:
             "subject demands, or leave the column out."
         )
     what = "the mean, and an indicator" if is_numbers(column) else "a category of their own"
-    return [f"Column {name!r} is missing in {number:,} rows ({share:.1%}): they get {what}."]
+    return [
+        f"Column {name!r} is missing in {counted(number, 'row')} ({share:.1%}): "
+        f"missing values get {what}."
+    ]
 
 
 def _about_identifiers(part: NumberColumn | CategoryColumn, rows: int) -> list[str]:

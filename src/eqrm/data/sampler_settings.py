@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqrm.data.hashed_draws import Integers
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.errors import DomainDataError, SettingError, counted, did_you_mean
 
 UNITS = ("domains", "examples")
 
@@ -45,7 +45,7 @@ def checked_settings(counts: Integers, **given: Any) -> SamplerSettings:
     ... )
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: domains_per_batch is 5, but there are 2 domains. ...
+    eqrm.errors.SettingError: domains_per_batch is 5, but the data has 2 domains. ...
     """
     settings = SamplerSettings(**given)
     if len(counts) == 0:
@@ -83,12 +83,13 @@ def _check_sizes(settings: SamplerSettings, counts: Integers) -> None:
     d, k = settings.domains_per_batch, settings.examples_per_domain
     if d is not None and d > len(counts) and not settings.repeat_domains:
         raise SettingError(
-            f"domains_per_batch is {d}, but there are {len(counts)} domains. "
+            f"domains_per_batch is {d}, but the data has {counted(len(counts), 'domain')}. "
             "Lower it, leave it out to take all, or set repeat_domains."
         )
     if k is not None and k > int(counts.max()) and not settings.repeat_examples:
         raise SettingError(
-            f"examples_per_domain is {k}, but the largest domain has {int(counts.max())} examples. "
+            f"examples_per_domain is {k}, but the largest domain has "
+            f"{counted(int(counts.max()), 'example')}. "
             "Lower it, leave it out to take whole domains, or set repeat_examples."
         )
     if d is None and settings.repeat_domains:
@@ -106,14 +107,15 @@ def _check_shares(settings: SamplerSettings, counts: Integers) -> None:
     d = len(counts) if settings.domains_per_batch is None else settings.domains_per_batch
     if settings.across == "domains" and d < settings.world_size:
         raise SettingError(
-            f"A batch of {d} domains cannot be shared by {settings.world_size} processes, whole "
-            'domains each. Take more domains per batch, fewer processes, or across="examples".'
+            f"A batch of {counted(d, 'domain')} cannot be shared by {settings.world_size} "
+            "processes, whole domains each. Take more domains per batch, fewer processes, or "
+            'across="examples".'
         )
     fewest = _fewest_examples(settings, counts, d)
     if settings.across == "examples" and fewest < settings.world_size:
         raise SettingError(
-            f"A batch may hold only {fewest} examples, too few for {settings.world_size} "
-            "processes. Take larger batches or fewer processes."
+            f"A batch may hold only {counted(fewest, 'example')}, too few for "
+            f"{settings.world_size} processes. Take larger batches or fewer processes."
         )
 
 

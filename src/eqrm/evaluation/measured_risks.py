@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, counted
 
 Numbers = NDArray[np.float64]
 Name = int | str
@@ -121,13 +121,14 @@ def paired(
         raise DomainDataError(
             f"Predictors are compared on the same domains, but {name!r} has no examples of "
             f"{named(sorted(missing, key=sort_key))}. Give it those domains too, or keep to the "
-            f"{len(everywhere)} domains that all have (common_domains=True, --common-domains)."
+            f"{counted(len(everywhere), 'domain')} that all have (common_domains=True, "
+            "--common-domains)."
         )
     kept = sorted(everywhere, key=sort_key)
     if len(kept) < FEWEST_DOMAINS:
         raise DomainDataError(
-            f"The predictors have {len(kept)} domains in common, and at least two are needed. "
-            "Check that the domains are named alike in all files."
+            f"The predictors have {counted(len(kept), 'domain')} in common, and at least two are "
+            "needed. Check that the domains are named alike in all files."
         )
     return {name: p.only(kept) for name, p in predictors.items()}
 

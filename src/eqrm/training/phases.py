@@ -161,7 +161,8 @@ def recommended_phases(
     if not _is_whole(steps) or steps <= fixed:
         raise SettingError(
             f"The phases that {type(objective).__name__} recommends need more than {fixed} steps, "
-            f"but there are {steps!r}. Train longer, or give phases of your own."
+            f"but there are {steps!r}. Train longer, choose "
+            "`phases: single` (the objective alone), or give phases of your own."
         )
     return tuple(
         Phase(

@@ -17,6 +17,7 @@ from eqrm.evaluation.table_formats import aligned
 from eqrm.level import Level
 
 ERM = "ERM"
+NO_CHANGE = "0.0%"
 
 
 def predictor_name(level: Level | None) -> str:
@@ -47,25 +48,34 @@ class Bargain:
     def sentences(self) -> str:
         """A paragraph for a reader who knows no statistics."""
         own, erm = _alike(self.quantile)
-        paid, before = _alike(self.mean)
         return (
             f"{predictor_name(self.level)}: on {_share(self.level)} unseen domains its risk was at "
             f"most {own}; trained for the mean, at most {erm}{_bracketed(self.quantile)}. "
-            f"{self._verdict()} The price is a mean risk of {paid} instead of {before}"
-            f"{_bracketed(self.mean)}. {self._certified()}"
+            f"{self._verdict()} {self._price()} {self._certified()}"
         )
+
+    def _price(self) -> str:
+        """What happened to the mean risk, if anything that the printed digits show."""
+        paid, before = _alike(self.mean)
+        if paid == before or _change(self.mean) == NO_CHANGE:
+            return f"It had no price in mean risk, which is {paid} either way."
+        compared = f"{paid} instead of {before}{_bracketed(self.mean)}."
+        if self.mean.value < 0.0:
+            return f"It had no price: the mean risk is {compared}"
+        return f"The price is a mean risk of {compared}"
 
     def _verdict(self) -> str:
         """Whether training for the level lowered its quantile, as far as one can tell."""
         if self.quantile.value >= 0.0:
             return (
                 "It did not help here: where domains hardly differ, or their risk is mostly "
-                "sampling noise, no level does better than the mean."
+                "sampling noise, no level can be seen to do better than the mean."
             )
         if self.noise:
             return (
-                f"That says little: {self.noise}, and lowering it does nothing for the domains "
-                "themselves."
+                f"That says little: {self.noise}, and so few rows per domain cannot show whether "
+                "the quantile of the true risks fell. A model whose risks differ by noise alone "
+                "may have made the domains equal."
             )
         if not (self.quantile.reliable and self.quantile.clear):
             return "It may have helped: so few domains beyond this level leave it open."
@@ -173,12 +183,16 @@ def _error(difference: Difference) -> float:
 
 
 def _change(difference: Difference) -> str:
-    """In percent of ERM's; nothing where ERM's is 0."""
-    return f"{difference.value / difference.first:+.1%}" if difference.first else ""
+    """In percent of ERM's, without a sign where it rounds to none; nothing where ERM's is 0."""
+    if not difference.first:
+        return ""
+    text = f"{difference.value / difference.first:+.1%}"
+    return NO_CHANGE if text[1:] == NO_CHANGE else text
 
 
 def _bracketed(difference: Difference) -> str:
-    return f" ({change})" if (change := _change(difference)) else ""
+    change = _change(difference)
+    return f" ({change})" if change not in ("", NO_CHANGE) else ""
 
 
 def _share(level: Level) -> str:

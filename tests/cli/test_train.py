@@ -325,7 +325,8 @@ def test_predict_names_what_is_wrong(
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")
     for name, words in (
         ("no.safetensors", "is no model"),
+        ("t.csv", "is no model file, or it is damaged. 'eqrm train' writes model files (models/*"),
         ("absent.safetensors", "There is no model"),
     ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
-        assert (code, words in err) == (2, True)
+        assert (code, words in err, "header" in err) == (2, True, False)

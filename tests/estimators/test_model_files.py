@@ -108,8 +108,8 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     save_file({"a": np.zeros(2)}, tmp_path / "tensors")
     save_file({"a": np.zeros(2)}, tmp_path / "newer", {"format": "eqrm model 9"})
     for name, message in {
-        "pickle": "no model that save_model wrote",
-        "text": "no model that save_model wrote",
+        "pickle": "is no model file",
+        "text": "is no model file",
         "tensors": "holds no model",
         "newer": "another version of eqrm",
         "absent": "There is no file",

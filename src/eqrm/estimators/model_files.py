@@ -23,6 +23,10 @@ from eqrm.estimators.saved_state import REGISTRY, Arrays, Savable, restored
 from eqrm.evaluation.whole_files import whole_file
 
 FORMAT = "eqrm model 1"
+WRITERS = (
+    "'eqrm train' writes model files (models/*.safetensors in its folder), and so does "
+    "eqrm.save_model."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +103,11 @@ def _read(path: Path) -> tuple[str, Arrays]:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise DataFileError(
-            f"{path} is no model that save_model wrote, or it is damaged ({error})."
-        ) from None
+    except PermissionError:
+        raise DataFileError(f"{path} cannot be read: permission is missing.") from None
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError):
+        # What safetensors says is about the bytes of a header, and helps nobody here.
+        raise DataFileError(f"{path} is no model file, or it is damaged. {WRITERS}") from None
     found = metadata.get("format", "")
     if found != FORMAT:
         if found.startswith("eqrm model "):
@@ -110,7 +115,7 @@ def _read(path: Path) -> tuple[str, Arrays]:
                 f"{path} was written in the form {found!r}, by another version of eqrm than this "
                 f"one ({eqrm.__version__}), which reads {FORMAT!r}."
             )
-        raise DataFileError(f"{path} holds no model that save_model wrote.")
+        raise DataFileError(f"{path} holds no model of eqrm. {WRITERS}")
     text = metadata.get("model", "")
     if metadata.get("digest") != _digest(text, arrays):
         raise _damaged(path, "its content does not match its digest")

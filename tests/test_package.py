@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,15 @@ def test_the_citation_file_names_the_same_version() -> None:
 def test_every_public_name_has_a_section_in_the_reference(name: str) -> None:
     reference = (REPOSITORY / "docs" / "reference.md").read_text(encoding="utf-8")
     assert f"\n## {name}\n" in reference
+
+
+def test_pages_install_extras_that_exist_from_the_repository() -> None:
+    known = set(metadata("eqrm").get_all("Provides-Extra") or ())
+    named = set()
+    for page in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]:
+        for where, names in re.findall(
+            r"pip install [^`\n]*?'([^'\[]*)\[([^\]]+)\]'", page.read_text(encoding="utf-8")
+        ):
+            assert where == ".", f"{page.name} installs {where}[{names}]"
+            named |= set(names.split(","))
+    assert {"boosting", "plots", "tables"} <= named <= known

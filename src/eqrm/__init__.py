@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from eqrm.training import Trained as Trained
     from eqrm.training import Trainer as Trainer
     from eqrm.training import TrainingSettings as TrainingSettings
+    from eqrm.training import load_predictor as load_predictor
     from eqrm.training import recommended_phases as recommended_phases
     from eqrm.training.many_runs import Run as Run
     from eqrm.training.many_runs import TrainedRuns as TrainedRuns
@@ -257,6 +258,7 @@ _NAMES_OF = {
     ),
     "eqrm.training": (
         "EarlyStopping",
+        "load_predictor",
         "OptimizerChoice",
         "Phase",
         "recommended_phases",

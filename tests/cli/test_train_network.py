@@ -43,7 +43,24 @@ def test_it_trains_and_prints_the_risks_of_held_out_domains(tmp_path: Path) -> N
     (folder,) = (tmp_path / "runs").iterdir()
     assert f"The run is in {folder}" in result.output
     again = RUNNER.invoke(app, command)
-    assert again.output == result.output
+    assert again.stdout == result.stdout
+    assert "nothing was trained" in again.stderr
+    assert "nothing was trained" not in result.stderr
+    afresh = RUNNER.invoke(app, [*command, "--no-resume"])
+    assert "nothing was trained" not in afresh.stderr
+
+
+def test_without_a_terminal_every_evaluation_is_a_line(tmp_path: Path) -> None:
+    content = changed(data__test=["d3", "d4"], training__evaluate_every=5)
+    command = ["train-network", written(tmp_path, content), "--output", str(tmp_path / "runs")]
+    lines = RUNNER.invoke(app, command).stderr.splitlines()
+    told = [line for line in lines if "test risk 0.5: " in line]
+    assert len({line.split("  ")[0] for line in lines}) == len(lines)  # a step is told once
+    assert [line.split("  ")[:2] for line in told] == [
+        ["step 5 of 10", "eqrm"],
+        ["step 10 of 10", "eqrm"],
+    ]
+    assert all("  loss " in line for line in told)
 
 
 def test_set_changes_the_run_and_check_trains_nothing(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def train_network(
             _say(f"{config} is in order. The run would be written to {folder}")
             return
         try:
-            shown = sys.stderr.isatty()
+            shown = True if sys.stderr.isatty() else _line
             trained = train_run(
                 chosen, output, resume=resume, progress=shown, data_root=data_root, tell=_note
             )
@@ -64,6 +64,8 @@ def train_network(
 
 
 def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
+    if trained.began_at == trained.steps:
+        _note("the run was finished already, nothing was trained; --no-resume trains it again.")
     early = " (stopped early)" if trained.stopped_early else ""
     _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
     for name, risks in trained.risks.items():
@@ -73,6 +75,10 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
         if len(risks.names) > 1:
             _say(risks.evaluation(config.objective.name).risk_table().to_text())
     _say(f"\nThe run is in {folder}")
+
+
+def _line(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _note(*notes: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eqrm.training.early_stopping import EarlyStopping as EarlyStopping
+    from eqrm.training.loading import load_predictor as load_predictor
     from eqrm.training.optimizers import OptimizerChoice as OptimizerChoice
     from eqrm.training.phases import Phase as Phase
     from eqrm.training.phases import Phases as Phases
@@ -27,6 +28,7 @@ _MODULE_OF = {
     "Trained": "trainer",
     "Trainer": "trainer",
     "TrainingSettings": "settings",
+    "load_predictor": "loading",
     "recommended_phases": "phases",
 }
 
@@ -38,6 +40,7 @@ __all__ = [
     "Trained",
     "Trainer",
     "TrainingSettings",
+    "load_predictor",
     "recommended_phases",
 ]
 

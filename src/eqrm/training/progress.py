@@ -1,8 +1,8 @@
-"""What a user sees while training: a bar with the loss and quantiles of the risk."""
+"""What a user sees while training: a bar or lines, with the loss and quantiles of the risk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +30,63 @@ class Display:
 
     def evaluated(self, risks: HeldOutRisks) -> None:
         """Show the quantiles of the risk over the domains of an evaluation."""
-        quantiles = " ".join(f"{level:g}: {risks.quantile(level):.4g}" for level in QUANTILES)
-        self._risks = f"{risks.split} risk {quantiles}"
+        self._risks = _quantiles(risks)
+
+
+class Lines(Display):
+    """A plain line per evaluation, and now and then where there are none: for files and pipes.
+
+    >>> shown = Lines(print, steps=100, step=0)
+    >>> shown.step(10, "erm", 0.5)
+    >>> shown.step(20, "erm", 0.25)
+    >>> shown.step(21, "erm", None)
+    step 20 of 100  erm  loss 0.25
+    """
+
+    def __init__(self, tell: Callable[[str], None], steps: int, step: int) -> None:
+        super().__init__()
+        self._tell, self._steps = tell, steps
+        self._step = self._told = step
+        self._now = self._waiting = ""
+
+    def step(self, step: int, phase: str, loss: float | None) -> None:
+        """Keep the numbers; tell them if a tenth of the run went by without a line."""
+        if self._waiting:  # no evaluation came with that step
+            self._line(self._waiting)
+        self._step = step
+        number = "" if loss is None else f"  loss {loss:.4g}"
+        self._now = f"step {step} of {self._steps}  {phase}{number}"
+        if loss is not None and step - self._told > self._steps / 10:
+            self._waiting = self._now
+
+    def evaluated(self, risks: HeldOutRisks) -> None:
+        """Tell the quantiles of the risk over the domains of an evaluation."""
+        self._line(f"{self._now}  {_quantiles(risks)}")
+
+    def _line(self, text: str) -> None:
+        self._tell(text)
+        self._told, self._waiting = self._step, ""
+
+
+def _quantiles(risks: HeldOutRisks) -> str:
+    quantiles = " ".join(f"{level:g}: {risks.quantile(level):.4g}" for level in QUANTILES)
+    return f"{risks.split} risk {quantiles}"
 
 
 @contextmanager
-def display(wanted: bool, steps: int, step: int) -> Iterator[Display]:
+def display(wanted: bool | Callable[[str], None], steps: int, step: int) -> Iterator[Display]:
     """A :class:`Display` for a run of ``steps`` steps that begins at ``step``.
+
+    A bar, nothing, or lines that a function is told.
 
     >>> with display(False, 100, 0) as shown:
     ...     shown.step(1, "erm", 0.5)
     """
     if not wanted:
         yield Display()
+        return
+    if callable(wanted):
+        yield Lines(wanted, steps, step)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

@@ -28,7 +28,7 @@ def train_run(
     output: str | Path = "runs",
     *,
     resume: bool = True,
-    progress: bool = False,
+    progress: bool | Callable[[str], None] = False,
     data_root: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Trained:
@@ -57,7 +57,7 @@ def trainer_of(
     config: RunConfig,
     output: str | Path = "runs",
     *,
-    progress: bool = False,
+    progress: bool | Callable[[str], None] = False,
     data_root: str | Path | None = None,
 ) -> Trainer:
     """The trainer of a run; everything is read and checked, nothing is written or trained."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,8 @@ from eqrm.training.state import Batches, TrainingState
 class Trained:
     """What a run ended with: the predictor, and its risks on held-out data by split.
 
-    ``stopped_early`` says whether early stopping ended it.
+    ``stopped_early`` says whether early stopping ended it, ``began_at`` after how many steps
+    this call took over: as many as ``steps`` if the run was finished already.
     """
 
     predictor: Predictor
@@ -48,6 +49,7 @@ class Trained:
     steps: int
     stopped_early: bool
     folder: Path | None
+    began_at: int = 0
 
 
 class Trainer:
@@ -62,7 +64,7 @@ class Trainer:
         settings: device, precision, how often to evaluate and save.
         folder: where the run is written; None writes nothing, and cannot be resumed.
         loss: for a plain module: a name or a function, as for :class:`eqrm.Predictor`.
-        progress: show a bar on the terminal.
+        progress: show a bar on the terminal; or a function that is told a line per evaluation.
 
     Everything is checked before anything is trained. The predictor is trained in place, except
     where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
@@ -93,7 +95,7 @@ class Trainer:
         settings: TrainingSettings | None = None,
         folder: str | Path | None = None,
         loss: str | Loss | None = None,
-        progress: bool = False,
+        progress: bool | Callable[[str], None] = False,
     ) -> None:
         self.settings = settings or TrainingSettings()
         # Objectives learn too (a memory, GroupDRO's weights): each trainer has its own.
@@ -134,8 +136,8 @@ class Trainer:
             self._begin(resume)
             state, settings = self.state, self.settings
             self.board = Board(self._own_path(), settings.tensorboard, state.step)
-            steps = self.phases.steps
-            shown = display(self.progress and rank() == 0, steps, state.step)
+            steps, began_at = self.phases.steps, state.step
+            shown = display(self.progress if rank() == 0 else False, steps, began_at)
             with InterruptionWatch() as watch, shown as bar:
                 while state.step < steps and not self._stopped_early():
                     place = self.phases.place(state.step)
@@ -151,7 +153,7 @@ class Trainer:
                         self._save()
                     if asked and state.step < steps:
                         raise TrainingInterrupted(self._how_to_go_on())
-            return self._finish()
+            return self._finish(began_at)
 
     @contextmanager
     def _folder_to_itself(self) -> Iterator[None]:
@@ -309,7 +311,7 @@ class Trainer:
             }
             self.files.checkpoints.save(self.state.step, content)
 
-    def _finish(self) -> Trained:
+    def _finish(self, began_at: int) -> Trained:
         """Keep the best or the average weights, measure them, and say that the run is done."""
         state, early = self.state, self._stopped_early()
         if early:
@@ -325,6 +327,7 @@ class Trainer:
             state.step,
             early,
             None if self.files is None else self.files.path,
+            began_at,
         )
         for each in risks.values():
             self._record({"step": state.step, "final": True, **each.record()})

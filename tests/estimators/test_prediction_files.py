@@ -83,6 +83,20 @@ def test_from_csv_to_parquet_a_target_of_numbers_is_numbers_and_domains_are_text
     assert types == {"prediction": "int64", **probabilities}
 
 
+@pytest.mark.parametrize("kind", ["bool", "double"])
+def test_in_csv_classes_are_spelled_as_the_target_is(kind: str, tmp_path: Path) -> None:
+    pq.write_table(stays(KINDS[kind]), tmp_path / "stays.parquet")
+    output = tmp_path / "p.csv"
+    predict_file(saved_model(tmp_path / "stays.parquet"), str(tmp_path / "stays.parquet"), output)
+    found = pd.read_csv(output, dtype=str)
+    assert set(found["prediction"]) == set(found["ill"])
+    wrong = found["ill"] != found["prediction"]
+    judged = eqrm.evaluate(
+        output, domains="ward", labels="ill", predictions="prediction", metric="0-1"
+    )
+    assert judged.risk_table().cells["prediction"][0].value == pytest.approx(wrong.mean())
+
+
 @pytest.mark.parametrize("kind", ["int64", "text"])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_two_classes_are_judged_by_a_probability_per_class_or_by_the_class(

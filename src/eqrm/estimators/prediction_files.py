@@ -6,12 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import MissingExtraError, SettingError, did_you_mean
 from eqrm.estimators.table_model_file import load_table_model
 from eqrm.estimators.table_models import PREDICTION, TableModel
-from eqrm.estimators.table_reading import read_as_stored, read_columns
+from eqrm.estimators.table_reading import TRUTH, read_as_stored, read_columns
 from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
 
 ENDINGS = (".csv", ".parquet")
@@ -47,11 +48,31 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
         )
     with whole_file(output) as draft:
         if output.suffix.lower() == ".csv":
+            if model.task.numbers and model.target_name in kept:
+                chosen = _spelled(predictions[PREDICTION], kept[model.target_name])
+                predictions = {**predictions, PREDICTION: chosen}
             _write_csv(draft, {**kept, **predictions})
         else:
             _write_parquet(draft, model, table, list(kept), predictions)
     rows = len(predictions[PREDICTION])
     return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}."
+
+
+def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """Classes that are numbers, written as the target writes them, so that equal ones compare.
+
+    >>> import numpy as np
+    >>> _spelled(np.array([0, 1]), np.array(["true", "false", "true"])).tolist()
+    ['false', 'true']
+    """
+    spelling = {}
+    for text in np.unique(target).tolist():
+        with suppress(ValueError):
+            bare = text.strip().lower()
+            spelling[float(TRUTH.get(bare, bare))] = text
+    values, place = np.unique(predicted, return_inverse=True)
+    found: NDArray[Any] = np.array([spelling.get(each, str(each)) for each in values.tolist()])
+    return found[place]
 
 
 def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:

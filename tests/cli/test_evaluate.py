@@ -112,6 +112,15 @@ def test_files_are_compared(
     )
 
 
+def test_the_first_of_compared_files_has_the_name_of_its_column(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = as_csv(world(), parquet.parent)
+    arguments = ["--domain", "ward", "--loss", "ERM=loss", "--compare", f"B={other}"]
+    _, out, _ = run(monkeypatch, capsys, str(parquet), *arguments, "--format", "json")
+    assert list(json.loads(out)["predictors"]) == ["ERM", "B"]
+
+
 def test_figures_are_written(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,7 +102,7 @@ def evaluate(
     checked_confidence(confidence)
     wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
     found = run(
-        _data(files, compare or []),
+        _data(files, compare or [], _first_name(compare, [*(loss or []), *(prediction or [])])),
         domains=domain,
         losses=loss or None,
         labels=label,
@@ -149,11 +149,23 @@ def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequen
         raise SettingError(f"{path} holds the data. Name another file for what is written.")
 
 
-def _data(files: Sequence[str], others: Sequence[str]) -> Any:
+def _first_name(compare: Sequence[str] | None, columns: Sequence[str]) -> str | None:
+    """What the predictor of the first file is called where its column was given a name.
+
+    >>> _first_name(["EQRM=b.csv"], ["ERM=p"]), _first_name(["EQRM=b.csv"], ["p"])
+    ('ERM', None)
+    """
+    name, separator, _ = (
+        columns[0].partition("=") if compare and len(columns) == 1 else ("", "", "")
+    )
+    return name if separator and name else None
+
+
+def _data(files: Sequence[str], others: Sequence[str], first: str | None = None) -> Any:
     """The files of one table, or a mapping of predictors to their files."""
     if not others:
         return list(files)
-    data: dict[str, Any] = {_stem(files[0]): list(files)}
+    data: dict[str, Any] = {first or _stem(files[0]): list(files)}
     for text in others:
         name, path = _named_file(text)
         if name in data:

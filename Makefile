@@ -9,7 +9,7 @@ WORKERS ?= 2
 BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
 	benchmarks/many_domains.py benchmarks/evaluate_large.py benchmarks/linear_speed.py \
 	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/many_runs.py \
-	benchmarks/boosting.py benchmarks/small_domains.py benchmarks/estimators.py \
+	benchmarks/boosting.py benchmarks/small_domains.py benchmarks/estimator_speed.py \
 	benchmarks/training_step.py benchmarks/many_domains_training.py
 
 # Test workers share the cores: one thread each is faster than all threads each.

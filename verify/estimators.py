@@ -120,7 +120,7 @@ def optimum(options: Options) -> Result:
 
 @check("6.5", "all flights, linear, 6 levels: at most 20 s and 2 x LogisticRegression x 6")
 def speed(options: Options) -> Result:
-    code, content = run_benchmark(options, "estimators")
+    code, content = run_benchmark(options, "estimator_speed")
     plain: dict[str, dict[str, float]] = content["plain"]  # type: ignore[assignment]
     ours, theirs = plain.values()
     return passed(

@@ -1,6 +1,6 @@
 """QRMClassifier at six levels against six fits of scikit-learn's LogisticRegression.
 
-    python benchmarks/estimators.py [--quick] [--json FILE]
+    python benchmarks/estimator_speed.py [--quick] [--json FILE]
 
 The rows are all 327,346 flights of ``eqrm.load_flights()`` as ``eqrm train`` encodes them, in 365
 domains; ERM and five levels are fitted exactly, to the last digits. LogisticRegression runs with
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="one round instead of three")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/estimators.json"))
+    parser.add_argument("--json", type=Path, default=Path("bench-output/estimator_speed.json"))
     given = parser.parse_args(arguments)
     print(busy_warning())
     flights = load_flights()

@@ -17,17 +17,15 @@ measured again, up to three times. Takes about 3 minutes on 2 cores.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from memory import _status as process_status
 from step_cost import ATTEMPTS, STEPS
-from tables import aligned, machine, write_json
+from tables import aligned, machine, quick_and_json, write_json
 from timing import Budget, Timing, interleaved
 
 from eqrm.data import DomainBatches, DomainData
@@ -174,20 +172,11 @@ def print_rows(rows: list[Row]) -> None:
     print(aligned(header, cells))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a short run for the memory")
-    path = Path("bench-output/many_domains_training.json")
-    parser.add_argument("--json", type=Path, default=path)
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
-    given = parse(arguments)
+    given = quick_and_json(
+        arguments, __doc__, "many_domains_training", "a short run for the memory"
+    )
     print(f"{torch.get_num_threads()} threads")
     data = world(DOMAINS)
     held = growth(data, 200 if given.quick else 1500)

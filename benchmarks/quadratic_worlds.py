@@ -16,14 +16,12 @@ exact ends, on average over worlds, at or below both others at every level (must
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
-from tables import aligned, machine, write_json
+from tables import aligned, machine, quick_and_json, write_json
 from torch import Tensor
 
 import eqrm
@@ -148,19 +146,9 @@ def print_rows(rows: list[Row], count: int) -> None:
     print(aligned(header, cells))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="3 worlds, fewer steps")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/quadratic_worlds.json"))
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Run all levels and sizes; 1 if exact ends above another anywhere."""
-    given = parse(arguments)
+    given = quick_and_json(arguments, __doc__, "quadratic_worlds", "3 worlds, fewer steps")
     count, steps = (3, 300) if given.quick else (WORLDS, STEPS)
     torch.set_num_threads(1)  # the tensors are small
     start = time.perf_counter()

@@ -19,16 +19,14 @@ up to three times; every attempt is printed.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import torch
-from tables import aligned, machine, write_json
+from tables import aligned, machine, quick_and_json, write_json
 from timing import Budget, Timing, interleaved
 from torch import Tensor, nn
 
@@ -160,19 +158,9 @@ def print_rows(rows: list[Row]) -> None:
     print(aligned(header, cells))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the examples")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/step_cost.json"))
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Measure both settings; 1 if a bound is broken."""
-    given = parse(arguments)
+    given = quick_and_json(arguments, __doc__, "step_cost", "a tenth of the examples")
     share = 10 if given.quick else 1
     print(f"{torch.get_num_threads()} threads")
     settings = [(n // share, min(m, n // share // 2)) for n, m in SETTINGS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -67,6 +68,22 @@ def busy_warning() -> str:
         f"warning: the load is {load:.1f} on {cores} cores; timings are unreliable, above all "
         "those of many risks, which use all threads"
     )
+
+
+def quick_and_json(
+    arguments: Sequence[str], description: str | None, name: str, quick: str
+) -> argparse.Namespace:
+    """The command line of most benchmarks: ``--quick`` and ``--json FILE``.
+
+    >>> quick_and_json(["--quick"], None, "demo", "less").json.name
+    'demo.json'
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--json", type=Path, default=Path(f"bench-output/{name}.json"))
+    return parser.parse_args(arguments)
 
 
 def _processor() -> str:

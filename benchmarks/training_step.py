@@ -19,15 +19,13 @@ three times; every attempt is printed. ``make verify`` demands EQRM ≤ 1.05 ERM
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from step_cost import ATTEMPTS, BOUND, INPUTS, STEPS, WIDTH
-from tables import aligned, machine, write_json
+from tables import aligned, machine, quick_and_json, write_json
 from timing import Budget, Timing, interleaved
 from torch.nn import functional
 
@@ -166,19 +164,9 @@ def print_rows(rows: list[Row]) -> None:
     print(aligned(header, cells))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="about a tenth of the examples")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/training_step.json"))
-    return parser.parse_args(arguments)
-
-
 def main(arguments: list[str]) -> int:
     """Measure both settings; 1 if a bound is broken."""
-    given = parse(arguments)
+    given = quick_and_json(arguments, __doc__, "training_step", "about a tenth of the examples")
     print(f"{torch.get_num_threads()} threads")
     measured = [attempts(*setting) for setting in (QUICK if given.quick else SETTINGS)]
     print_rows([row for each in measured for row in each])

@@ -205,6 +205,11 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
     def _booster_of(self, content: bytes) -> Any:
         """The reverse of ``_booster_bytes``."""
 
+    def _start_margins(self, rows: int) -> NDArray[Any]:
+        """``start_`` for every row: (n,), or (n, classes) where there are several."""
+        shape = (rows,) if len(self.start_) == 1 else (rows, len(self.start_))
+        return np.broadcast_to(self.start_, shape)
+
     @abstractmethod
     def _boost(
         self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective

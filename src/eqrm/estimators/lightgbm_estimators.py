@@ -95,13 +95,11 @@ class LGBMQRM(BoostedQRM):
 
     def _dataset(self, rows: TrainingRows, reference: Any = None) -> Any:
         lightgbm = import_lightgbm(f"{type(self).__name__}")
-        start = self.start_[0] if len(self.start_) == 1 else self.start_
-        shape = (len(rows.X),) if len(self.start_) == 1 else (len(rows.X), len(self.start_))
         return lightgbm.Dataset(
             rows.X,
             rows.y,
             weight=rows.sample_weight,
-            init_score=np.broadcast_to(start, shape).astype(np.float64),
+            init_score=self._start_margins(len(rows.X)).astype(np.float64),
             reference=reference,
             params={"verbosity": -1, "feature_pre_filter": False},
         )

@@ -90,13 +90,11 @@ class XGBQRM(BoostedQRM):
 
     def _dataset(self, rows: TrainingRows) -> Any:
         xgboost = import_xgboost(f"{type(self).__name__}")
-        start = self.start_[0] if len(self.start_) == 1 else self.start_
-        shape = (len(rows.X),) if len(self.start_) == 1 else (len(rows.X), len(self.start_))
         return xgboost.DMatrix(
             rows.X,
             rows.y,
             weight=rows.sample_weight,
-            base_margin=np.broadcast_to(start, shape).astype(np.float32),
+            base_margin=self._start_margins(len(rows.X)).astype(np.float32),
             nthread=self.n_jobs,
         )
 

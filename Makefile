@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/native.c
+$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
 	@touch $(READY)
 
@@ -48,7 +48,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> reference page"
 	@$(BIN)/python scripts/build_reference.py --check
 	@echo "==> doctests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore=src/eqrm/distributions/triton_roots.py src README.md
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore=src/eqrm/distributions/kde/triton_root.py src README.md
 
 test: check ## check, then the tests (what continuous integration runs)
 	@echo "==> tests"
@@ -69,5 +69,5 @@ docs: $(READY) ## write docs/reference.md from the docstrings
 	@$(BIN)/python scripts/build_reference.py
 
 clean: ## remove the environment, caches and outputs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output src/eqrm/distributions/libeqrm.so
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output src/eqrm/distributions/kde/libeqrm.so
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

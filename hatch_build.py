@@ -19,7 +19,7 @@ try:
 except ImportError:  # not needed to build in place
     BuildHookInterface = object
 
-FOLDER, LIBRARY = Path("src/eqrm/distributions"), "libeqrm.so"
+FOLDER, LIBRARY = Path("src/eqrm/distributions/kde"), "libeqrm.so"
 
 
 def build(source: Path, library: Path) -> str | None:

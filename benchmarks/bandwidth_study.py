@@ -71,7 +71,7 @@ class Errors:
 Study = dict[tuple[str, str, int, float], Errors]
 
 
-def estimate_from(name: str, risks: torch.Tensor) -> eqrm.RiskDistribution:
+def estimate_from(name: str, risks: torch.Tensor) -> eqrm.distributions.RiskDistribution:
     """One distribution per row of risks, shape ``(draws, m)``."""
     if name == "no smoothing":
         return eqrm.Empirical(risks, interpolation="linear")

@@ -32,7 +32,7 @@ from tables import aligned, busy_warning, machine, markdown, write_json
 from timing import Budget, Timing, interleaved
 
 import eqrm
-from eqrm.estimators.boosting_objective import HESSIAN_WEIGHTS
+from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS
 
 ALPHA = 0.9
 SPLITS = 10
@@ -63,7 +63,7 @@ class Flights:
 
 def flights(weather: bool = False) -> Flights:
     """All rows, with features of the schedule, and the weather if asked for."""
-    table = eqrm.load_flights(weather=weather)
+    table = eqrm.data.load_flights(weather=weather)
     columns = [
         column if column.dtype.kind == "f" else np.unique(column, return_inverse=True)[1]
         for column in table.columns.values()
@@ -85,7 +85,7 @@ def xgboost_competitors(data: Flights, rounds: int) -> dict[str, Callable[[], ob
         xgboost.train({**settings, "objective": "binary:logistic"}, matrix, rounds)
 
     def quantile() -> None:
-        objective = eqrm.xgboost_objective({matrix: data.days}, ALPHA)
+        objective = eqrm.estimators.xgboost_objective({matrix: data.days}, ALPHA)
         xgboost.train({**settings, "base_score": 0.0}, matrix, rounds, obj=objective)
 
     return {"built-in": built_in, "EQRM": quantile}
@@ -100,7 +100,7 @@ def lightgbm_competitors(data: Flights, rounds: int) -> dict[str, Callable[[], o
         lightgbm.train({**settings, "objective": "binary"}, dataset, rounds)
 
     def quantile() -> None:
-        objective = eqrm.lightgbm_objective({dataset: data.days}, ALPHA)
+        objective = eqrm.estimators.lightgbm_objective({dataset: data.days}, ALPHA)
         lightgbm.train({**settings, "objective": objective}, dataset, rounds)
 
     return {"built-in": built_in, "EQRM": quantile}
@@ -252,7 +252,7 @@ def hessian_rows() -> Iterator[list[str]]:
         dtrain, dtest = xgboost.DMatrix(train.X, train.y), xgboost.DMatrix(test.X, test.y)
         for name in HESSIAN_WEIGHTS:
             domains = {dtrain: train.days, dtest: test.days}
-            objective = eqrm.xgboost_objective(domains, alpha, hessian_weight=name)
+            objective = eqrm.estimators.xgboost_objective(domains, alpha, hessian_weight=name)
             curves: dict[str, Any] = {}
             xgboost.train(
                 {**SHARED, "base_score": 0.0, "disable_default_eval_metric": True},

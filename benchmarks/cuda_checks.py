@@ -90,7 +90,7 @@ def objectives(m: int, device: torch.device) -> dict[str, Callable[[eqrm.Level],
         "gaussian weighted": lambda level: (
             lambda r: eqrm.Gaussian(r, weights=weights).quantile(level)
         ),
-        "lognormal": lambda level: lambda r: eqrm.LogNormal(r).quantile(level),
+        "lognormal": lambda level: lambda r: eqrm.distributions.LogNormal(r).quantile(level),
         "empirical": lambda level: lambda r: eqrm.Empirical(r).quantile(level),
         "empirical superquantile": lambda level: lambda r: eqrm.Empirical(r).superquantile(level),
     }

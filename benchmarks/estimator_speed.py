@@ -2,11 +2,11 @@
 
     python benchmarks/estimator_speed.py [--quick] [--json FILE]
 
-The rows are all 327,346 flights of ``eqrm.load_flights()`` as ``eqrm train`` encodes them, in 365
-domains; ERM and five levels are fitted exactly, to the last digits. LogisticRegression runs with
-its defaults (only max_iter is raised, or it would stop early) on the same matrix. They take turns.
-Also shown, and without a bound: the same with every column scaled to spread 1, where scikit-learn's
-L-BFGS has the fewest steps to take.
+The rows are all 327,346 flights of ``eqrm.data.load_flights()`` as ``eqrm train`` encodes them, in
+365 domains; ERM and five levels are fitted exactly, to the last digits. LogisticRegression runs
+with its defaults (only max_iter is raised, or it would stop early) on the same matrix. They take
+turns. Also shown, and without a bound: the same with every column scaled to spread 1, where
+scikit-learn's L-BFGS has the fewest steps to take.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sklearn.linear_model import LogisticRegression
 from tables import aligned, busy_warning, machine, write_json
 
 import eqrm
-from eqrm.data.encoding import TableEncoder
-from eqrm.data.flights import load_flights
+from eqrm.data.datasets.flights import load_flights
+from eqrm.data.tables.encoder import TableEncoder
 
 LEVELS = [None, 0.5, 0.75, 0.9, 0.95, 0.99]
 LONGEST, LARGEST_RATIO = 20.0, 2.0

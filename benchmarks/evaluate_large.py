@@ -153,7 +153,7 @@ def evaluation(path: Path, rows: int, limit: Limit | None, *domain: str) -> Run:
     for column in domain or ("domain",):
         options += ["--domain", column]
     options += ["--output", str(output)]
-    if importlib.util.find_spec("eqrm.evaluation.report"):
+    if importlib.util.find_spec("eqrm.evaluation.presenting.report"):
         options += ["--report", str(path.parent / "report.html")]
     name = f"eqrm{', ten files' if domain else ''}"
     return best_of_two(lambda: timed(name, rows, limit, COMMAND, "evaluate", str(path), *options))

@@ -23,8 +23,8 @@ from rich.progress import Progress
 from tables import aligned, machine, write_json
 
 from eqrm.data import load_flights
-from eqrm.estimators.table_training import TrainingPlan, train_on_table
-from eqrm.evaluation.risk_table import RiskTable
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.tabular.training import TrainingPlan, train_on_table
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 COLUMNS = ("mean", *(str(level) for level in LEVELS), "1")

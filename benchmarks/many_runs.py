@@ -36,9 +36,9 @@ from eqrm.level import Level
 from eqrm.objectives import EQRM
 from eqrm.objectives.base import RiskObjective
 from eqrm.predictors.mlp import MLP
-from eqrm.training.many_runs import Run, runs_of, train_many
 from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
+from eqrm.training.stack.train_many import Run, runs_of, train_many
 
 LOG_TAILS = (-1000.0, -750.0, -500.0, -250.0, -100.0)
 

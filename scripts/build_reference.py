@@ -72,9 +72,9 @@ def members_of(cls: type) -> list[str]:
     return lines
 
 
-def section(name: str, value: object, full_name: str) -> str:
+def section(full_name: str, value: object) -> str:
     """One public name: heading, signature, docstring, members."""
-    parts = [f"## {name}"]
+    parts = [f"## {full_name}"]
     if callable(value):
         parts.append(f"```python\n{full_name}{signature_of(value)}\n```")
     parts.append(as_markdown(docstring_of(value, full_name)))
@@ -93,13 +93,28 @@ def errors_section() -> str:
         if inspect.isclass(value) and value.__module__ == "eqrm.errors"
     ]
     opening = as_markdown(docstring_of(eqrm.errors, "eqrm.errors"))
-    return "\n\n".join(["## errors", opening, "\n".join(rows)])
+    return "\n\n".join(["## eqrm.errors", opening, "\n".join(rows)])
+
+
+def public_names() -> dict[str, object]:
+    """Every public name once, by its shortest path: those of eqrm, then those of its packages."""
+    places = {"eqrm": eqrm} | {
+        f"eqrm.{name}": getattr(eqrm, name)
+        for name in sorted(eqrm.__all__)
+        if inspect.ismodule(getattr(eqrm, name)) and name != "errors"
+    }
+    found: dict[str, object] = {}
+    for place, module in places.items():
+        for name in sorted(module.__all__, key=lambda name: (name.lower(), name)):
+            value = getattr(module, name)
+            if not inspect.ismodule(value) and not any(value is known for known in found.values()):
+                found[f"{place}.{name}"] = value
+    return {n: v for n, v in found.items() if inspect.isclass(v) or inspect.isroutine(v)}
 
 
 def page() -> str:
-    """The whole page, names in alphabetical order."""
-    names = sorted((name for name in eqrm.__all__ if name != "errors"), key=str.lower)
-    sections = [section(name, getattr(eqrm, name), f"eqrm.{name}") for name in names]
+    """The whole page: what people type daily first, then package by package."""
+    sections = [section(name, value) for name, value in public_names().items()]
     return "\n\n".join([OPENING.rstrip(), *sections, errors_section()]) + "\n"
 
 

@@ -89,7 +89,7 @@ install_with_pip() {
 }
 
 say_whether_c_part_was_built() {
-    [ -f src/eqrm/distributions/libeqrm.so ] || say "without the C part: numpy and torch do its work, quantiles take two to three times as long ('python3 hatch_build.py' says why)"
+    [ -f src/eqrm/distributions/kde/libeqrm.so ] || say "without the C part: numpy and torch do its work, quantiles take two to three times as long ('python3 hatch_build.py' says why)"
 }
 
 make_environment

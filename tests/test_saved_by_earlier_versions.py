@@ -66,7 +66,7 @@ def test_evaluations_are_read() -> None:
     expected = json.loads((OLD / "expected.json").read_text())
     assert found["ERM"].risks.tolist() == expected["ERM"]
     assert found["ERM"].counts.tolist() == expected["counts"]
-    assert eqrm.quantile_bound(found["ERM"].risks, 0.5).bound == expected["bound"]
+    assert eqrm.evaluation.quantile_bound(found["ERM"].risks, 0.5).bound == expected["bound"]
 
 
 def test_moments_are_read_and_solved_as_before() -> None:

@@ -21,9 +21,9 @@ from verify.registry import Options, Result, check, passed
 import eqrm
 from data.local_server import local_server
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
-from eqrm.data.catalogue import Source
-from eqrm.data.downloads import fetch
-from eqrm.data.idx_files import read_idx
+from eqrm.data.datasets.catalogue import Source
+from eqrm.data.datasets.idx_files import read_idx
+from eqrm.data.fetching.downloads import fetch
 from eqrm.errors import DataFileError, EqrmError
 
 DATA = Path(os.environ.get("EQRM_DATA", "/nonexistent"))
@@ -176,21 +176,21 @@ def batches_of_processes(options: Options) -> Result:
         {"domains_per_batch": 101, "examples_per_domain": 3, "over": "examples"},
         {"domains_per_batch": 11, "examples_per_domain": 3, "repeat_examples": True},
     ):
-        alone = list(islice(eqrm.DomainBatches(ids, **settings), 12))
+        alone = list(islice(eqrm.data.DomainBatches(ids, **settings), 12))
         for across in ("domains", "examples"):
             for size in (2, 3, 5):
                 ranks = [
-                    eqrm.DomainBatches(ids, **settings, rank=r, world_size=size, across=across)
+                    eqrm.data.DomainBatches(ids, **settings, rank=r, world_size=size, across=across)
                     for r in range(size)
                 ]
                 for rows in alone:
                     parts = torch.cat([next(rank) for rank in ranks])
                     right &= torch.equal(parts.sort().values, rows.sort().values)
                     compared += 1
-        stopped = eqrm.DomainBatches(ids, **settings)
+        stopped = eqrm.data.DomainBatches(ids, **settings)
         for _ in range(5):
             next(stopped)
-        resumed = eqrm.DomainBatches(ids, **settings)
+        resumed = eqrm.data.DomainBatches(ids, **settings)
         resumed.load_state_dict(stopped.state_dict())
         right &= all(torch.equal(next(resumed), rows) for rows in alone[5:])
     return passed(right, f"{compared} batches of up to 5 processes equal to those of one")
@@ -199,19 +199,19 @@ def batches_of_processes(options: Options) -> Result:
 @check("7.9.1", "wrong data settings are refused before any work")
 def wrong_settings(options: Options) -> Result:
     """A domain listed twice, a batch larger than the data, a test domain in training, …"""
-    data = eqrm.DomainData.from_arrays(np.zeros((6, 1)), np.zeros(6), list("aabbcc"))
+    data = eqrm.data.DomainData.from_arrays(np.zeros((6, 1)), np.zeros(6), list("aabbcc"))
     mistakes: dict[str, Callable[[], object]] = {
         "domain twice": lambda: data.select(["a", "a"]),
         "test domain in training": lambda: data.splits(train=["a", "b"], test=["b"]),
         "unknown domain": lambda: data.splits(test=["d"]),
         "nothing left": lambda: data.splits(test=["a", "b", "c"]),
-        "more domains than there are": lambda: eqrm.DomainBatches(data, 4, 1),
-        "more examples than there are": lambda: eqrm.DomainBatches(data, 2, 3),
-        "more processes than domains": lambda: eqrm.DomainBatches(data, 2, 1, world_size=3),
+        "more domains than there are": lambda: eqrm.data.DomainBatches(data, 4, 1),
+        "more examples than there are": lambda: eqrm.data.DomainBatches(data, 2, 3),
+        "more processes than domains": lambda: eqrm.data.DomainBatches(data, 2, 1, world_size=3),
         "unknown dataset": lambda: eqrm.dataset("colored-mnits"),
         "unknown setting": lambda: eqrm.dataset("colored-mnist", flip=[0.1]),
         "flip of 1.5": lambda: eqrm.dataset("colored-mnist", flips=[1.5]),
-        "names twice": lambda: eqrm.DomainData(
+        "names twice": lambda: eqrm.data.DomainData(
             torch.zeros(2), torch.zeros(2), torch.tensor([0, 1]), ("a", "a")
         ),
     }

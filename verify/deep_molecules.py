@@ -124,8 +124,8 @@ def _tox21_through_ogb(folder: Path) -> tuple[int, int]:
 @check("7.6.3", "Tox21 and HIV by scaffold train end to end on the CPU")
 def molecules_trained(options: Options) -> Result:
     """The examples' configurations at small size: ERM, then EQRM, on scaffolds never seen."""
-    from eqrm.training.config import RunConfig
-    from eqrm.training.run import train_run
+    from eqrm.training.runs.config import RunConfig
+    from eqrm.training.runs.run import train_run
 
     if not all((DATA / f"molecules/{name}.csv.gz").exists() for name in ("tox21", "hiv")):
         return skipped(NO_DATA)
@@ -168,7 +168,7 @@ def graphs_speed(options: Options) -> Result:
         return skipped(NO_DATA)
     with quiet():
         data = eqrm.dataset("tox21")
-    batches = eqrm.DomainBatches(data, 256, 4)
+    batches = eqrm.data.DomainBatches(data, 256, 4)
     alone = [data.rows(torch.tensor([row])).x for row in range(len(data))]
     single = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in alone]
     rows = next(batches)

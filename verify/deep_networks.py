@@ -14,16 +14,16 @@ import torch
 from verify.registry import ROOT, Options, Result, check, package_environment, passed, skipped
 
 from eqrm.data import data_root, dataset
-from eqrm.data.mnist import colored_mnist
+from eqrm.data.datasets.mnist import colored_mnist
 from eqrm.errors import EqrmError
 from eqrm.level import Level
 from eqrm.objectives import EQRM
 from eqrm.predictors.efficientnet import EfficientNetLite
 from eqrm.predictors.mlp import MLP
-from eqrm.training.config import RunConfig
-from eqrm.training.many_runs import runs_of, train_many
 from eqrm.training.phases import Phase
-from eqrm.training.run import train_run
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import train_run
+from eqrm.training.stack.train_many import runs_of, train_many
 
 LONGEST = 60.0
 CORES = 2

@@ -18,8 +18,8 @@ from verify.registry import Options, Result, check, passed
 
 import eqrm
 from eqrm import QRMClassifier, QRMRegressor
-from eqrm.data.encoding import TableEncoder
-from eqrm.data.flights import load_flights
+from eqrm.data.datasets.flights import load_flights
+from eqrm.data.tables.encoder import TableEncoder
 from eqrm.estimators.saved_state import REGISTRY, class_of
 
 QUICK: dict[str, Any] = {"erm_steps": 12, "steps": 12, "learning_rate": 0.1, "random_state": 0}

@@ -15,7 +15,7 @@ from verify.registry import ROOT, Options, Result, check, package_environment, p
 
 PAPER_SIZE = """
 import json, resource, time
-from eqrm.linear.worlds import example_domains, example_world
+from eqrm.linear.scm.worlds import example_domains, example_world
 start = time.perf_counter()
 moments = example_world().sample_moments(example_domains().draw(1000), 200_000, workers=2)
 seconds, cpu = time.perf_counter() - start, time.process_time()
@@ -62,7 +62,7 @@ def paper_size(options: Options) -> Result:
 @check("4.4.sigmas", "the seven cases of appendix G.1.2 by their truth")
 def seven_cases(options: Options) -> Result:
     from eqrm.causal import minimal_invariant_risk
-    from eqrm.linear.worlds import changing_sigmas, example_world
+    from eqrm.linear.scm.worlds import changing_sigmas, example_world
 
     tally: Counter[str] = Counter()
     wrong: list[str] = []
@@ -93,7 +93,7 @@ def seven_cases(options: Options) -> Result:
 def six_cases(options: Options) -> Result:
     from causal.test_assumption_v import SQUARES, WORLDS, as_scm, without_effects
     from eqrm.causal import paper_case
-    from eqrm.linear.worlds import two_effects
+    from eqrm.linear.scm.worlds import two_effects
     from oracle.rational_worlds import do_is_enough
 
     tally: Counter[str] = Counter()

@@ -12,7 +12,8 @@ from verify.objectives import run_benchmark, run_tests
 from verify.registry import Options, Result, check, passed
 
 import eqrm
-from eqrm import DomainMoments, Level, LinearERM, LinearQRM
+from eqrm import Level, LinearQRM
+from eqrm.linear import DomainMoments, LinearERM
 from linear.solver_worlds import lowest_by_lbfgs, paper_world, random_world
 
 TESTS = "tests/linear"

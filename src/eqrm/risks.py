@@ -13,6 +13,8 @@ from torch import Tensor
 
 from eqrm.errors import DomainDataError
 
+__all__ = ["DomainRisks", "domain_risks"]
+
 Domains = Tensor | np.ndarray[Any, Any] | Sequence[Any]
 
 

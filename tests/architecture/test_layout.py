@@ -1,50 +1,65 @@
-"""How the source is laid out: names that say something, files of one concept."""
+"""How the source is laid out: names that say something, files of one concept, no circles."""
 
 from __future__ import annotations
 
 import ast
+import statistics
 import tokenize
+from collections import defaultdict
 from pathlib import Path
 
+import grimp
+import networkx
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = REPOSITORY / "src" / "eqrm"
 FILES = sorted(SOURCE.rglob("*.py"))
+MODULES = [path for path in FILES if not path.name.startswith("__")]
 EMPTY_NAMES = {"utils", "util", "misc", "helpers", "helper", "common", "lib", "tools", "stuff"}
 
 
 def relative(path: Path) -> str:
-    return str(path.relative_to(REPOSITORY))
+    return str(path.relative_to(SOURCE))
 
 
-def test_there_are_source_files_to_look_at() -> None:
-    assert len(FILES) > 5
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_no_name_that_explains_nothing(path: Path) -> None:
-    assert not EMPTY_NAMES & {part.removesuffix(".py") for part in path.relative_to(SOURCE).parts}
+def test_no_name_explains_nothing() -> None:
+    parts = {part.removesuffix(".py") for path in FILES for part in path.relative_to(SOURCE).parts}
+    assert len(parts) > 100
+    assert parts & EMPTY_NAMES == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_a_file_stays_below_400_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_a_file_stays_below_400_lines_and_the_usual_one_is_neither_short_nor_long() -> None:
+    assert {relative(p): lines_of(p) for p in FILES if lines_of(p) > 400} == {}
+    assert 100 <= statistics.median(map(lines_of, MODULES)) <= 200
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_a_function_stays_readable(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = (
-        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    )
-    too_long = {node.name: code_lines(node, path) for node in functions}
-    assert {name: length for name, length in too_long.items() if length > 60} == {}
+@pytest.mark.xfail(reason="being worked on", strict=False)
+def test_a_folder_holds_at_most_16_modules() -> None:
+    folders = defaultdict(list)
+    for path in MODULES:
+        folders[relative(path.parent)].append(path.name)
+    assert {name: len(files) for name, files in folders.items() if len(files) > 16} == {}
 
 
-def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> int:
+def test_a_function_stays_readable() -> None:
+    too_long = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (length := code_lines(node, path)) > 60:
+                too_long[f"{relative(path)}: {node.name}"] = length
+    assert too_long == {}
+
+
+def code_lines(node: ast.FunctionDef, path: Path) -> int:
     """Lines of code in a function, without blank lines, comments and its docstring."""
     start = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno
+    if (node.end_lineno or 0) - (start or 0) <= 60:
+        return 0
     with path.open("rb") as file:
         rows = {
             token.start[0]
@@ -54,7 +69,49 @@ def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> int:
     return len([row for row in rows if (start or 0) < row <= (node.end_lineno or 0)])
 
 
-def test_the_tests_mirror_the_source() -> None:
-    folders = {path.parent.relative_to(SOURCE) for path in FILES} - {Path()}
-    missing = [str(folder) for folder in folders if not (REPOSITORY / "tests" / folder).is_dir()]
-    assert missing == []
+def test_the_tests_mirror_the_folders_of_the_source() -> None:
+    folders = {path.relative_to(SOURCE).parts[0] for path in FILES if path.parent != SOURCE}
+    assert folders - {path.name for path in (REPOSITORY / "tests").iterdir()} == set()
+
+
+@pytest.mark.xfail(reason="being worked on", strict=False)
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports inside functions, and for type checkers only, count too."""
+    found = grimp.build_graph("eqrm", cache_dir=None)
+    imports = networkx.DiGraph(
+        (module, other)
+        for module in found.modules
+        for other in found.find_modules_directly_imported_by(module)
+    )
+    assert imports.number_of_edges() > 500
+    circles = [sorted(c) for c in networkx.strongly_connected_components(imports) if len(c) > 1]
+    assert circles == []
+
+
+@pytest.mark.xfail(reason="being worked on", strict=False)
+def test_a_public_name_stands_for_one_thing() -> None:
+    """Commands are functions named after what they run; everything else has a name of its own."""
+    places = defaultdict(list)
+    for path in MODULES:
+        if path.parent.name == "cli":
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                places[node.name].append(relative(path))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_the_source_imports_names_from_where_they_are_defined() -> None:
+    """The lists of public names load lazily, which would hide who imports whom."""
+    lazy = {
+        "eqrm" if path.parent == SOURCE else f"eqrm.{relative(path.parent).replace('/', '.')}"
+        for path in SOURCE.rglob("__init__.pyi")
+    }
+    through = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in lazy:
+                folder = SOURCE.parent.joinpath(*node.module.split("."))
+                names = [a.name for a in node.names if not list(folder.glob(f"{a.name}*"))]
+                through += [f"{relative(path)}: from {node.module} import {n}" for n in names]
+    assert through == []

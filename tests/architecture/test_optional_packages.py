@@ -10,7 +10,7 @@ import torch
 
 import eqrm
 from eqrm.errors import MissingExtraError
-from eqrm.evaluation import plots, risk_curves
+from eqrm.evaluation.presenting import plots, risk_curves
 
 
 def test_drawing_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,9 +26,9 @@ def test_the_flights_are_trained_on_without_any_optional_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from eqrm import cli
-    from eqrm.data import flights
+    from eqrm.data.datasets import flights
 
-    table = eqrm.load_flights()
+    table = eqrm.data.load_flights()
     few = table.in_domains(table.domain_names[:12])
     monkeypatch.setattr(flights, "load_flights", lambda weather: few)
     for module in ("matplotlib", "matplotlib.figure", "pandas", "duckdb", "pyarrow"):

@@ -17,8 +17,9 @@ from eqrm.causal import (
     sufficient_interventions,
 )
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift, laws
-from eqrm.linear.worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
+from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift
+from eqrm.linear.scm import laws
+from eqrm.linear.scm.worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
 from oracle.rational_worlds import (
     RationalWorld,
     do_is_enough,

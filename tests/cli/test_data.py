@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eqrm import cli
-from eqrm.data.catalogue import CATALOGUE, Published, Source
-from eqrm.data.registry import DATASETS, dataset_settings
+from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source
+from eqrm.data.datasets.registry import DATASETS, dataset_settings
 
 
 @pytest.fixture

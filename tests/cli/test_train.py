@@ -172,10 +172,10 @@ def test_numbers_are_predicted_by_regression(
 def test_the_flights_are_a_table_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import eqrm.data.flights as module
+    import eqrm.data.datasets.flights as module
 
-    def some_days(weather: bool = False) -> eqrm.Table:
-        table = eqrm.load_flights(weather)
+    def some_days(weather: bool = False) -> eqrm.data.Table:
+        table = eqrm.data.load_flights(weather)
         return table.in_domains(table.domain_names[:30])
 
     monkeypatch.setattr(module, "load_flights", some_days)

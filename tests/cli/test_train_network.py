@@ -10,9 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 from eqrm.cli import app
-from eqrm.data.registry import dataset
+from eqrm.data.datasets.registry import dataset
 from eqrm.errors import DataFileError, SettingError
-from eqrm.training import run
+from eqrm.training.runs import run
 from eqrm.training.trainer import Trainer
 from training.small_worlds import classification
 from training.test_config import GOOD, changed

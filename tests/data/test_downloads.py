@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from data.local_server import Served, local_server
-from eqrm.data.catalogue import CATALOGUE, Published, Source, published
-from eqrm.data.downloads import fetch
-from eqrm.data.getting import get_dataset
-from eqrm.data.registry import DATASETS
-from eqrm.data.unpacking import unpack
+from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source, published
+from eqrm.data.datasets.registry import DATASETS
+from eqrm.data.fetching.dataset_files import get_dataset
+from eqrm.data.fetching.downloads import fetch
+from eqrm.data.fetching.unpacking import unpack
 from eqrm.errors import DataFileError, SettingError
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from eqrm.data.encoding import MOST_CATEGORIES, TableEncoder, UnseenCategoryWarning
+from eqrm.data.tables.encoder import MOST_CATEGORIES, TableEncoder, UnseenCategoryWarning
 from eqrm.errors import DomainDataError, SettingError
 
 RNG = np.random.default_rng(0)

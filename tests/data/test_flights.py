@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from eqrm.data import Table, load_flights
-from eqrm.data.flights import FILE, WEATHER
+from eqrm.data.datasets.flights import FILE, WEATHER
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "build_flights.py"
 
@@ -31,7 +31,7 @@ def published() -> pd.DataFrame:
 
 
 def test_the_file_is_small_and_belongs_to_the_package() -> None:
-    assert len(resources.files("eqrm.data").joinpath(FILE).read_bytes()) < 1_500_000
+    assert len(resources.files("eqrm.data.datasets").joinpath(FILE).read_bytes()) < 1_500_000
 
 
 def test_every_arrived_flight_is_there_once_and_with_its_own_lateness(

@@ -52,7 +52,7 @@ def write_archive(path: Path, files: dict[str, bytes], prefix: str = "") -> Path
     return path
 
 
-def read(source: Path, **settings: Any) -> eqrm.DomainData:
+def read(source: Path, **settings: Any) -> eqrm.data.DomainData:
     return eqrm.dataset("image-folder", folder=str(source), **{"size": 12, **settings})
 
 

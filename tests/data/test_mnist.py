@@ -14,10 +14,10 @@ from scipy import ndimage
 
 import eqrm
 from data.real_data import ROOT, needs
-from eqrm.data import digits as digits_module
-from eqrm.data.digits import MNIST_MD5, digits
-from eqrm.data.idx_files import read_idx
-from eqrm.data.mnist import rotated
+from eqrm.data.datasets import digits as digits_module
+from eqrm.data.datasets.digits import MNIST_MD5, digits
+from eqrm.data.datasets.idx_files import read_idx
+from eqrm.data.datasets.mnist import rotated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 
@@ -32,7 +32,7 @@ def generated(
     stand_in: digits_module.Digits, monkeypatch: pytest.MonkeyPatch
 ) -> digits_module.Digits:
     """The stand-in, made once for all tests."""
-    monkeypatch.setattr("eqrm.data.mnist.digits", lambda root, wanted: stand_in)
+    monkeypatch.setattr("eqrm.data.datasets.mnist.digits", lambda root, wanted: stand_in)
     return stand_in
 
 
@@ -160,7 +160,7 @@ def test_mnist_itself_is_read_and_its_checksums_hold() -> None:
         (bytes([0, 0, 8, 3, 0, 0]), "does not state its shape"),
         (idx_bytes(np.zeros((2, 3), np.uint8))[:-1], "states 6 bytes of data but holds 5"),
         (idx_bytes(np.zeros((2, 3), np.uint8)) + b"x", "states 6 bytes of data but holds 7"),
-        (gzip.compress(bytes(1000))[:-9], "damaged or was cut off"),
+        (gzip.compress(bytes(1000), mtime=0)[:-9], "damaged or was cut off"),
         (b"\x1f\x8b" + bytes(50), "damaged or was cut off"),
         (b"\x80\x04\x95" + bytes(90), "no idx file"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("rdkit", reason="descriptors need RDKit: pip install 'eqrm[molecules]'")
 
-from eqrm.data.molecular_descriptors import DESCRIPTORS, descriptor_table
+from eqrm.data.datasets.molecular_descriptors import DESCRIPTORS, descriptor_table
 from eqrm.errors import DataFileError, EqrmWarning
 
 SMILES = ["c1ccccc1", "Cc1ccccc1", "CCO", "CC", "c1ccncc1", "nothing"]

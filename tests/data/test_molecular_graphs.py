@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES, graphs_of
+from eqrm.data.datasets.scaffolds import murcko_scaffold, parsed, scaffold_domains
 from eqrm.data.graphs import Graphs
-from eqrm.data.molecular_graphs import ATOM_FEATURES, BOND_FEATURES, graphs_of
-from eqrm.data.scaffolds import murcko_scaffold, parsed, scaffold_domains
 from eqrm.errors import DomainDataError, SettingError
 
 SMILES = ["CCO", "c1ccccc1", "C", "C[N+](C)(C)C", "Cl[C@H](/C=C/C)Br", "[Cu]12OC1O2"]

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.data.cache import Stored, cached
-from eqrm.data.molecular_graphs import graphs_of
-from eqrm.data.scaffolds import parsed
+from eqrm.data.datasets.molecular_graphs import graphs_of
+from eqrm.data.datasets.scaffolds import parsed
+from eqrm.data.fetching.cache import Stored, cached
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 TABLE = """toxic,soluble,mol_id,smiles
@@ -36,16 +36,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "small.csv.gz"
-    path.write_bytes(gzip.compress(TABLE.encode()))
+    path.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
     return path
 
 
-def read(path: Path, **settings: Any) -> eqrm.DomainData:
+def read(path: Path, **settings: Any) -> eqrm.data.DomainData:
     with pytest.warns(EqrmWarning):
         return eqrm.dataset("molecules", file=str(path), **settings)
 
 
-def read_and_listen(path: Path) -> tuple[eqrm.DomainData, list[str]]:
+def read_and_listen(path: Path) -> tuple[eqrm.data.DomainData, list[str]]:
     with pytest.warns(EqrmWarning) as said:
         data = eqrm.dataset("molecules", file=str(path))
     return data, [str(warning.message) for warning in said]
@@ -106,7 +106,7 @@ def test_the_second_reading_comes_from_the_cache(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = read(table)
-    monkeypatch.setattr("eqrm.data.molecules.parsed", None)  # would fail if it were called
+    monkeypatch.setattr("eqrm.data.datasets.molecules.parsed", None)  # would fail if it were called
     again = read(table)
     assert again.names == first.names
     rows = torch.arange(len(first))
@@ -137,14 +137,20 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (gzip.compress(TABLE.encode())[:-12], "damaged or was cut off"),
+        (gzip.compress(TABLE.encode(), mtime=0)[:-12], "damaged or was cut off"),
         (b"no gzip at all", "damaged or was cut off"),
-        (gzip.compress(b"\xff\xfe\x00"), "no text"),
-        (gzip.compress(b"smiles,toxic\nCCO,1\nCC"), "row 2 has 1 fields, and the header has 2"),
-        (gzip.compress(b"smiles,toxic\nCCO,maybe\n"), "toxic of row 1 is 'maybe'"),
-        (gzip.compress(b"SMILES,toxic\nCCO,1\n"), "no column 'smiles'. Did you mean 'SMILES'"),
-        (gzip.compress(b"smiles,toxic\n"), "holds no molecule"),
-        (gzip.compress(b""), "There is no task"),
+        (gzip.compress(b"\xff\xfe\x00", mtime=0), "no text"),
+        (
+            gzip.compress(b"smiles,toxic\nCCO,1\nCC", mtime=0),
+            "row 2 has 1 fields, and the header has 2",
+        ),
+        (gzip.compress(b"smiles,toxic\nCCO,maybe\n", mtime=0), "toxic of row 1 is 'maybe'"),
+        (
+            gzip.compress(b"SMILES,toxic\nCCO,1\n", mtime=0),
+            "no column 'smiles'. Did you mean 'SMILES'",
+        ),
+        (gzip.compress(b"smiles,toxic\n", mtime=0), "holds no molecule"),
+        (gzip.compress(b"", mtime=0), "There is no task"),
     ],
 )
 def test_a_damaged_or_foreign_table_is_refused(tmp_path: Path, content: bytes, words: str) -> None:

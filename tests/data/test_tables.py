@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from eqrm.data import Table
-from eqrm.data.tables import as_column, missing_in
+from eqrm.data.tables.table import as_column, missing_in
 from eqrm.errors import DomainDataError, SettingError
 
 

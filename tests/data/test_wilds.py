@@ -18,8 +18,8 @@ from data.wilds_layout import (
     write_iwildcam,
     write_ogb_molpcba,
 )
-from eqrm.data.molecular_graphs import graphs_of
-from eqrm.data.scaffolds import parsed
+from eqrm.data.datasets.molecular_graphs import graphs_of
+from eqrm.data.datasets.scaffolds import parsed
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 
 

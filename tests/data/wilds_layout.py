@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from eqrm.data.molecular_graphs import atom_features, bond_features
-from eqrm.data.scaffolds import murcko_scaffold, parsed
+from eqrm.data.datasets.molecular_graphs import atom_features, bond_features
+from eqrm.data.datasets.scaffolds import murcko_scaffold, parsed
 
 CAMERAS = {
     "train": [0, 1, 2, 3],

@@ -18,7 +18,8 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.distributions import implicit_gradient, native
+from eqrm.distributions.kde import gradient as implicit_gradient
+from eqrm.distributions.kde import native
 
 ROOT = Path(__file__).parents[2]
 needs_native = pytest.mark.skipif(
@@ -53,7 +54,7 @@ def test_without_a_compiler_the_build_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    source = ROOT / "src/eqrm/distributions/native.c"
+    source = ROOT / "src/eqrm/distributions/kde/native.c"
     refused = _build_script().build(source, tmp_path / "libeqrm.so")
     assert refused == "there is no C compiler 'no-such-compiler'"
     assert not list(tmp_path.iterdir())
@@ -84,7 +85,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
 
 def test_an_environment_variable_switches_it_off() -> None:
     program = (
-        "import torch, eqrm; from eqrm.distributions import native; "
+        "import torch, eqrm; from eqrm.distributions.kde import native; "
         "print(native.LIBRARY, eqrm.KDE(torch.tensor([1.0, 2.0, 4.0])).quantile(0.5).item())"
     )
     environment = {**os.environ, "EQRM_NATIVE": "0"}

@@ -32,9 +32,9 @@ def test_levels_beyond_all_measure_are_solved(log_tail: float) -> None:
     assert float(estimate.quantile(level)) == pytest.approx(float(expected), rel=1e-4)
 
 
-@pytest.mark.parametrize("distribution", [eqrm.Gaussian, eqrm.LogNormal])
+@pytest.mark.parametrize("distribution", [eqrm.Gaussian, eqrm.distributions.LogNormal])
 def test_a_quantile_too_large_for_a_float_is_refused(
-    distribution: type[eqrm.RiskDistribution],
+    distribution: type[eqrm.distributions.RiskDistribution],
 ) -> None:
     risks = torch.tensor([1e300, 1e308], dtype=torch.float64)
     with pytest.raises(DomainDataError, match="too large"):

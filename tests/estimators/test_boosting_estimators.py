@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eqrm
 from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
-from eqrm.estimators.boosting_estimators import SeenDomainsWarning
+from eqrm.estimators.boosting.estimators import SeenDomainsWarning
 from eqrm.estimators.groups import OneDomainWarning
 
 CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
@@ -297,7 +297,7 @@ def test_without_the_library_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[boosting\]'"):
         cls(**QUICK).fit(X, y, groups=days)
-    make = getattr(eqrm, f"{package}_objective")
+    make = getattr(eqrm.estimators, f"{package}_objective")
     with pytest.raises(MissingExtraError, match=package):
         make({"data": days})
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_softmax
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.boosting_losses import BLOCK, BoostingLoss, boosting_loss
+from eqrm.estimators.boosting.losses import BLOCK, BoostingLoss, boosting_loss
 
 STEP = 1e-3
 

@@ -12,8 +12,8 @@ import xgboost
 
 import eqrm
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.boosting_losses import boosting_loss
-from eqrm.estimators.boosting_objective import HESSIAN_WEIGHTS, DomainTable, objective_of
+from eqrm.estimators.boosting.losses import boosting_loss
+from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS, DomainTable, objective_of
 from oracle.kde_scipy import NormalMixture
 
 LARGEST = HESSIAN_WEIGHTS["largest"]
@@ -171,7 +171,7 @@ def test_with_one_domain_xgboost_boosts_as_with_its_own_objective(weighted: bool
     ours = xgboost_margins(
         X,
         y,
-        lambda data: eqrm.xgboost_objective({data: np.zeros(len(y), int)}, alpha=0.9),
+        lambda data: eqrm.estimators.xgboost_objective({data: np.zeros(len(y), int)}, alpha=0.9),
         weight,
         base_score=0.0,
     )
@@ -192,7 +192,7 @@ def test_with_one_domain_lightgbm_boosts_as_with_its_own_objective(
     ours = lightgbm_margins(
         X,
         y,
-        lambda data: eqrm.lightgbm_objective({data: np.zeros(len(y), int)}, **more),
+        lambda data: eqrm.estimators.lightgbm_objective({data: np.zeros(len(y), int)}, **more),
         weight,
         **more,
     )
@@ -209,13 +209,15 @@ def test_with_one_domain_squared_error_boosts_as_the_built_in(library: str) -> N
         ours = xgboost_margins(
             X,
             target,
-            lambda data: eqrm.xgboost_objective({data: zeros}, loss="squared"),
+            lambda data: eqrm.estimators.xgboost_objective({data: zeros}, loss="squared"),
             base_score=0.0,
         )
     else:
         own = lightgbm_margins(X, target, "regression", boost_from_average=False)
         ours = lightgbm_margins(
-            X, target, lambda data: eqrm.lightgbm_objective({data: zeros}, loss="squared")
+            X,
+            target,
+            lambda data: eqrm.estimators.lightgbm_objective({data: zeros}, loss="squared"),
         )
     np.testing.assert_allclose(ours, own, atol=1e-4)
 
@@ -252,7 +254,9 @@ def test_a_domain_without_weight_is_as_if_it_were_absent() -> None:
 def test_other_objectives_of_risks_can_be_boosted() -> None:
     X, y, groups, _ = binary_world()
     data = xgboost.DMatrix(X, y)
-    objective = eqrm.xgboost_objective({data: groups}, eqrm.VREx(penalty_weight=1.0))
+    objective = eqrm.estimators.xgboost_objective(
+        {data: groups}, eqrm.objectives.VREx(penalty_weight=1.0)
+    )
     objective(0.7 * X[:, 0], data)
     assert objective.last is not None
     risks = objective.last.risks
@@ -262,7 +266,7 @@ def test_other_objectives_of_risks_can_be_boosted() -> None:
 def test_metrics_show_the_quantile_of_every_dataset_and_any_level() -> None:
     X, y, groups, _ = binary_world()
     train, valid = xgboost.DMatrix(X, y), xgboost.DMatrix(X[::2], y[::2])
-    objective = eqrm.xgboost_objective({train: groups, valid: groups[::2]}, alpha=0.9)
+    objective = eqrm.estimators.xgboost_objective({train: groups, valid: groups[::2]}, alpha=0.9)
     margins, ones = 0.7 * X[:, 0], np.ones(len(y))
     risks = exact_risks(margins, y, groups, ones)
     assert objective.metric(margins, train) == (
@@ -277,7 +281,7 @@ def test_metrics_show_the_quantile_of_every_dataset_and_any_level() -> None:
 def test_lightgbms_copy_of_its_parameters_still_knows_the_datasets() -> None:
     X, y, groups, _ = binary_world()
     data = lightgbm.Dataset(X, y).construct()
-    objective = eqrm.lightgbm_objective({data: groups})
+    objective = eqrm.estimators.lightgbm_objective({data: groups})
     assert copy.deepcopy({"objective": objective})["objective"] is objective
     assert objective.metric(np.zeros(len(y)), data) == (
         "log-loss-q0.9",
@@ -289,17 +293,17 @@ def test_lightgbms_copy_of_its_parameters_still_knows_the_datasets() -> None:
 def test_a_dataset_without_domains_and_wrong_arguments_are_refused() -> None:
     X, y, groups, _ = binary_world()
     known, other = xgboost.DMatrix(X, y), xgboost.DMatrix(X, y)
-    objective = eqrm.xgboost_objective({known: groups})
+    objective = eqrm.estimators.xgboost_objective({known: groups})
     with pytest.raises(DomainDataError, match="domains of a dataset are not known"):
         objective(np.zeros(len(y)), other)
     with pytest.raises(DomainDataError, match="one domain per row"):
-        eqrm.xgboost_objective({known: groups[:-1]})(np.zeros(len(y)), known)
+        eqrm.estimators.xgboost_objective({known: groups[:-1]})(np.zeros(len(y)), known)
     with pytest.raises(DomainDataError, match="Margins of the shape"):
         objective(np.zeros((len(y), 3)), known)
     with pytest.raises(SettingError, match="map each dataset"):
-        eqrm.xgboost_objective(groups)  # type: ignore[arg-type]
+        eqrm.estimators.xgboost_objective(groups)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="Did you mean 'absolute'"):
-        eqrm.xgboost_objective({known: groups}, hessian_weight="absolut")
+        eqrm.estimators.xgboost_objective({known: groups}, hessian_weight="absolut")
 
 
 def test_margins_that_diverged_name_the_domain() -> None:

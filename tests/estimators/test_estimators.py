@@ -203,7 +203,7 @@ def test_a_certificate_is_the_bound_of_risks_on_unseen_domains() -> None:
     model = QRMClassifier(0.9).fit(*triple(old))
     bound = model.certificate(*triple(new))
     risks = pd.Series(model.losses(new.X, new.y)).groupby(new.groups).mean()
-    assert bound.bound == pytest.approx(eqrm.quantile_bound(risks, 0.9).bound)
+    assert bound.bound == pytest.approx(eqrm.evaluation.quantile_bound(risks, 0.9).bound)
     assert "new domains" in bound.sentence
     assert model.certificate(*triple(new), alpha=0.5).alpha == 0.5
 

@@ -147,7 +147,7 @@ def test_row_weights_are_the_slope_of_the_objective_in_each_loss(weighted: bool)
     [eqrm.ERM(), eqrm.EQRM(0.9), eqrm.EQRM(0.6, "gaussian"), eqrm.Superquantile(0.7)],
     ids=lambda objective: f"{objective.name}",
 )
-def test_domain_weights_match_finite_differences(objective: eqrm.RiskObjective) -> None:
+def test_domain_weights_match_finite_differences(objective: eqrm.objectives.RiskObjective) -> None:
     risks = np.random.default_rng(1).exponential(size=12)
     value, slope = domain_weights(risks, objective)
     assert slope.sum() == pytest.approx(1.0)

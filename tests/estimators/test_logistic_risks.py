@@ -14,9 +14,9 @@ from torch.nn import functional
 import eqrm
 from eqrm import Level
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.logistic_solver import LogisticProblem
-from eqrm.linear.chosen_measure import MeasureChoice
-from eqrm.linear.criteria import MeasureOfRisks
+from eqrm.estimators.linear.logistic_solver import LogisticProblem
+from eqrm.linear.solving.chosen_measure import MeasureChoice
+from eqrm.linear.solving.criteria import MeasureOfRisks
 from estimators.worlds import World, classes_world
 
 L2 = 1e-3
@@ -66,7 +66,7 @@ def test_gradient_and_hessian_match_finite_differences(
         np.testing.assert_allclose(point.hessian[j], bend, rtol=2e-5, atol=2e-6)
 
 
-def objective_of_rows(world: World, weights: Any, objective: eqrm.RiskObjective) -> Any:
+def objective_of_rows(world: World, weights: Any, objective: eqrm.objectives.RiskObjective) -> Any:
     """Quantile of log-loss + l2·Σβ², from the raw rows, by torch, in standardised features."""
     w = np.ones(len(world.y)) if weights is None else weights
     centre = np.average(world.X, axis=0, weights=w)
@@ -138,7 +138,7 @@ def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
     world = classes_world(3)
     choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
     by_newton = problem(world).least(choice.at(Level(0.9), 30))[0]
-    monkeypatch.setattr("eqrm.estimators.logistic_solver.NEWTON_UP_TO", 1)
+    monkeypatch.setattr("eqrm.estimators.linear.logistic_solver.NEWTON_UP_TO", 1)
     wide = problem(world).least(choice.at(Level(0.9), 30))[0]
     assert wide.converged
     assert wide.value == pytest.approx(by_newton.value, abs=1e-9)
@@ -161,7 +161,7 @@ def test_threads_and_long_domains_change_nothing(
 ) -> None:
     world = classes_world(classes, domains=7, rows=900)  # several blocks of rows
     one = problem(world).risks
-    monkeypatch.setattr("eqrm.estimators.logistic_risks.LONG", long)
+    monkeypatch.setattr("eqrm.estimators.linear.logistic_risks.LONG", long)
     several = replace(one, workers=3)
     assert len(several.row_parts) == 3
     theta = np.random.default_rng(0).normal(size=one.parameters)

@@ -13,7 +13,7 @@ import torch
 
 import eqrm
 from eqrm.errors import EqrmWarning
-from eqrm.evaluation.summary import summarised
+from eqrm.evaluation.presenting.summary import summarised
 
 TREES = {"n_estimators": 20, "n_jobs": 1}
 MODELS: dict[str, Callable[[Any], Any]] = {
@@ -44,7 +44,7 @@ def tox21() -> Rows:
     )
     if not os.environ.get("EQRM_DATA"):
         pytest.skip("Tox21 is read from molecules/tox21.csv.gz in the data root: set EQRM_DATA")
-    from eqrm.data.molecular_descriptors import descriptor_table
+    from eqrm.data.datasets.molecular_descriptors import descriptor_table
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EqrmWarning)  # counts what RDKit cannot read
@@ -92,7 +92,7 @@ def test_the_noise_of_such_domains_is_announced(rows: Rows, name: str) -> None:
     seen = np.isin(groups, names[: len(names) // 2])
     model = MODELS[name](None).fit(X[seen], y[seen], groups=groups[seen])
     unseen = model.measured_risks(X[~seen], y[~seen], groups[~seen])
-    split = eqrm.noise_split(unseen.risks, unseen.counts, unseen.variances)
+    split = eqrm.evaluation.noise_split(unseen.risks, unseen.counts, unseen.variances)
     assert split.warning is not None
     assert "sampling noise" in split.warning
     report = eqrm.evaluate(domains=groups[~seen], losses={name: model.losses(X[~seen], y[~seen])})

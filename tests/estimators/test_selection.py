@@ -26,16 +26,15 @@ from sklearn.preprocessing import StandardScaler
 import eqrm
 from eqrm import (
     DomainKFold,
-    DomainShuffleSplit,
     Level,
     QRMClassifier,
     QRMRegressor,
     RiskRobustnessPath,
     choose_level,
     quantile_risk,
-    superquantile_risk,
 )
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators import DomainShuffleSplit, superquantile_risk
 from estimators.worlds import World, classes_world, numbers_world
 
 
@@ -284,7 +283,7 @@ def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
     sure = choose_level(QRMClassifier(), *_triple(world), confidence=0.95, **need)
     assert sure.bounds is not None
     for row, bound in zip(plain.risks, sure.bounds, strict=True):
-        expected = eqrm.probability_bound(row, 0.65, 1.0 - 0.05 / 3).bound
+        expected = eqrm.evaluation.probability_bound(row, 0.65, 1.0 - 0.05 / 3).bound
         assert bound == pytest.approx(expected)
         assert bound < (row <= 0.65).mean()
 

@@ -19,7 +19,9 @@ def by_pandas(losses: torch.Tensor, sites: list[str]) -> pd.DataFrame:
     return pd.Series(losses.numpy()).groupby(np.array(sites)).agg(["count", "mean", "var"])
 
 
-def assert_same(found: eqrm.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e-12) -> None:
+def assert_same(
+    found: eqrm.evaluation.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e-12
+) -> None:
     assert list(found.domains) == list(wanted.index)
     assert found.counts.tolist() == wanted["count"].tolist()
     np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
@@ -29,7 +31,7 @@ def assert_same(found: eqrm.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e
 @pytest.mark.parametrize("batch", [1, 10, 997])
 def test_batches_of_any_size_give_the_same(batch: int) -> None:
     losses, sites = losses_and_sites()
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     for start in range(0, len(sites), batch):
         gathered.update(losses[start : start + batch], sites[start : start + batch])
     assert_same(gathered.compute(), by_pandas(losses, sites))
@@ -37,7 +39,7 @@ def test_batches_of_any_size_give_the_same(batch: int) -> None:
 
 def test_losses_far_from_zero_keep_their_variance() -> None:
     losses, sites = losses_and_sites(offset=1e8)
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     for part in range(7):
         gathered.update(losses[part::7], sites[part::7])
     wanted = by_pandas(losses - 1e8, sites)
@@ -46,7 +48,7 @@ def test_losses_far_from_zero_keep_their_variance() -> None:
 
 def test_merging_and_saving_lose_nothing() -> None:
     losses, sites = losses_and_sites()
-    first, second, again = (eqrm.RiskAccumulator() for _ in range(3))
+    first, second, again = (eqrm.evaluation.RiskAccumulator() for _ in range(3))
     first.update(losses[:400], sites[:400])
     second.update(losses[400:], sites[400:])
     again.load_state_dict(first.state_dict())
@@ -56,7 +58,7 @@ def test_merging_and_saving_lose_nothing() -> None:
 
 def test_it_takes_tensors_with_gradients_half_precision_and_integer_domains() -> None:
     losses = torch.tensor([0.5, 0.25, 1.0], dtype=torch.float16, requires_grad=True)
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     gathered.update(losses, torch.tensor([3, 1, 3]))
     gathered.update(torch.empty(0), torch.empty(0, dtype=torch.int64))
     found = gathered.compute()
@@ -65,7 +67,7 @@ def test_it_takes_tensors_with_gradients_half_precision_and_integer_domains() ->
 
 
 def test_reset_forgets() -> None:
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     gathered.update(torch.ones(2), ["a", "b"])
     gathered.reset()
     gathered.update(torch.zeros(2), ["c", "d"])
@@ -73,7 +75,7 @@ def test_reset_forgets() -> None:
 
 
 def test_a_loss_that_is_not_finite_is_refused_and_not_added() -> None:
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     gathered.update(torch.ones(2), ["a", "b"])
     with pytest.raises(DomainDataError, match="domain 'b' is NaN or infinite"):
         gathered.update(torch.tensor([1.0, float("inf")]), ["a", "b"])
@@ -81,7 +83,7 @@ def test_a_loss_that_is_not_finite_is_refused_and_not_added() -> None:
 
 
 def test_what_is_computed_can_be_evaluated() -> None:
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     losses, sites = losses_and_sites()
     gathered.update(losses, sites)
     found = eqrm.evaluate({"A": gathered.compute(), "B": gathered.compute()})
@@ -96,6 +98,6 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     wanted = by_pandas(*losses_and_sites())
     for case in ("split", "again", "on one"):
         assert first[case] == second[case]
-        assert_same(eqrm.MeasuredRisks.from_dict(first[case]), wanted)
+        assert_same(eqrm.evaluation.MeasuredRisks.from_dict(first[case]), wanted)
     assert first["apart"] != second["apart"]
     assert "Rome" not in second["apart"]["domains"]

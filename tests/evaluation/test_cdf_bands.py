@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from eqrm.errors import SettingError
-from eqrm.evaluation.cdf_bands import cdf_band
-from eqrm.evaluation.uniform_paths import probability_within
+from eqrm.evaluation.inference.cdf_bands import cdf_band
+from eqrm.evaluation.inference.uniform_paths import probability_within
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 30, 100])

@@ -11,8 +11,8 @@ from scipy import stats
 
 from eqrm import Empirical, Level
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.evaluation.comparison import bootstrap_intervals, paired_differences
-from eqrm.evaluation.resampling import resampled_statistics, statistics_of
+from eqrm.evaluation.inference.comparison import bootstrap_intervals, paired_differences
+from eqrm.evaluation.inference.resampling import resampled_statistics, statistics_of
 
 LEVELS = [Level(level) for level in (0.0, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0)]
 
@@ -41,7 +41,7 @@ def test_each_resample_has_the_statistics_of_the_domains_drawn() -> None:
 def test_resamples_in_blocks_are_the_resamples_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     risks = np.random.default_rng(0).normal(size=(1, 50))
     whole = resampled_statistics(risks, LEVELS, 100, seed=1)
-    monkeypatch.setattr("eqrm.evaluation.resampling.CELLS_AT_ONCE", 350)
+    monkeypatch.setattr("eqrm.evaluation.inference.resampling.CELLS_AT_ONCE", 350)
     np.testing.assert_allclose(resampled_statistics(risks, LEVELS, 100, seed=1), whole)
 
 

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 import eqrm
+from eqrm.data.tables.files import opened
 from eqrm.errors import SettingError, TooFewDomainsError
-from eqrm.evaluation.measured_risks import MeasuredRisks
-from eqrm.evaluation.summary import summarised
-from eqrm.evaluation.table_files import opened
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
+from eqrm.evaluation.presenting.summary import summarised
 
 
 def measured(risks: Any, counts: Any = 100, variances: Any = 0.01, names: Any = None) -> Any:

@@ -8,7 +8,7 @@ import torch
 
 from eqrm import domain_risks
 from eqrm.errors import DomainDataError, TooFewDomainsError
-from eqrm.evaluation.noise import denoised_quantile, denoised_risks, noise_split
+from eqrm.evaluation.inference.noise import denoised_quantile, denoised_risks, noise_split
 from eqrm.objectives.risk_memory import reliability
 from evaluation.noisy_worlds import measure, outcome
 

@@ -14,10 +14,10 @@ import torch
 
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.evaluation.certificates import as_percent, rounded_up
-from eqrm.evaluation.comparison import bootstrap_intervals
-from eqrm.evaluation.report import write_report
-from eqrm.evaluation.whole_files import whole_file
+from eqrm.evaluation.inference.certificates import as_percent, rounded_up
+from eqrm.evaluation.inference.comparison import bootstrap_intervals
+from eqrm.evaluation.presenting.report import write_report
+from eqrm.files.writing import whole_file
 
 LOSSES = [1.0, 2.0, 3.0, 4.0]
 WARDS = ["a", "b", "a", "b"]
@@ -190,7 +190,7 @@ def test_odd_arrays_are_refused(question: dict[str, Any], complaint: str) -> Non
 
 @pytest.mark.parametrize("losses", [["u", "v"], None, [], [1.0]])
 def test_an_accumulator_refuses_what_is_not_one_loss_per_domain(losses: Any) -> None:
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     with pytest.raises(DomainDataError, match=r"[Ll]oss"):
         gathered.update(losses, ["a", "b"])
     gathered.update(pd.Series([1.0, 2.0], index=[7, 8]), pd.Series(["a", "b"]))
@@ -198,14 +198,14 @@ def test_an_accumulator_refuses_what_is_not_one_loss_per_domain(losses: Any) -> 
 
 
 def test_an_accumulator_keeps_every_digit_of_a_list() -> None:
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     gathered.update([0.1, 0.3], ["a", "b"])
     assert gathered.compute().risks.tolist() == [0.1, 0.3]
 
 
 def test_an_accumulator_refuses_a_state_that_is_none() -> None:
     with pytest.raises(DomainDataError, match="The state must hold"):
-        eqrm.RiskAccumulator().load_state_dict({"count": [1]})
+        eqrm.evaluation.RiskAccumulator().load_state_dict({"count": [1]})
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-30, 1e30, 1e150])
@@ -230,14 +230,14 @@ def test_a_confidence_next_to_1_has_an_answer_or_a_refusal() -> None:
         assert interval.low <= interval.value <= interval.high
     assert as_percent(confidence) != "100%"
     with pytest.raises(SettingError, match="A band needs a confidence of at most"):
-        eqrm.cdf_band(risks, confidence)
+        eqrm.evaluation.cdf_band(risks, confidence)
 
 
 def test_constants_beyond_arithmetic_are_refused() -> None:
     with pytest.raises(SettingError, match="covering number is finite"):
-        eqrm.paper_bound(100, covering_number=math.inf)
+        eqrm.evaluation.paper_bound(100, covering_number=math.inf)
     with pytest.raises(SettingError, match="Lipschitz"):
-        eqrm.paper_bound(100, lipschitz=1e200)
+        eqrm.evaluation.paper_bound(100, lipschitz=1e200)
 
 
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:

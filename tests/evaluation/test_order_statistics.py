@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.evaluation.binomial_ranks import domains_needed
-from eqrm.evaluation.certificates import probability_bound, quantile_bound
+from eqrm.evaluation.inference.binomial_ranks import domains_needed
+from eqrm.evaluation.inference.certificates import probability_bound, quantile_bound
 
 GRID = [
     (m, alpha, confidence)

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import norm
 
 from eqrm import KDE, Empirical, Level
-from eqrm.evaluation.risk_curves import shared_grid, smooth_curve, step_curve
+from eqrm.evaluation.presenting.risk_curves import shared_grid, smooth_curve, step_curve
 
 RISKS = torch.tensor([0.22, 0.3, 0.34, 0.52, 0.8], dtype=torch.float64)
 

@@ -32,11 +32,11 @@ def gather_in_one_of_two(rank: int, folder: str) -> None:
     )
     losses, sites = losses_and_sites()
     own = [i for i, site in enumerate(sites) if (i % 5 == 0 or site == "Rome") == (rank == 0)]
-    gathered = eqrm.RiskAccumulator()
+    gathered = eqrm.evaluation.RiskAccumulator()
     for start in range(0, len(own), 50):
         rows = own[start : start + 50]
         gathered.update(losses[rows], [sites[i] for i in rows])
-    nothing = eqrm.RiskAccumulator()
+    nothing = eqrm.evaluation.RiskAccumulator()
     if rank == 0:
         nothing.update(losses, sites)
     found = {

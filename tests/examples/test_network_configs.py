@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from eqrm.training.config import RunConfig
-from eqrm.training.run import train_run
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import train_run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CONFIGS = sorted(EXAMPLES.glob("*.yaml"))

@@ -10,7 +10,7 @@ import torch
 
 import eqrm
 from eqrm import Level, LinearQRM
-from eqrm.linear.worlds import example_domains, example_world
+from eqrm.linear.scm.worlds import example_domains, example_world
 from linear.solver_worlds import paper_world
 
 LEVELS = [0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999, Level(log_tail=-100), Level(log_tail=-1000)]
@@ -62,7 +62,7 @@ def test_a_level_of_1_minus_e_to_the_minus_1e30_is_solved_where_samples_are_fini
         torch.stack([cause, effect], dim=1), target, groups
     )
     assert model.converged
-    assert model.risks.std() < eqrm.LinearERM().fit(model.moments).risks.std()
+    assert model.risks.std() < eqrm.linear.LinearERM().fit(model.moments).risks.std()
 
 
 @pytest.mark.parametrize("seed", [5, 78])

@@ -12,7 +12,7 @@ from torch import Tensor
 import eqrm
 from eqrm import Level
 from eqrm.linear import DomainMoments, LinearIRM, LinearModel, LinearQRM, LinearVREx
-from eqrm.linear.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from linear.solver_worlds import random_world
 
 LEVELS = [0.05, 0.3, 0.5, 0.9, 0.999, Level(log_tail=-50), Level(log_tail=-1000)]
@@ -39,9 +39,13 @@ def cases() -> list[tuple[str, LinearModel, Value]]:
             )
         )
     found.append(
-        ("lognormal", LinearQRM(0.9, "lognormal"), lambda r: eqrm.LogNormal(r).quantile(0.9))
+        (
+            "lognormal",
+            LinearQRM(0.9, "lognormal"),
+            lambda r: eqrm.distributions.LogNormal(r).quantile(0.9),
+        )
     )
-    found.append(("vrex", LinearVREx(2.0), eqrm.VREx(2.0).of_risks))
+    found.append(("vrex", LinearVREx(2.0), eqrm.objectives.VREx(2.0).of_risks))
     return found
 
 

@@ -12,7 +12,8 @@ from scipy.optimize import lsq_linear, minimize
 from torch import Tensor
 
 import eqrm
-from eqrm import DomainMoments, Level, LinearERM, LinearGroupDRO, LinearIRM, LinearQRM, LinearVREx
+from eqrm import Level, LinearQRM
+from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
 from linear.solver_worlds import lowest_by_lbfgs, random_world
 
 SMOOTH = [
@@ -46,7 +47,7 @@ def test_vrex_reaches_what_lbfgs_reaches() -> None:
     moments = random_world(10, 3, seed=5)
     start = np.zeros(4)
     model = LinearVREx(5.0, starts=[start.tolist()]).fit(moments)
-    expected = lowest_by_lbfgs(eqrm.VREx(5.0).of_risks, moments, start)
+    expected = lowest_by_lbfgs(eqrm.objectives.VREx(5.0).of_risks, moments, start)
     assert model.value == pytest.approx(expected, rel=1e-8)
 
 

@@ -133,7 +133,7 @@ def test_risks_agree_with_the_uncentred_second_moments_and_are_differentiable() 
 
 @pytest.mark.parametrize("kind", ["frame", "chunks", "categorical", "nullable"])
 def test_tables_give_the_same_moments_as_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqrm.linear.table_batches.ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("eqrm.data.tables.frame_batches.ROWS_AT_ONCE", 70)
     X, y, domains = table()
     frame = pandas.DataFrame(X, columns=["u", "v", "w"]).assign(out=y, site=domains)
     given: object = frame

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import eqrm
-from eqrm import DomainMoments, Level, LinearERM, LinearGroupDRO, LinearIRM, LinearQRM, LinearVREx
+from eqrm import Level, LinearQRM
 from eqrm.errors import DomainDataError, LevelError, SettingError
+from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.search import UnboundedError
+from eqrm.linear.solving.search import UnboundedError
 from linear.solver_worlds import random_world
 
 MODELS = [LinearQRM, LinearERM, LinearVREx, LinearGroupDRO, LinearIRM]

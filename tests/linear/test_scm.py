@@ -12,8 +12,9 @@ import torch
 from scipy import stats
 
 from eqrm.errors import SettingError
-from eqrm.linear import Do, DomainLaw, DomainMoments, LinearSCM, Noise, Scale, Shift, laws
-from eqrm.linear.worlds import example_domains, example_world, figure_world, random_world
+from eqrm.linear import Do, DomainLaw, DomainMoments, LinearSCM, Noise, Scale, Shift
+from eqrm.linear.scm import laws
+from eqrm.linear.scm.worlds import example_domains, example_world, figure_world, random_world
 
 LAWS = [
     (laws.Normal(1.0, 2.0), stats.norm(1.0, 2.0)),

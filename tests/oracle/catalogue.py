@@ -10,7 +10,7 @@ from torch import Tensor
 
 import eqrm
 
-Build = Callable[..., eqrm.RiskDistribution]
+Build = Callable[..., eqrm.distributions.RiskDistribution]
 
 BANDWIDTHS = (
     "gaussian-optimal",
@@ -36,7 +36,7 @@ def third_of_the_mean(risks: Tensor, weights: Tensor) -> Tensor:
 
 DISTRIBUTIONS: dict[str, Build] = {
     **EQUIVARIANT_DISTRIBUTIONS,
-    "lognormal": eqrm.LogNormal,
+    "lognormal": eqrm.distributions.LogNormal,
     "kde number": partial(eqrm.KDE, bandwidth=0.3),
     "kde function": partial(eqrm.KDE, bandwidth=third_of_the_mean),
 }

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions import implicit_gradient, native, quantile_root
+from eqrm.distributions.kde import gradient as implicit_gradient
+from eqrm.distributions.kde import native
+from eqrm.distributions.kde import root as quantile_root
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.plots import new_figure
+from eqrm.evaluation.presenting.plots import new_figure
 from eqrm.reproductions import Check, Outcome, Picture, Reproduction, Table
 from eqrm.reproductions.base import Progress
 

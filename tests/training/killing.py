@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eqrm.training.checkpoint import Checkpoints
-from eqrm.training.checkpoint_file import DRAFT, read_checkpoint
+from eqrm.training.runs.checkpoint import Checkpoints
+from eqrm.training.runs.checkpoint_file import DRAFT, read_checkpoint
 from training import killed_run
 
 PROGRAM = Path(killed_run.__file__)

@@ -24,7 +24,7 @@ from eqrm.errors import EqrmError
 from eqrm.objectives import EQRM, ERM, GroupDRO, Objective, RiskMemory, Superquantile, VREx
 from eqrm.training import Phase, Trainer
 from eqrm.training.processes import process_group, rank, world_size
-from eqrm.training.run_folder import RunFolder
+from eqrm.training.runs.run_folder import RunFolder
 from training.small_worlds import network, regression, settings, weights
 
 DOMAINS = 7

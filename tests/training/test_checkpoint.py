@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import save_file
 
 from eqrm.errors import CheckpointError
-from eqrm.training import checkpoint_file
-from eqrm.training.checkpoint import Checkpoints
-from eqrm.training.checkpoint_file import FORMAT, read_checkpoint, write_checkpoint
-from eqrm.training.flattened_state import flatten, unflatten
 from eqrm.training.random_states import random_states
+from eqrm.training.runs import checkpoint_file
+from eqrm.training.runs.checkpoint import Checkpoints
+from eqrm.training.runs.checkpoint_file import FORMAT, read_checkpoint, write_checkpoint
+from eqrm.training.runs.flattened_state import flatten, unflatten
 
 STATE: dict[str, Any] = {
     "step": 12,

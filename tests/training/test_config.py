@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.training import run
-from eqrm.training.config import RunConfig
+from eqrm.training.runs import run
+from eqrm.training.runs.config import RunConfig
 from training.small_worlds import classification, regression
 
 GOOD: dict[str, Any] = {

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.data.encoding import TableEncoder
+from eqrm.data.tables.encoder import TableEncoder
 from eqrm.errors import CheckpointError, DataFileError
-from eqrm.training.config import RunConfig
-from eqrm.training.run import train_run
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import train_run
 from training.test_config import changed
 
 TABLE = {"file": "patients.csv", "target": "ill", "domain": "hospital"}
@@ -31,7 +31,7 @@ def patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-def trained(**fields: object) -> eqrm.Trained:
+def trained(**fields: object) -> eqrm.training.Trained:
     content = changed(data={"dataset": "table", "settings": TABLE, "test": ["h7"]}, **fields)
     return train_run(RunConfig.read(content))
 
@@ -40,7 +40,7 @@ def trained(**fields: object) -> eqrm.Trained:
 def test_the_loaded_predictor_has_the_risks_of_the_trained_one(objective: str) -> None:
     run = trained(objective={"name": objective}, phases="single")
     state = torch.get_rng_state()
-    loaded = eqrm.load_predictor(run.folder)  # type: ignore[arg-type]
+    loaded = eqrm.training.load_predictor(run.folder)  # type: ignore[arg-type]
     assert torch.equal(torch.get_rng_state(), state)
     data = eqrm.dataset("table", **TABLE).select(["h7"])
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_what_is_no_finished_run_is_refused_in_words() -> None:
     assert folder is not None
     (folder / "weights.safetensors").write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        eqrm.load_predictor(folder)
+        eqrm.training.load_predictor(folder)
     (folder / "DONE").unlink()
     with pytest.raises(DataFileError, match="no finished run"):
-        eqrm.load_predictor(folder)
+        eqrm.training.load_predictor(folder)

@@ -19,11 +19,11 @@ from eqrm.objectives import EQRM, ERM, IRM, GroupDRO, RiskMemory, VREx
 from eqrm.objectives.base import RiskObjective
 from eqrm.objectives.loss_scaling import gradient_norm
 from eqrm.predictors.mlp import MLP
-from eqrm.training.many_runs import Run, runs_of, train_many
 from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
-from eqrm.training.settings import TrainingSettings
+from eqrm.training.stack.train_many import Run, runs_of, train_many
 from eqrm.training.trainer import Trainer
+from eqrm.training.training_settings import TrainingSettings
 
 LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
 
@@ -240,7 +240,7 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         train_many([Run(0, (phase,))], dataclasses.replace(data, x=data.x[:, :4]), small())
     with pytest.raises(SettingError, match="between 0 and 2"):
         train_many([Run(0, (phase,))], dataclasses.replace(data, y=2 * data.y), small())
-    with pytest.raises(SettingError, match=r"an eqrm\.MLP, not Linear"):
+    with pytest.raises(SettingError, match=r"an eqrm\.predictors\.MLP, not Linear"):
         train_many([Run(0, (phase,))], data, lambda: torch.nn.Linear(6, 1))  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingError, match="at least one phase"):
         Run(0, ())
@@ -260,6 +260,6 @@ def test_it_needs_neither_safetensors_nor_yaml_nor_rich() -> None:
     """So that it runs on a bare machine with a GPU."""
     script = (
         "import sys; sys.modules.update(safetensors=None, yaml=None, rich=None, typer=None)\n"
-        "import eqrm.training.many_runs"
+        "import eqrm.training.stack.train_many"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

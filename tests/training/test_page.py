@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from eqrm.training.config import RunConfig
-from eqrm.training.config_reading import parsed_yaml
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config_reading import parsed_yaml
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -12,9 +12,9 @@ from eqrm.data import DomainBatches
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives import DANN, EQRM, IRM, GroupDRO, RiskMemory
 from eqrm.training import EarlyStopping, Phase, Trainer
-from eqrm.training.checkpoint import Checkpoints, DamagedCheckpointWarning
-from eqrm.training.checkpoint_file import read_checkpoint, write_checkpoint
 from eqrm.training.interruption import TrainingInterrupted
+from eqrm.training.runs.checkpoint import Checkpoints, DamagedCheckpointWarning
+from eqrm.training.runs.checkpoint_file import read_checkpoint, write_checkpoint
 from training.small_worlds import network, regression, settings, trainer, weights
 
 DATA = regression(6)

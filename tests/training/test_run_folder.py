@@ -11,7 +11,7 @@ from torch import nn
 
 from eqrm.errors import DataFileError, MissingExtraError
 from eqrm.training import Phase, Trainer
-from eqrm.training.run_folder import RunFolder
+from eqrm.training.runs.run_folder import RunFolder
 from training.small_worlds import regression, settings, trainer
 
 PARTS = regression(6).splits(test=["d4", "d5"])

@@ -18,7 +18,7 @@ from eqrm.predictors import MLP, LinearPredictor
 from eqrm.risks import domain_risks
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
 from eqrm.training.progress import display
-from eqrm.training.run_folder import RunFolder
+from eqrm.training.runs.run_folder import RunFolder
 from objectives.cases import CASES
 from training.small_worlds import (
     classification,

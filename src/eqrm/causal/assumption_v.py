@@ -20,7 +20,7 @@ from eqrm.causal.quadratics import (
     residual_moments,
 )
 from eqrm.errors import DomainDataError
-from eqrm.linear.moments import DomainMoments
+from eqrm.linear.moments.domain_moments import DomainMoments
 
 EQUAL = 1e-9
 SHARP = 1e-11

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
-from eqrm.causal.pieces import (
+from eqrm.causal.affine_pieces import (
     UNSURE,
     Piece,
     Shape,
@@ -33,6 +32,7 @@ from eqrm.causal.pieces import (
     kernel_of_row,
     shape_of,
 )
+from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
 from eqrm.causal.proofs import degenerate_ratios, is_confined, minimum_kernel, span_of_points
 
 Floats = NDArray[np.float64]

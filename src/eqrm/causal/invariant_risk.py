@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.causal.affine_pieces import Piece
 from eqrm.causal.equal_values import Exploration, Explorer
-from eqrm.causal.pieces import Piece
 from eqrm.causal.quadratics import Floats, Quadratics, check_moments, risk_quadratics
-from eqrm.linear.moments import DomainMoments
+from eqrm.linear.moments.domain_moments import DomainMoments
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def minimal_invariant_risk(
     With one changing noise there is one (appendix G.1.2, σ2 changes: the causal predictor):
 
     >>> from eqrm.linear import Noise
-    >>> from eqrm.linear.worlds import example_world
+    >>> from eqrm.linear.scm.worlds import example_world
     >>> domains = {"small": [Noise("X2", std=0.5)], "large": [Noise("X2", std=2.0)]}
     >>> answer = minimal_invariant_risk(example_world().population(domains))
     >>> answer.status, [round(value, 9) + 0.0 for value in answer.coefficients.tolist()]
@@ -98,7 +98,7 @@ def invariant_risk_predictors(
     proved, and else says what is open. Isolated ones found by search are sets without directions.
 
     >>> from eqrm.linear import Noise
-    >>> from eqrm.linear.worlds import example_world
+    >>> from eqrm.linear.scm.worlds import example_world
     >>> domains = {"small": [Noise("X1", std=0.5)], "large": [Noise("X1", std=2.0)]}
     >>> (line,), unsolved = invariant_risk_predictors(example_world().population(domains))
     >>> line.directions.shape, unsolved

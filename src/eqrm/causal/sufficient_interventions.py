@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from eqrm.causal.assumption_v import AssumptionV, assumption_v
 from eqrm.errors import SettingError, did_you_mean
-from eqrm.linear.interventions import Do, Domain, Intervention, Noise, Scale, Shift
-from eqrm.linear.scm import LinearSCM
+from eqrm.linear.scm.interventions import Do, Domain, Intervention, Noise, Scale, Shift
+from eqrm.linear.scm.model import LinearSCM
 
 KINDS = ("do", "shift", "noise", "scale")
 
@@ -88,7 +88,7 @@ def paper_case(
     noise; 5: two scales; 6: ``kind`` ("shift" unless "do" is said) on the effects of the target.
     ``value`` is z of `do` and shift.
 
-    >>> from eqrm.linear.worlds import figure_world
+    >>> from eqrm.linear.scm.worlds import figure_world
     >>> paper_case(figure_world(), 6).enough
     True
     """
@@ -110,7 +110,7 @@ def sufficient_interventions(scm: LinearSCM, *, value: float = 1.0) -> list[Inte
 
     Interventions are needed on the effects of the target only; where there are none, none is.
 
-    >>> from eqrm.linear.worlds import two_effects
+    >>> from eqrm.linear.scm.worlds import two_effects
     >>> for plan in sufficient_interventions(two_effects(), value=0.5**0.5):
     ...     print(plan.kind, plan.on, plan.enough)
     shift ('X1', 'X2') True

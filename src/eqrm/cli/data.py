@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from eqrm.data.catalogue import Published, Source
-    from eqrm.data.downloads import Report
+    from eqrm.data.datasets.catalogue import Published, Source
+    from eqrm.data.fetching.downloads import Report
 
 app = typer.Typer(
     help="Datasets: what there is, where it comes from, and how to get it.",
@@ -29,8 +29,8 @@ def list_datasets(data_root: DataRoot = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from eqrm.data.catalogue import CATALOGUE
-    from eqrm.data.registry import DATASETS
+    from eqrm.data.datasets.catalogue import CATALOGUE
+    from eqrm.data.datasets.registry import DATASETS
 
     root = _root_if_any(data_root)
     table = Table(title=f"Data root: {root or 'none (set EQRM_DATA or --data-root)'}")
@@ -50,8 +50,8 @@ def info(
     data_root: DataRoot = None,
 ) -> None:
     """Say where a dataset comes from, its licence, its files and checksums, and its settings."""
-    from eqrm.data.catalogue import published
-    from eqrm.data.getting import by_hand
+    from eqrm.data.datasets.catalogue import published
+    from eqrm.data.fetching.dataset_files import by_hand
 
     root = _root_if_any(data_root)
     own = _of_ones_own(name)
@@ -87,9 +87,9 @@ def get(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from eqrm.data.catalogue import published
-    from eqrm.data.getting import get_dataset
-    from eqrm.data.roots import data_root as root_of
+    from eqrm.data.datasets.catalogue import published
+    from eqrm.data.fetching.data_root import data_root as root_of
+    from eqrm.data.fetching.dataset_files import get_dataset
 
     root = root_of(data_root)
     key, _ = published(name)
@@ -115,7 +115,7 @@ def get(
 
 
 def _root_if_any(named: str | None) -> Path | None:
-    from eqrm.data.roots import data_root
+    from eqrm.data.fetching.data_root import data_root
 
     if named is None and not os.environ.get("EQRM_DATA"):
         return None
@@ -130,8 +130,8 @@ def _there(entry: Published, root: Path | None) -> str:
 
 def _of_ones_own(name: str) -> str | None:
     """The name of a dataset that is not fetched: it comes with eqrm, or is the user's files."""
-    from eqrm.data.catalogue import CATALOGUE
-    from eqrm.data.registry import DATASETS, registered_name
+    from eqrm.data.datasets.catalogue import CATALOGUE
+    from eqrm.data.datasets.registry import DATASETS, registered_name
 
     fetched = {made for key, entry in CATALOGUE.items() for made in (key, *entry.datasets)}
     plain = name.lower().replace("-", "").replace("_", "")
@@ -167,7 +167,7 @@ def _source_lines(source: Source) -> list[str]:
 
 
 def _first_line(name: str) -> str:
-    from eqrm.data.registry import dataset_description
+    from eqrm.data.datasets.registry import dataset_description
 
     return dataset_description(name)
 
@@ -175,7 +175,7 @@ def _first_line(name: str) -> str:
 def _settings(name: str) -> list[str]:
     import inspect
 
-    from eqrm.data.registry import dataset_settings
+    from eqrm.data.datasets.registry import dataset_settings
 
     return [
         f"{key} (needed)" if default is inspect.Parameter.empty else f"{key} = {default!r}"

@@ -14,8 +14,8 @@ from eqrm.errors import SettingError, did_you_mean
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
-    from eqrm.evaluation.risk_table import RiskTable
-    from eqrm.evaluation.summary import Summary
+    from eqrm.evaluation.presenting.risk_table import RiskTable
+    from eqrm.evaluation.presenting.summary import Summary
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 SWITCH = ("--intervals/--no-intervals",)
@@ -85,10 +85,10 @@ def evaluate(
 ) -> None:
     """Say how predictors do over domains, and what that tells of domains not seen."""
     from eqrm.evaluation.evaluate import evaluate as run
-    from eqrm.evaluation.inputs import checked_alpha, checked_confidence
-    from eqrm.evaluation.report import write_report
-    from eqrm.evaluation.summary import summarised
-    from eqrm.evaluation.whole_files import refuse_unwritable, whole_file
+    from eqrm.evaluation.inference.risk_checks import checked_alpha, checked_confidence
+    from eqrm.evaluation.presenting.report import write_report
+    from eqrm.evaluation.presenting.summary import summarised
+    from eqrm.files.writing import refuse_unwritable, whole_file
     from eqrm.level import Level
 
     if format not in FORMATS:
@@ -129,7 +129,7 @@ def evaluate(
             draft = outputs.enter_context(whole_file(report))
             write_report(found, draft, command=_command(), table=table, summary=summary)
         if figures is not None:
-            from eqrm.evaluation.figures import write_figures
+            from eqrm.evaluation.presenting.figures import write_figures
 
             write_figures(found, figures, certified)
     if output is None:
@@ -138,7 +138,7 @@ def evaluate(
 
 def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:
     """Raise if an output would take the place of another one, or of the data."""
-    from eqrm.evaluation.table_files import find_files
+    from eqrm.data.tables.files import find_files
 
     written = [path.resolve() for path in (output, report) if path is not None]
     if len(set(written)) < len(written):

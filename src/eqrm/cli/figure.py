@@ -35,8 +35,8 @@ def risk_distribution(
     output: Output = Path("risk-distribution.svg"),
 ) -> None:
     """Figure 1c: PDF and CDF of the risk of a new domain, with the α-quantile marked."""
-    from eqrm.distributions import KDE
-    from eqrm.evaluation import plots, risk_curves
+    from eqrm.distributions.kernel import KDE
+    from eqrm.evaluation.presenting import plots, risk_curves
     from eqrm.level import Level
 
     plots.figure_format(output)
@@ -56,8 +56,9 @@ def risk_cdf(
     output: Output = Path("risk-cdf.svg"),
 ) -> None:
     """Figure 2: the KDE's CDF against the step CDF, which ends at the largest risk seen."""
-    from eqrm.distributions import KDE, Empirical
-    from eqrm.evaluation import plots, risk_curves
+    from eqrm.distributions.empirical import Empirical
+    from eqrm.distributions.kernel import KDE
+    from eqrm.evaluation.presenting import plots, risk_curves
     from eqrm.level import Level
 
     plots.figure_format(output)

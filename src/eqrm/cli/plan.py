@@ -10,7 +10,7 @@ import typer
 from eqrm.errors import SettingError
 
 if TYPE_CHECKING:
-    from eqrm.evaluation.planning import DomainPlan
+    from eqrm.evaluation.inference.planning import DomainPlan
 
 
 def plan(
@@ -45,8 +45,8 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Say how many held-out domains it takes to certify a level of risk."""
-    from eqrm.evaluation.bounds import smoothing_bias
-    from eqrm.evaluation.planning import domain_plan
+    from eqrm.evaluation.inference.paper_bound import smoothing_bias
+    from eqrm.evaluation.inference.planning import domain_plan
 
     if domains is not None and domains < 2:
         raise SettingError(f"--domains must be at least 2, but it is {domains}.")

@@ -20,7 +20,7 @@ def predict(
     ] = "warn",
 ) -> None:
     """Predict for the rows of a table: classes with probabilities, or numbers."""
-    from eqrm.estimators.prediction_files import check_output, predict_file
+    from eqrm.tabular.predictions import check_output, predict_file
 
     if Path(table).exists() and output.exists() and output.samefile(table):
         raise SettingError(f"{table} holds the data. Name another file for the predictions.")

@@ -12,7 +12,7 @@ from eqrm.errors import SettingError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eqrm.reproductions import Report
+    from eqrm.reproductions.report import Report
 
 
 def reproduce(
@@ -39,7 +39,7 @@ def reproduce(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from eqrm.reproductions import reproduction
+    from eqrm.reproductions.registry import reproduction
     from eqrm.reproductions.report import write_page
 
     console = Console()
@@ -67,7 +67,7 @@ def reproduce(
 
 
 def _print_list(console: Console) -> None:
-    from eqrm.reproductions import reproduction, reproduction_names
+    from eqrm.reproductions.registry import reproduction, reproduction_names
 
     for name in reproduction_names():
         _say(console, f"{name:20} {reproduction(name).reproduces}")

@@ -14,7 +14,7 @@ from eqrm.cli.several_values import CommandWithLists, is_a_value, looks_like_lev
 from eqrm.errors import SettingError
 
 if TYPE_CHECKING:
-    from eqrm.data.tables import Table
+    from eqrm.data.tables.table import Table
 
 FLIGHTS = "flights"
 LEVELS = ("0.5", "0.75", "0.9", "0.95", "0.99")
@@ -83,9 +83,9 @@ def train(
     confidence: Annotated[float, _option("Of intervals and certificates.", HOW)] = 0.95,
 ) -> None:
     """Train for the mean and for several levels, and judge all on domains never seen."""
-    from eqrm.estimators.table_training import TrainingPlan, train_on_table
-    from eqrm.estimators.training_output import check_folder, in_words, write_training
-    from eqrm.evaluation.inputs import checked_confidence
+    from eqrm.evaluation.inference.risk_checks import checked_confidence
+    from eqrm.tabular.output import check_folder, in_words, write_training
+    from eqrm.tabular.training import TrainingPlan, train_on_table
 
     checked_confidence(confidence)
     plan = TrainingPlan.of(
@@ -129,7 +129,7 @@ def _read(
         return _flights(target, domain, feature, drop, category, weather)
     if weather:
         raise SettingError("--weather belongs to the table 'flights'.")
-    from eqrm.estimators.table_reading import read_table
+    from eqrm.data.tables.reading import read_table
 
     for name, value in (("--target", target), ("--domain", domain)):
         if value is None:
@@ -147,7 +147,7 @@ def _flights(
     category: Sequence[str],
     weather: bool,
 ) -> Table:
-    from eqrm.data.flights import load_flights
+    from eqrm.data.datasets.flights import load_flights
 
     if target not in (None, "late") or domain not in (None, "day") or category:
         raise SettingError(
@@ -168,7 +168,7 @@ def _split(
         raise SettingError("Give --test or --test-domains, not both.")
     if test is None:
         return table.split(list(test_domains) if test_domains else share, seed)
-    from eqrm.estimators.table_reading import read_test_table
+    from eqrm.data.tables.reading import read_test_table
 
     return table, read_test_table(test, table)
 

@@ -11,7 +11,7 @@ import typer
 from eqrm.errors import counted
 
 if TYPE_CHECKING:
-    from eqrm.training.config import RunConfig
+    from eqrm.training.runs.config import RunConfig
     from eqrm.training.trainer import Trained
 
 
@@ -38,10 +38,10 @@ def train_network(
 
     With several processes: torchrun --nproc-per-node 2 -m eqrm.cli train-network CONFIG
     """
-    from eqrm.training.config import RunConfig
     from eqrm.training.interruption import TrainingInterrupted
     from eqrm.training.processes import process_group, rank
-    from eqrm.training.run import run_folder, train_run, trainer_of
+    from eqrm.training.runs.config import RunConfig
+    from eqrm.training.runs.run import run_folder, train_run, trainer_of
 
     chosen = RunConfig.from_file(config, set_ or [])
     folder = run_folder(chosen, output)

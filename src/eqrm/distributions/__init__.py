@@ -1,19 +1,5 @@
 """Estimated laws of the risk of a new domain."""
 
-from eqrm.distributions.bandwidths import BANDWIDTHS, Bandwidth, resolve_bandwidth
-from eqrm.distributions.base import RiskDistribution
-from eqrm.distributions.empirical import Empirical
-from eqrm.distributions.gaussian import Gaussian
-from eqrm.distributions.kernel import KDE
-from eqrm.distributions.lognormal import LogNormal
+import lazy_loader
 
-__all__ = [
-    "BANDWIDTHS",
-    "KDE",
-    "Bandwidth",
-    "Empirical",
-    "Gaussian",
-    "LogNormal",
-    "RiskDistribution",
-    "resolve_bandwidth",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

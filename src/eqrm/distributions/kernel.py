@@ -16,7 +16,7 @@ from eqrm.distributions.bandwidths import (
     resolve_bandwidth,
 )
 from eqrm.distributions.base import LevelLike, RiskDistribution, being_transformed
-from eqrm.distributions.implicit_gradient import (
+from eqrm.distributions.kde.gradient import (
     centres_and_root,
     quantile_by_composition,
     sigma_quantile,

@@ -1,7 +1,5 @@
-"""scikit-learn estimators, and what gradient boosting needs of the domains' risks."""
+"""scikit-learn estimators that minimise the α-quantile of risk over domains."""
 
-from eqrm.estimators.classifier import QRMClassifier
-from eqrm.estimators.model_files import load_model, read_model, save_model
-from eqrm.estimators.regressor import QRMRegressor
+import lazy_loader
 
-__all__ = ["QRMClassifier", "QRMRegressor", "load_model", "read_model", "save_model"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,17 +12,17 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from eqrm.estimators.fit_inputs import TrainingRows, checked_features
+from eqrm.estimators.goal import Goal, check_settings
 from eqrm.estimators.groups import Groups
-from eqrm.estimators.levels import Solution, Solver
+from eqrm.estimators.linear.levels import Solution, Solver
+from eqrm.estimators.linear.standardised import Scaling
 from eqrm.estimators.network import Examples, Losses, Network, Schedule, train
 from eqrm.estimators.saved_state import Arrays, Content, Savable
-from eqrm.estimators.settings import Goal, check_settings
-from eqrm.estimators.standardised import Scaling
 from eqrm.estimators.unseen_domains import JudgedByDomain
-from eqrm.estimators.validated import TrainingRows, checked_features
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.risk_functions import Array
+from eqrm.linear.solving.risk_functions import Array
 
 
 class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc]

@@ -14,11 +14,11 @@ from torch.nn import functional
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.base import QRMEstimator
-from eqrm.estimators.levels import LogisticLevels, Solver
-from eqrm.estimators.logistic_solver import LogisticProblem
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.linear.levels import LogisticLevels, Solver
+from eqrm.estimators.linear.logistic_solver import LogisticProblem
 from eqrm.estimators.network import Losses
-from eqrm.estimators.validated import TrainingRows, training_rows
-from eqrm.linear.risk_functions import Array
+from eqrm.linear.solving.risk_functions import Array
 
 Self = TypeVar("Self", bound="QRMClassifier")
 

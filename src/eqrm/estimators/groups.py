@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.objectives import RiskObjective
+from eqrm.objectives.base import RiskObjective
 from eqrm.risks import is_missing, number_domains
 
 Numbers = NDArray[np.float64]

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 import eqrm
 from eqrm.errors import DataFileError, EqrmError, SettingError, did_you_mean
 from eqrm.estimators.saved_state import REGISTRY, Arrays, Savable, restored
-from eqrm.evaluation.whole_files import whole_file
+from eqrm.files.writing import whole_file
 
 FORMAT = "eqrm model 1"
 WRITERS = (

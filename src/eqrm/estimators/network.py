@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups
-from eqrm.estimators.settings import Goal
-from eqrm.linear.risk_functions import Array
-from eqrm.objectives import ERM, RiskMemory, RiskObjective
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.objectives.base import RiskObjective
+from eqrm.objectives.risk_based import ERM
+from eqrm.objectives.risk_memory import RiskMemory
 
 Losses = Callable[[Tensor, Tensor], Tensor]
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.base import QRMEstimator
-from eqrm.estimators.domain_moments import standardised_moments
-from eqrm.estimators.levels import QuadraticLevels, Solver
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.linear.domain_moments import standardised_moments
+from eqrm.estimators.linear.levels import QuadraticLevels, Solver
+from eqrm.estimators.linear.standardised import Scaling
 from eqrm.estimators.network import Losses
 from eqrm.estimators.saved_state import Arrays, Content
-from eqrm.estimators.standardised import Scaling
-from eqrm.estimators.validated import TrainingRows, training_rows
-from eqrm.linear.risk_functions import Array
+from eqrm.linear.solving.risk_functions import Array
 
 Self = TypeVar("Self", bound="QRMRegressor")
 

@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.linear.risk_functions import Array
+from eqrm.linear.solving.risk_functions import Array
 
 TINY = np.finfo(np.float64).tiny
 """Probabilities of 0 cost as much as this one: a large loss, not an infinite one."""

@@ -24,10 +24,10 @@ Arrays = dict[str, NDArray[Any]]
 REGISTRY = {
     "QRMClassifier": "eqrm.estimators.classifier",
     "QRMRegressor": "eqrm.estimators.regressor",
-    "XGBQRMClassifier": "eqrm.estimators.xgboost_estimators",
-    "XGBQRMRegressor": "eqrm.estimators.xgboost_estimators",
-    "LGBMQRMClassifier": "eqrm.estimators.lightgbm_estimators",
-    "LGBMQRMRegressor": "eqrm.estimators.lightgbm_estimators",
+    "XGBQRMClassifier": "eqrm.estimators.boosting.xgboost_estimators",
+    "XGBQRMRegressor": "eqrm.estimators.boosting.xgboost_estimators",
+    "LGBMQRMClassifier": "eqrm.estimators.boosting.lightgbm_estimators",
+    "LGBMQRMRegressor": "eqrm.estimators.boosting.lightgbm_estimators",
 }
 """Name of a class in a file → the module that it is imported from; nothing else is."""
 

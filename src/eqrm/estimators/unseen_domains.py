@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.groups import ONE_DOMAIN, Groups, as_groups
-from eqrm.evaluation.certificates import Certificate, quantile_bound
-from eqrm.evaluation.from_arrays import risks_of_losses
-from eqrm.evaluation.measured_risks import MeasuredRisks, named
+from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
+from eqrm.evaluation.measuring.from_arrays import risks_of_losses
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, named
 from eqrm.level import Level
-from eqrm.linear.risk_functions import Array
+from eqrm.linear.solving.risk_functions import Array
 
 
 class JudgedByDomain:

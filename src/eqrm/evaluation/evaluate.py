@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.data.tables.frames import column as column_of
+from eqrm.data.tables.frames import in_memory
 from eqrm.errors import SettingError
-from eqrm.evaluation import aggregated as aggregated_tables
-from eqrm.evaluation import from_arrays
-from eqrm.evaluation.class_probabilities import largest_class_loss
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measured_risks import MeasuredRisks, paired
-from eqrm.evaluation.question import (
+from eqrm.evaluation.measuring import aggregated as aggregated_tables
+from eqrm.evaluation.measuring import from_arrays
+from eqrm.evaluation.measuring.class_probabilities import largest_class_loss
+from eqrm.evaluation.measuring.columns import (
     AGGREGATED,
     Column,
     Columns,
@@ -21,7 +22,9 @@ from eqrm.evaluation.question import (
     Question,
     refuse_incomplete,
     refuse_unknown_columns,
+    several_columns,
 )
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, paired
 
 
 def evaluate(
@@ -121,7 +124,7 @@ def _measured(data: Any, question: Question) -> dict[str, MeasuredRisks]:
     if data is None:
         return _of_arrays(question)
     if _is_files(data):
-        from eqrm.evaluation.from_files import risks_of_files
+        from eqrm.evaluation.measuring.from_files import risks_of_files
 
         return risks_of_files(data, question)
     return _of_arrays(_columns_of(data, question))
@@ -177,7 +180,7 @@ def _of_aggregated_arrays(question: Question) -> dict[str, MeasuredRisks]:
         return {"predictor": aggregated_tables.risks_of_table(*columns)}
     aggregated_tables.refuse_missing_predictors(np.asarray(question.predictor))
     of_predictor = np.asarray(question.predictor).astype(str)
-    arrays = [from_arrays.in_memory(column) for column in columns]
+    arrays = [in_memory(column) for column in columns]
     return {
         name: aggregated_tables.risks_of_table(*(a[of_predictor == name] for a in arrays))
         for name in dict.fromkeys(of_predictor.tolist())
@@ -186,20 +189,18 @@ def _of_aggregated_arrays(question: Question) -> dict[str, MeasuredRisks]:
 
 def _columns_of(table: Any, question: Question) -> Question:
     """The question about a table in memory, as a question about arrays."""
-    from eqrm.evaluation.tables_in_memory import column, several_columns
-
     if question.aggregated:
         return replace(
             question,
-            domains=column(table, question.domains),
-            columns={key: column(table, name) for key, name in question.columns.items()},
-            predictor=None if question.predictor is None else column(table, question.predictor),
+            domains=column_of(table, question.domains),
+            columns={key: column_of(table, name) for key, name in question.columns.items()},
+            predictor=None if question.predictor is None else column_of(table, question.predictor),
         )
     return replace(
         question,
-        domains=column(table, question.domains),
+        domains=column_of(table, question.domains),
         losses=several_columns(table, question.losses),
-        labels=None if question.labels is None else column(table, question.labels),
+        labels=None if question.labels is None else column_of(table, question.labels),
         predictions=several_columns(table, question.predictions),
     )
 

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
-from eqrm.evaluation.inputs import LevelLike, as_levels
-from eqrm.evaluation.measured_risks import MeasuredRisks, Name
+from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, Name
 
 if TYPE_CHECKING:
-    from eqrm.evaluation.cdf_bands import CdfBand
-    from eqrm.evaluation.certificates import Certificate
-    from eqrm.evaluation.comparison import Difference
-    from eqrm.evaluation.exchangeability import ExchangeabilityTest
-    from eqrm.evaluation.noise import NoiseSplit
-    from eqrm.evaluation.risk_table import RiskTable
+    from eqrm.evaluation.inference.cdf_bands import CdfBand
+    from eqrm.evaluation.inference.certificates import Certificate
+    from eqrm.evaluation.inference.comparison import Difference
+    from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
+    from eqrm.evaluation.inference.noise import NoiseSplit
+    from eqrm.evaluation.presenting.risk_table import RiskTable
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
@@ -107,7 +107,7 @@ class Evaluation:
         bootstrap over domains behind the intervals of means and superquantiles; 2,000 unless
         given, and fewer beyond 10,000 domains.
         """
-        from eqrm.evaluation.risk_table import risk_table
+        from eqrm.evaluation.presenting.risk_table import risk_table
 
         return risk_table(
             self.predictors,
@@ -143,7 +143,7 @@ class Evaluation:
         >>> round(mean.value, 4), mean.clear
         (-0.2417, True)
         """
-        from eqrm.evaluation.comparison import paired_differences
+        from eqrm.evaluation.inference.comparison import paired_differences
 
         first = self._known(baseline)
         number = resamples or self._resamples
@@ -171,7 +171,7 @@ class Evaluation:
         >>> found.noise["predictor"].noise_share
         1.0
         """
-        from eqrm.evaluation.noise import noise_split
+        from eqrm.evaluation.inference.noise import noise_split
 
         return {
             name: noise_split(risks.risks, risks.counts, risks.variances)
@@ -185,10 +185,10 @@ class Evaluation:
         """Signs that domains are not drawn alike: risk against size, and against time.
 
         Time is tested where the domains' names are dates (2024-05-31, 2024-05). Fewer than
-        five domains are not tested. :func:`eqrm.evaluation.exchangeability.order_test` takes
-        any other order, ``shift_test`` compares with training domains.
+        five domains are not tested. :func:`eqrm.evaluation.order_test` takes any
+        other order, ``shift_test`` compares with training domains.
         """
-        from eqrm.evaluation.exchangeability import order_test
+        from eqrm.evaluation.inference.exchangeability import order_test
 
         if len(self.domains) < FEWEST_TO_TEST:
             return {name: [] for name in self.predictors}
@@ -225,7 +225,7 @@ class Evaluation:
         >>> found.certificate(0.9).bound
         0.39
         """
-        from eqrm.evaluation import certificates
+        from eqrm.evaluation.inference import certificates
 
         risks = self.predictors[self._known(predictor)]
         if true_risk:
@@ -237,7 +237,7 @@ class Evaluation:
     def _true_risk_certificate(
         self, risks: MeasuredRisks, alpha: LevelLike, confidence: float, threshold: float | None
     ) -> Certificate:
-        from eqrm.evaluation.true_risk import true_probability_bound, true_risk_bound
+        from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
 
         if self.bounds is None:
             raise SettingError(
@@ -268,7 +268,7 @@ class Evaluation:
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
     ) -> CdfBand:
         """Limits between which the CDF of the risk of a new domain lies, all of it at once."""
-        from eqrm.evaluation.cdf_bands import cdf_band
+        from eqrm.evaluation.inference.cdf_bands import cdf_band
 
         return cdf_band(self.predictors[self._known(predictor)].risks, confidence, method)
 

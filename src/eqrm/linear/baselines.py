@@ -8,13 +8,13 @@ import numpy as np
 
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.level import Level
-from eqrm.linear.criteria import Criterion, MeanPlusSquares, MeasureOfRisks
-from eqrm.linear.empirical_measure import EmpiricalMeasure
 from eqrm.linear.linear_model import LinearModel
-from eqrm.linear.measures import Mean, MeanPlusVariance
-from eqrm.linear.moments import DomainMoments
-from eqrm.linear.quadratics import Array, Quadratics, scale_slope_quadratics
+from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.settings import check_amount
+from eqrm.linear.solving.criteria import Criterion, MeanPlusSquares, MeasureOfRisks
+from eqrm.linear.solving.empirical_measure import EmpiricalMeasure
+from eqrm.linear.solving.measures import Mean, MeanPlusVariance
+from eqrm.linear.solving.quadratics import Array, Quadratics, scale_slope_quadratics
 
 
 class LinearERM(LinearModel):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from eqrm.distributions import Empirical
+from eqrm.distributions.empirical import Empirical
 from eqrm.level import Level
-from eqrm.linear.moments import DomainMoments
-from eqrm.objectives.risk_estimators import estimate, quantile_at
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.measures import estimate, quantile_at
 
 if TYPE_CHECKING:
-    from eqrm.linear.solver import LinearQRM
+    from eqrm.linear.linear_qrm import LinearQRM
 
 
 @dataclass(frozen=True, eq=False)

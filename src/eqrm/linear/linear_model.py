@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError, did_you_mean
-from eqrm.linear.criteria import Criterion
-from eqrm.linear.moments import DomainMoments
-from eqrm.linear.newton import End
-from eqrm.linear.one_thread import one_thread
-from eqrm.linear.quadratics import Array, Coordinates, Quadratics, risk_quadratics
-from eqrm.linear.running_moments import as_array
-from eqrm.linear.search import Problem, distinct_minima, starting_points
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.moments.running import as_array
 from eqrm.linear.settings import check_amount, check_whole
+from eqrm.linear.solving.criteria import Criterion
+from eqrm.linear.solving.newton import End
+from eqrm.linear.solving.one_thread import one_thread
+from eqrm.linear.solving.quadratics import Array, Coordinates, Quadratics, risk_quadratics
+from eqrm.linear.solving.search import Problem, distinct_minima, starting_points
 
 Starts = int | Sequence[Sequence[float]] | Tensor
 Self = TypeVar("Self", bound="LinearModel")
@@ -89,7 +89,7 @@ class LinearModel(ABC):
     ) -> Criterion: ...
 
     def fit(self: Self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Fit to :class:`~eqrm.linear.moments.DomainMoments`, or to X (n, d), y and domains (n,).
+        """Fit to :class:`~eqrm.linear.DomainMoments`, or to X (n, d), y and domains (n,).
 
         ``groups`` says which domain each row of X comes from. Returns the fitted model.
         """
@@ -167,11 +167,11 @@ class LinearModel(ABC):
         """The risk (E,) of each domain under a model fitted to other domains only.
 
         Domains are dealt into ``folds``, and each fold is judged by a model of the rest. Two
-        models' cross-fitted risks, compared by :func:`eqrm.paired_differences`, tell before any
-        new domain is seen whether one will do better there.
+        models' cross-fitted risks, compared by :func:`eqrm.evaluation.paired_differences`, tell
+        before any new domain is seen whether one will do better there.
 
         >>> X, y, groups = [[0.0], [1.0], [2.0], [4.0]], [0.0, 2.0, 4.0, 9.0], ["a", "a", "b", "b"]
-        >>> from eqrm import LinearERM
+        >>> from eqrm.linear import LinearERM
         >>> LinearERM().cross_fitted_risks(X, y, groups, folds=2)
         tensor([0.6250, 0.5000], dtype=torch.float64)
         """

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eqrm.distributions import Bandwidth
+from eqrm.distributions.bandwidths import Bandwidth
 from eqrm.errors import EqrmWarning
 from eqrm.level import Level
 

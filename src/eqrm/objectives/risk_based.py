@@ -8,10 +8,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE, resolve_bandwidth
-from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction
+from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, resolve_bandwidth
+from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
+from eqrm.measures import (
+    UNBOUNDED,
+    Estimator,
+    estimate,
+    quantile_at,
+    resolve_distribution,
+    takes_weights,
+)
 from eqrm.objectives.base import (
     Hyperparameter,
     Hyperparameters,
@@ -22,14 +30,6 @@ from eqrm.objectives.base import (
 )
 from eqrm.objectives.hyperparameters import LEVEL, NON_NEGATIVE, POSITIVE, LogUniform, Uniform
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
-from eqrm.objectives.risk_estimators import (
-    UNBOUNDED,
-    Estimator,
-    estimate,
-    quantile_at,
-    resolve_distribution,
-    takes_weights,
-)
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks

@@ -4,17 +4,6 @@ A folder holds the settings, what is expected and where that comes from, the com
 functions that only draw.
 """
 
-from eqrm.reproductions.base import Check, Outcome, Picture, Reproduction, Table
-from eqrm.reproductions.registry import reproduction, reproduction_names
-from eqrm.reproductions.report import Report
+import lazy_loader
 
-__all__ = [
-    "Check",
-    "Outcome",
-    "Picture",
-    "Report",
-    "Reproduction",
-    "Table",
-    "reproduction",
-    "reproduction_names",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,7 +12,7 @@ from typing import Any
 
 import eqrm
 from eqrm.errors import MissingExtraError
-from eqrm.evaluation.plots import save_figure
+from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.reproductions.base import Cell, Outcome, Reproduction, Table
 from eqrm.reproductions.cost import Cost
 

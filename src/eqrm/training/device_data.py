@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eqrm.data.domains import DomainData, Rows
+from eqrm.data.domain_data import DomainData, Rows
 
 LARGEST_SHARE = 0.6
 """Of a GPU's free memory, for data; the rest is for the network and its activations."""

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eqrm.data.domains import DomainData
-from eqrm.distributions import Empirical
+from eqrm.data.domain_data import DomainData
+from eqrm.distributions.empirical import Empirical
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measured_risks import MeasuredRisks
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor
 from eqrm.training.device_data import rows_on

@@ -14,11 +14,11 @@ from eqrm.errors import CheckpointError, DomainDataError, EqrmError
 from eqrm.objectives.base import Objective
 from eqrm.predictors.base import Predictor
 from eqrm.training.early_stopping import EarlyStopping, StoppingWatch
-from eqrm.training.flattened_state import flatten, unflatten
 from eqrm.training.optimizers import OptimizerChoice, Optimizers
 from eqrm.training.phases import Phases
 from eqrm.training.processes import of_all_processes, rank
 from eqrm.training.random_states import random_states, seed_everything, set_random_states
+from eqrm.training.runs.flattened_state import flatten, unflatten
 from eqrm.training.weight_average import WeightAverage
 
 

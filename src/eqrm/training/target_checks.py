@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eqrm.data.domains import DomainData
+from eqrm.data.domain_data import DomainData
 from eqrm.errors import SettingError
 from eqrm.predictors.base import Loss
 

@@ -16,24 +16,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eqrm.data.domains import DomainData
-from eqrm.data.samplers import DomainBatches
+from eqrm.data.batches import DomainBatches
+from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.base import Batch
 from eqrm.objectives.loss_scaling import LossScaling
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.training.before_training import as_predictor, check_run
 from eqrm.training.device_data import resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
+from eqrm.training.preflight import as_predictor, check_run
 from eqrm.training.processes import any_process, rank, refuse_different, same_on_all, world_size
 from eqrm.training.progress import Board, Display, display
 from eqrm.training.random_states import seed_everything
-from eqrm.training.run_folder import RunFolder
-from eqrm.training.run_identity import description_of_run, refuse_another_run
-from eqrm.training.settings import TrainingSettings
+from eqrm.training.runs.run_folder import RunFolder
+from eqrm.training.runs.run_identity import description_of_run, refuse_another_run
 from eqrm.training.state import Batches, TrainingState
+from eqrm.training.training_settings import TrainingSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +56,14 @@ class Trainer:
     """Trains a predictor through phases, and can be killed and started again at any moment.
 
     Args:
-        predictor: a :class:`eqrm.Predictor`, or any ``nn.Module`` together with ``loss``.
+        predictor: a :class:`~eqrm.predictors.Predictor`, or any ``nn.Module`` with ``loss``.
         data: the training data.
         phases: what is minimised, one after the other.
         batches: which rows make a batch; whole domains, all of them, unless given.
         held_out: data to measure risks on, by name (``"validation"``, ``"test"``).
         settings: device, precision, how often to evaluate and save.
         folder: where the run is written; None writes nothing, and cannot be resumed.
-        loss: for a plain module: a name or a function, as for :class:`eqrm.Predictor`.
+        loss: for a plain module: a name or a function, as for :class:`eqrm.predictors.Predictor`.
         progress: show a bar on the terminal; or a function that is told a line per evaluation.
 
     Everything is checked before anything is trained. The predictor is trained in place, except

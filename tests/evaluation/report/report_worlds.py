@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import eqrm
-from eqrm import Evaluation, MeasuredRisks
+from eqrm import Evaluation
+from eqrm.evaluation import MeasuredRisks
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -45,5 +46,5 @@ def measured(
 
 def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:
     """What the certificate says, up to its assumption, which the page states once."""
-    certificate = eqrm.quantile_bound(evaluation[predictor].risks, alpha)
+    certificate = eqrm.evaluation.quantile_bound(evaluation[predictor].risks, alpha)
     return certificate.sentence.partition(", provided")[0] + "."

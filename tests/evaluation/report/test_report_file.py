@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm import Evaluation, MeasuredRisks
+from eqrm import Evaluation
 from eqrm.errors import SettingError
-from eqrm.evaluation.report import report_html, write_report
+from eqrm.evaluation import MeasuredRisks
+from eqrm.evaluation.presenting.report import report_html, write_report
 from evaluation.report.report_worlds import HOSTILE, measured
 from evaluation.routes import world
 
@@ -123,9 +124,9 @@ def test_the_certificate_of_each_stop_is_that_of_the_python_function() -> None:
         stated = levels["predictors"][1]["bound"][i]
         if levels["needed"][i] is not None:
             assert stated is None
-            assert levels["needed"][i] == eqrm.domains_needed(alpha, 0.95)
+            assert levels["needed"][i] == eqrm.evaluation.domains_needed(alpha, 0.95)
         else:
-            bound = eqrm.quantile_bound(evaluation["EQRM"].risks, alpha)
+            bound = eqrm.evaluation.quantile_bound(evaluation["EQRM"].risks, alpha)
             assert stated[0] == pytest.approx(bound.bound, rel=1e-6)
             assert float(stated[1]) >= bound.bound - 1e-12
 
@@ -135,7 +136,7 @@ def test_bounded_losses_bring_a_certificate_for_the_true_risk() -> None:
     levels = content_of(report_html(evaluation))["levels"]
     start = levels["start"]
     risks = evaluation["ERM"]
-    wanted = eqrm.true_risk_bound(
+    wanted = eqrm.evaluation.true_risk_bound(
         risks.risks, risks.counts, loss_range=(-1.0, 3.0), loss_variances=risks.variances
     )
     assert levels["predictors"][0]["true"][start][0] == pytest.approx(wanted.bound, rel=1e-6)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqrm import Evaluation, MeasuredRisks
-from eqrm.evaluation.report import write_report
+from eqrm import Evaluation
+from eqrm.evaluation import MeasuredRisks
+from eqrm.evaluation.presenting.report import write_report
 from evaluation.report.browser import ABSENT, Browser, browser, chromium
 from evaluation.report.report_worlds import HOSTILE, measured, sentence_of
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import optimize
 
-from eqrm.linear.worlds import changing_sigmas, example_world
+from eqrm.linear.scm.worlds import changing_sigmas, example_world
 from eqrm.reproductions.causal_recovery import checks
 from eqrm.reproductions.causal_recovery.drawing import draw_ways
 from eqrm.reproductions.causal_recovery.expected import CASES, Case

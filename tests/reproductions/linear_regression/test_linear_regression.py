@@ -13,7 +13,7 @@ from scipy import stats
 from eqrm.distributions import KDE
 from eqrm.level import Level
 from eqrm.linear import DomainMoments
-from eqrm.linear.worlds import example_domains, example_world
+from eqrm.linear.scm.worlds import example_domains, example_world
 from eqrm.reproductions.linear_regression import expected
 from eqrm.reproductions.linear_regression.checks import check_all
 from eqrm.reproductions.linear_regression.drawing import draw_cdfs, draw_figure

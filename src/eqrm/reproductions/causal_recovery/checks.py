@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from eqrm.causal import MinimalInvariantRisk, minimal_invariant_risk
-from eqrm.linear.worlds import changing_sigmas, example_world
+from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
+from eqrm.linear.scm.worlds import changing_sigmas, example_world
 from eqrm.reproductions.base import Check
 from eqrm.reproductions.causal_recovery.expected import (
     APPENDIX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.plots import INK, QUIET, new_figure, shades
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
 from eqrm.reproductions.causal_recovery.expected import ANTI_CAUSAL, CAUSAL
 from eqrm.reproductions.causal_recovery.limits import Solved
 

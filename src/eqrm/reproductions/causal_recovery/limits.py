@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eqrm.causal import MinimalInvariantRisk, minimal_invariant_risk
-from eqrm.linear import DomainMoments, Frontier, LinearERM, LinearIRM, LinearQRM, LinearVREx
-from eqrm.linear.worlds import changing_sigmas, example_world
+from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
+from eqrm.linear.baselines import LinearERM, LinearIRM, LinearVREx
+from eqrm.linear.frontier import Frontier
+from eqrm.linear.linear_qrm import LinearQRM
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.scm.worlds import changing_sigmas, example_world
 from eqrm.reproductions.causal_recovery.expected import Case
 from eqrm.reproductions.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS
 

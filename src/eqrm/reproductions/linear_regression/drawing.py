@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.plots import INK, QUIET, new_figure, shades
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
 from eqrm.reproductions.linear_regression.experiment import LARGEST_RISK_DRAWN, Findings
 from eqrm.reproductions.linear_regression.settings import LEVELS, TEST_QUANTILES, level_name
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE
+from eqrm.distributions.kernel import KDE
 from eqrm.level import Level
-from eqrm.linear.laws import LogNormal
+from eqrm.linear.scm.laws import LogNormal
 
 VARIANCE_1, VARIANCE_Y = 1.0, 2.0
 SIGMA_2 = LogNormal(0.0, 0.5**0.5)

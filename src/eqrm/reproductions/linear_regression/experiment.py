@@ -10,12 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE
-from eqrm.evaluation.risk_curves import RiskCurve, shared_grid, smooth_curve
-from eqrm.linear import DomainMoments, Frontier, LinearERM, LinearQRM, LinearSCM, Noise
-from eqrm.linear.interventions import Domain
-from eqrm.linear.one_thread import one_thread
-from eqrm.linear.worlds import example_domains, example_world
+from eqrm.distributions.kernel import KDE
+from eqrm.evaluation.presenting.risk_curves import RiskCurve, shared_grid, smooth_curve
+from eqrm.linear.baselines import LinearERM
+from eqrm.linear.frontier import Frontier
+from eqrm.linear.linear_qrm import LinearQRM
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.scm.interventions import Domain, Noise
+from eqrm.linear.scm.model import LinearSCM
+from eqrm.linear.scm.worlds import example_domains, example_world
+from eqrm.linear.solving.one_thread import one_thread
 from eqrm.reproductions.base import Progress
 from eqrm.reproductions.linear_regression.expected import SIGMA_2, exact_risk, variance_quantile
 from eqrm.reproductions.linear_regression.other_draws import (

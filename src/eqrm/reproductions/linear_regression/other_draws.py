@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE, Empirical, RiskDistribution
+from eqrm.distributions.base import RiskDistribution
+from eqrm.distributions.empirical import Empirical
+from eqrm.distributions.kernel import KDE
 from eqrm.level import Level
-from eqrm.linear import Noise
-from eqrm.linear.worlds import example_domains
+from eqrm.linear.scm.interventions import Noise
+from eqrm.linear.scm.worlds import example_domains
 from eqrm.reproductions.linear_regression.expected import (
     VARIANCE_Y,
     exact_risk,

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.distributions import KDE
+from eqrm.distributions.kernel import KDE
 from eqrm.level import Level
-from eqrm.linear import Frontier
+from eqrm.linear.frontier import Frontier
 from eqrm.reproductions.linear_regression.expected import exact_risk, variance_quantile
 from eqrm.reproductions.linear_regression.settings import LEVELS, Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.plots import new_figure, shades
+from eqrm.evaluation.presenting.plots import new_figure, shades
 from eqrm.reproductions.linear_sem.experiment import Findings
 from eqrm.reproductions.linear_sem.settings import METHODS, TASKS
 

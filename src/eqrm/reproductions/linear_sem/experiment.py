@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.linear.one_thread import one_thread
+from eqrm.linear.solving.one_thread import one_thread
 from eqrm.reproductions.base import Progress
 from eqrm.reproductions.linear_sem.chain import HALF, Chain
 from eqrm.reproductions.linear_sem.methods import fit_all, limits

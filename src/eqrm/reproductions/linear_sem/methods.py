@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from eqrm.level import Level
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearQRM, LinearVREx
+from eqrm.linear.baselines import LinearERM, LinearIRM, LinearVREx
+from eqrm.linear.linear_qrm import LinearQRM
+from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.reproductions.linear_sem.settings import (
     EQRM_LEVELS,
     IRM_WEIGHTS,

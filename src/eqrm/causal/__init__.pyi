@@ -1,0 +1,10 @@
+from .assumption_v import AssumptionV as AssumptionV
+from .assumption_v import assumption_v as assumption_v
+from .invariant_risk import AffineSet as AffineSet
+from .invariant_risk import MinimalInvariantRisk as MinimalInvariantRisk
+from .invariant_risk import invariant_risk_predictors as invariant_risk_predictors
+from .invariant_risk import minimal_invariant_risk as minimal_invariant_risk
+from .sufficient_interventions import InterventionPlan as InterventionPlan
+from .sufficient_interventions import intervention_domains as intervention_domains
+from .sufficient_interventions import paper_case as paper_case
+from .sufficient_interventions import sufficient_interventions as sufficient_interventions

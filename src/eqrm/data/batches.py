@@ -1,0 +1,256 @@
+"""Batches of d domains × k examples, drawn afresh each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.batch_settings import checked_settings
+from eqrm.data.domain_data import DomainData
+from eqrm.data.hashed_draws import (
+    Integers,
+    below,
+    different,
+    different_by_weight,
+    hashed,
+)
+from eqrm.errors import DomainDataError, SettingError
+
+_DOMAINS, _EXAMPLES, _ORDER = 1, 2, 3  # keep the draws for each purpose apart
+
+
+class DomainBatches(Iterator[Tensor]):
+    """An endless stream of batches, each the row numbers of d domains × k examples.
+
+    Args:
+        data: the data, or the (n,) domains of its examples.
+        domains_per_batch: d; ``None`` takes all domains every time.
+        examples_per_domain: k; ``None`` takes whole domains. A domain with fewer examples
+            gives all it has.
+        over: draw domains uniformly (``"domains"``), or in proportion to their number of
+            examples (``"examples"``).
+        repeat_domains: whether a batch may hold the same domain more than once.
+        repeat_examples: draw a domain's examples with replacement. Otherwise its visits go
+            through a permutation of its examples, k at a time, and then through a new one;
+            what does not fill a visit is left out of that round.
+        seed: same seed, same batches, whatever the number of processes.
+        rank, world_size: this process and how many there are. All draw the same batch, and
+            each yields its part.
+        across: what a process gets: every world_size-th domain whole (``"domains"``), or
+            every world_size-th example (``"examples"``).
+
+    A batch is a function of the seed, the step and how often each domain was visited, so
+    ``state_dict`` is small and a resumed stream is the same stream, also on another number of
+    processes.
+
+    >>> batches = DomainBatches(torch.tensor([0, 0, 0, 1, 1, 2]), 2, 1, seed=1)
+    >>> rows = next(batches)
+    >>> rows.shape, rows.dtype
+    (torch.Size([2]), torch.int64)
+    >>> state = batches.state_dict()
+    >>> later = [next(batches).tolist() for _ in range(3)]
+    >>> batches.load_state_dict(state)
+    >>> later == [next(batches).tolist() for _ in range(3)]
+    True
+    """
+
+    def __init__(
+        self,
+        data: DomainData | Tensor,
+        domains_per_batch: int | None = None,
+        examples_per_domain: int | None = None,
+        *,
+        over: str = "domains",
+        repeat_domains: bool = False,
+        repeat_examples: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        across: str = "domains",
+    ) -> None:
+        domains = _domains_of(data)
+        self._counts: Integers = np.bincount(domains)
+        self._by_domain: Integers = np.argsort(domains, kind="stable")
+        self._order: Integers = self._by_domain.copy()
+        self._starts: Integers = np.cumsum(self._counts) - self._counts
+        self.settings = checked_settings(
+            self._counts,
+            domains_per_batch=domains_per_batch,
+            examples_per_domain=examples_per_domain,
+            over=over,
+            repeat_domains=repeat_domains,
+            repeat_examples=repeat_examples,
+            seed=seed,
+            rank=rank,
+            world_size=world_size,
+            across=across,
+        )
+        k = examples_per_domain
+        self._per_visit = self._counts if k is None else np.minimum(self._counts, k)
+        self._visits_per_round = self._counts // self._per_visit
+        self._visits = np.zeros(len(self._counts), dtype=np.int64)
+        self._round_of_order = np.full(len(self._counts), -1, dtype=np.int64)
+        self.step = 0
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which as many examples are drawn as there are, on average and rounded up."""
+        chosen = self.settings.domains_per_batch
+        if chosen is None:
+            expected = float(self._per_visit.sum())
+        elif self.settings.over == "domains":
+            expected = chosen * float(self._per_visit.mean())
+        else:
+            expected = chosen * float(np.average(self._per_visit, weights=self._counts))
+        return int(np.ceil(self._counts.sum() / expected))
+
+    def __iter__(self) -> DomainBatches:
+        return self
+
+    def __next__(self) -> Tensor:
+        """The rows of the next batch (this process's part of it)."""
+        chosen = self._choose_domains()
+        occurrence = _occurrences(chosen) if self.settings.repeat_domains else np.zeros_like(chosen)
+        visits = self._visits[chosen] + occurrence
+        np.add.at(self._visits, chosen, 1)
+        place = np.arange(len(chosen))
+        if self.settings.across == "domains":
+            mine = slice(self.settings.rank, None, self.settings.world_size)
+            chosen, visits, place = chosen[mine], visits[mine], place[mine]
+        rows = self._rows(chosen, visits, place)
+        if self.settings.across == "examples":
+            rows = rows[self.settings.rank :: self.settings.world_size]
+        self.step += 1
+        return torch.from_numpy(rows)
+
+    def _choose_domains(self) -> Integers:
+        """(d,) the domains of this step's batch, the same on every process."""
+        number, m = self.settings.domains_per_batch, len(self._counts)
+        if number is None:
+            return np.arange(m, dtype=np.int64)
+        key = (self.settings.seed, _DOMAINS, self.step)
+        if self.settings.repeat_domains:
+            draws = hashed(*key, np.arange(number))
+            if self.settings.over == "domains":
+                return below(m, draws)
+            ends = np.cumsum(self._counts)
+            found: Integers = np.searchsorted(ends, below(int(ends[-1]), draws), side="right")
+            return found
+        if self.settings.over == "domains":
+            return different(number, m, *key)
+        return different_by_weight(number, self._counts, *key)
+
+    def _rows(self, chosen: Integers, visits: Integers, place: Integers) -> Integers:
+        """The rows that each visit (domain, number of the visit, place in the batch) sees."""
+        if self.settings.examples_per_domain is None:
+            return self._by_domain[_ranges(self._starts[chosen], self._counts[chosen])]
+        sizes = self._per_visit[chosen]
+        if self.settings.repeat_examples:
+            sizes = np.full(len(chosen), self.settings.examples_per_domain)
+            which = _ranges(np.zeros_like(sizes), sizes)
+            key = (self.settings.seed, _EXAMPLES, self.step)
+            draws = hashed(*key, np.repeat(place, sizes), which)
+            within = below(np.repeat(self._counts[chosen], sizes), draws)
+            place_of_row: Integers = np.repeat(self._starts[chosen], sizes) + within
+            return self._by_domain[place_of_row]
+        rounds, turn = np.divmod(visits, self._visits_per_round[chosen])
+        if not self.settings.repeat_domains:
+            return self._visited(chosen, rounds, turn, sizes)
+        # The visits of one domain may belong to two rounds: one permutation at a time.
+        parts: list[Integers] = [np.empty(0, dtype=np.int64)] * len(chosen)
+        for number in range(int(rounds.min()), int(rounds.max()) + 1):
+            now = np.flatnonzero(rounds == number)
+            if len(now):
+                found = self._visited(chosen[now], rounds[now], turn[now], sizes[now])
+                for at, part in zip(now, np.split(found, np.cumsum(sizes[now])[:-1]), strict=True):
+                    parts[at] = part
+        return np.concatenate(parts)
+
+    def _visited(
+        self, chosen: Integers, rounds: Integers, turn: Integers, sizes: Integers
+    ) -> Integers:
+        stale = self._round_of_order[chosen] != rounds
+        if stale.any():
+            domains, first = np.unique(chosen[stale], return_index=True)
+            self._shuffle(domains, rounds[stale][first])
+        return self._order[_ranges(self._starts[chosen] + turn * sizes, sizes)]
+
+    def _shuffle(self, domains: Integers, rounds: Integers) -> None:
+        """Put the examples of these domains into the order of the given rounds."""
+        sizes = self._counts[domains]
+        place = _ranges(self._starts[domains], sizes)
+        rows = self._by_domain[place]
+        words = hashed(self.settings.seed, _ORDER, np.repeat(rounds, sizes), rows)
+        # One sort for all: the domain in the upper bits, random bits below. Always from the
+        # same order, so that equal words cannot make a resumed stream differ.
+        bits = np.uint64(max(1, (len(domains) - 1).bit_length()))
+        segment = np.repeat(np.arange(len(domains), dtype=np.uint64), sizes)
+        keys = (segment << (np.uint64(64) - bits)) | (words >> bits)
+        self._order[place] = rows[np.argsort(keys)]
+        self._round_of_order[domains] = rounds
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides the batches to come: integers and one tensor (m,)."""
+        return {
+            "step": self.step,
+            "seed": self.settings.seed,
+            "examples": int(self._counts.sum()),
+            "visits": torch.from_numpy(self._visits.copy()),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken."""
+        ours = self.state_dict()
+        if set(state) != set(ours):
+            raise SettingError(
+                f"The state of DomainBatches holds {', '.join(sorted(ours))}; "
+                f"{', '.join(sorted(map(str, state)))} came."
+            )
+        for key in ("seed", "examples"):
+            if int(state[key]) != ours[key]:
+                raise SettingError(
+                    f"The state was taken with {key} {int(state[key])}, and here it is "
+                    f"{ours[key]}. Use the data and the seed that the state was taken with."
+                )
+        if not isinstance(state["visits"], Tensor) or state["visits"].ndim != 1:
+            raise SettingError("The visits in the state of DomainBatches must be a 1-d tensor.")
+        if len(state["visits"]) != len(self._counts):
+            raise SettingError(
+                f"The state was taken with {len(state['visits'])} domains, and here are "
+                f"{len(self._counts)}. Use the same data."
+            )
+        self.step = int(state["step"])
+        self._visits = state["visits"].cpu().numpy().astype(np.int64, copy=True)
+
+
+def _domains_of(data: DomainData | Tensor) -> Integers:
+    """(n,) the domain of each example, as numpy's integers."""
+    domains = data.domains if isinstance(data, DomainData) else data
+    if not isinstance(domains, Tensor) or domains.ndim != 1 or domains.dtype != torch.long:
+        raise DomainDataError(
+            "DomainBatches takes DomainData, or a 1-d tensor of torch.long with the domain of each "
+            f"example; {type(domains).__name__} came."
+        )
+    if len(domains) and int(domains.min()) < 0:
+        raise DomainDataError(f"Domains count from 0; {int(domains.min())} came.")
+    found: Integers = domains.cpu().numpy()
+    return found
+
+
+def _occurrences(chosen: Integers) -> Integers:
+    """How often each element has come before: [4, 7, 4] → [0, 0, 1]."""
+    order = np.argsort(chosen, kind="stable")
+    _, counts = np.unique(chosen, return_counts=True)
+    found = np.empty_like(chosen)
+    found[order] = _ranges(np.zeros_like(counts), counts)
+    return found
+
+
+def _ranges(starts: Integers, sizes: Integers) -> Integers:
+    """start, start + 1, … for each start, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(int(ends[-1])) + np.repeat(starts - ends + sizes, sizes)

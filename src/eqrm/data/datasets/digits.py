@@ -1,0 +1,119 @@
+"""Handwritten digits: MNIST from its four files, or a stand-in where there is none."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from eqrm.data.datasets.idx_files import read_idx
+from eqrm.data.fetching.data_root import data_root
+from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
+
+MNIST_FOLDERS = ("mnist", "MNIST/raw")
+MNIST_MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+"""The four files, and the checksums of their uncompressed content."""
+
+
+class Digits(NamedTuple):
+    """Images (n, 28, 28) of bytes and what they show (n,): 60,000 to train, 10,000 to test."""
+
+    images: Tensor
+    labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
+    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` whichever there is."""
+    if stand_in not in (True, False, "if-missing"):
+        raise SettingError(f"stand_in must be true, false or 'if-missing'; {stand_in!r} came.")
+    if stand_in is not True:
+        try:
+            files = mnist_files(data_root(root))
+        except EqrmError:
+            if stand_in is False:
+                raise
+        else:
+            return _read(files)
+    warnings.warn(
+        "This is not MNIST but a stand-in, made from scikit-learn's 8×8 digits. "
+        "Numbers measured on it say nothing about MNIST.",
+        EqrmWarning,
+        stacklevel=4,
+    )
+    return stand_in_digits()
+
+
+def mnist_files(root: Path) -> list[Path]:
+    """Where MNIST's four files are, plain or .gz."""
+    places = [
+        root / folder / f"{name}{suffix}"
+        for name in MNIST_MD5
+        for folder in MNIST_FOLDERS
+        for suffix in ("", ".gz")
+    ]
+    found = {path.name.removesuffix(".gz"): path for path in places if path.is_file()}
+    missing = [name for name in MNIST_MD5 if name not in found]
+    if missing:
+        raise DataFileError(
+            f"There is no mnist/{missing[0]}.gz in the data root {root}. 'eqrm data get mnist' "
+            "fetches MNIST or says where to get it; stand_in=True takes generated digits instead."
+        )
+    return [found[name] for name in MNIST_MD5]
+
+
+def _read(files: list[Path]) -> Digits:
+    read = [read_idx(path, md5) for path, md5 in zip(files, MNIST_MD5.values(), strict=True)]
+    return Digits(read[0], read[1].long(), read[2], read[3].long())
+
+
+def stand_in_digits() -> Digits:
+    """As many digits as MNIST has, drawn from scikit-learn's 1,797 by turning and stretching.
+
+    Train and test digits come from different writers' originals. Always the same.
+
+    >>> stand_in_digits().images.shape
+    torch.Size([60000, 28, 28])
+    """
+    from sklearn.datasets import load_digits
+
+    source = load_digits()
+    images = torch.from_numpy(source.images).float()[:, None] / 16
+    labels = torch.from_numpy(source.target).long()
+    generator = torch.Generator().manual_seed(0)
+    first_test = 1437  # four fifths; the digits are in the order of their writers
+    train = torch.randint(first_test, (60_000,), generator=generator)
+    test = torch.randint(first_test, len(images), (10_000,), generator=generator)
+    drawn, shown = (
+        torch.cat([_deformed(images[part], generator) for part in rows.split(5000)])
+        for rows in (train, test)
+    )
+    return Digits(drawn, labels[train], shown, labels[test])
+
+
+def _deformed(images: Tensor, generator: torch.Generator) -> Tensor:
+    """(k, 1, 8, 8) in [0, 1] to (k, 28, 28) bytes: turned, stretched, sheared and shifted."""
+
+    def spread(size: float) -> Tensor:
+        return size * (2 * torch.rand(len(images), generator=generator) - 1)
+
+    angle, shear = spread(math.radians(12)), spread(0.15)
+    wide, high = 1.35 * (1 + spread(0.12)), 1.35 * (1 + spread(0.12))
+    cos, sin = angle.cos(), angle.sin()
+    rows = [wide * cos, wide * (shear - sin), spread(0.15), high * sin, high * cos, spread(0.15)]
+    maps = torch.stack(rows, 1).reshape(-1, 2, 3)
+    grid = functional.affine_grid(maps, [len(images), 1, 28, 28], align_corners=False)
+    drawn = functional.grid_sample(images, grid, mode="bicubic", align_corners=False)
+    return (drawn[:, 0].clamp(0, 1) * 255).round().to(torch.uint8)

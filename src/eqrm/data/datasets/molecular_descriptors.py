@@ -1,0 +1,95 @@
+"""Molecules as a table: RDKit's descriptors in columns, one label, the scaffold as domain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from eqrm.data.datasets.molecules import MoleculeTable
+from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
+from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.data_root import data_file
+from eqrm.data.fetching.progress import progress
+from eqrm.data.tables.table import Table
+
+DESCRIPTORS = {
+    "weight": "Descriptors.MolWt",
+    "log_p": "Crippen.MolLogP",
+    "refractivity": "Crippen.MolMR",
+    "polar_surface": "rdMolDescriptors.CalcTPSA",
+    "surface": "rdMolDescriptors.CalcLabuteASA",
+    "donors": "rdMolDescriptors.CalcNumHBD",
+    "acceptors": "rdMolDescriptors.CalcNumHBA",
+    "rotatable_bonds": "rdMolDescriptors.CalcNumRotatableBonds",
+    "rings": "rdMolDescriptors.CalcNumRings",
+    "aromatic_rings": "rdMolDescriptors.CalcNumAromaticRings",
+    "sp3_carbons": "rdMolDescriptors.CalcFractionCSP3",
+    "heteroatoms": "rdMolDescriptors.CalcNumHeteroatoms",
+    "chi": "rdMolDescriptors.CalcChi0v",
+    "alpha": "rdMolDescriptors.CalcHallKierAlpha",
+}
+"""Column to where RDKit computes it: size, polarity, flexibility and rings."""
+
+
+def descriptor_table(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    file: str = "molecules/tox21.csv.gz",
+    task: str = "NR-ER",
+    acyclic: str = "one-domain",
+) -> Table:
+    """Molecules with a label for one task, by Murcko scaffold, with 14 descriptors as features.
+
+    A table with many domains, most of them small: Tox21's NR-ER (does a substance act on the
+    oestrogen receptor?) has 6,309 molecules on 1,769 scaffolds, 1,338 of which hold one molecule.
+    Molecules without a ring are one domain unless ``acyclic`` says otherwise (see
+    :func:`eqrm.data.datasets.scaffolds.scaffold_domains`). Molecules that RDKit cannot read, or
+    without any label, are left out with a warning that counts them; those without a label for
+    ``task`` are left out because there is nothing to learn from them.
+    """
+    path = data_file(root, file)
+    molecules = MoleculeTable.read(path, "smiles", [task])
+    stored = cached(
+        f"{path.name.split('.')[0]}-descriptors",
+        file_key(path, *DESCRIPTORS.values(), rdkit("rdBase").rdkitVersion, "1"),
+        lambda: _described(molecules.smiles),
+    )
+    readable = stored.tensors["readable"].numpy()
+    molecules.tell_what_is_left_out(torch.from_numpy(readable), "leave-out")
+    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    smiles = [text for text, kept in zip(molecules.smiles, readable, strict=True) if kept]
+    domains = np.array(scaffold_domains(names, smiles, acyclic), dtype=object)
+    labels = molecules.labels[:, 0].numpy()[readable]
+    kept = ~np.isnan(labels) & np.array([name is not None for name in domains])
+    values = stored.tensors["values"].numpy()[kept]
+    columns = {name: values[:, place] for place, name in enumerate(DESCRIPTORS)}
+    return Table(columns, labels[kept].astype(float), domains[kept], task, "scaffold")
+
+
+def _described(smiles: list[str]) -> Stored:
+    found = [parsed(text) for text in progress(smiles, "Reading molecules")]
+    molecules = [molecule for molecule in found if molecule is not None]
+    functions = [_function(place) for place in DESCRIPTORS.values()]
+    values = [
+        [float(function(molecule)) for function in functions]
+        for molecule in progress(molecules, "Describing molecules")
+    ]
+    names, ids = np.unique([scaffold_of(molecule) for molecule in molecules], return_inverse=True)
+    return Stored(
+        {
+            "readable": torch.tensor([molecule is not None for molecule in found]),
+            "scaffold": torch.from_numpy(ids.astype(np.int32)),
+            "values": torch.tensor(values, dtype=torch.float64),
+        },
+        {"scaffolds": names.tolist()},
+    )
+
+
+def _function(place: str) -> Callable[[Any], float]:
+    module, _, name = place.partition(".")
+    function: Callable[[Any], float] = getattr(rdkit(f"Chem.{module}"), name)
+    return function

@@ -1,0 +1,198 @@
+"""Molecules from tables of SMILES, with their scaffolds as domains."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.datasets.molecular_graphs import graphs_of
+from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
+from eqrm.data.domain_data import DomainData, InputsAt
+from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.data_root import data_file
+from eqrm.data.fetching.progress import progress
+from eqrm.data.graphs import Graphs
+from eqrm.data.tables.published_csv import column_names, numbers, read_columns
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError, did_you_mean
+
+INPUTS = ("graphs", "fingerprints")
+UNPARSEABLE = ("leave-out", "refuse")
+NOT_TASKS = ("smiles", "mol_id", "activity")
+
+_GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
+
+
+def molecules(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    file: str | Sequence[str],
+    tasks: Sequence[str] | None = None,
+    smiles: str = "smiles",
+    inputs: str = "graphs",
+    acyclic: str = "one-domain",
+    unparseable: str = "leave-out",
+    min_examples: int = 1,
+    bits: int = 1024,
+) -> DomainData:
+    """Molecules of a CSV file by Murcko scaffold.
+
+    y is (n, tasks), NaN where a label is missing. The first call reads the molecules with RDKit
+    and keeps the result in the cache folder (see :func:`eqrm.data.fetching.cache.cache_folder`).
+
+    Args:
+        root: the data root; ``file`` may lie outside it.
+        file: a CSV file, plain or .gz, in the data root or anywhere; or several, of which the
+            first that is there is read.
+        tasks: the columns with the labels; by default all but SMILES and names.
+        smiles: the column with the molecules.
+        inputs: ``"graphs"`` (:class:`eqrm.data.graphs.Graphs`), or ``"fingerprints"``, Morgan
+            fingerprints of radius 2, for networks that take vectors.
+        acyclic: what molecules without a ring belong to, see
+            :func:`eqrm.data.datasets.scaffolds.scaffold_domains`.
+        unparseable: ``"leave-out"`` molecules that RDKit cannot read, with a warning that
+            counts them, or ``"refuse"`` the file. So too molecules without any label.
+        min_examples: leave out domains with fewer molecules.
+        bits: the length of a fingerprint.
+    """
+    for name, value, choices in (
+        ("inputs", inputs, INPUTS),
+        ("unparseable", unparseable, UNPARSEABLE),
+    ):
+        if value not in choices:
+            raise SettingError(f"{name} cannot be {value!r}. {did_you_mean(value, choices)}")
+    path = data_file(root, *([file] if isinstance(file, str) else file))
+    table = MoleculeTable.read(path, smiles, tasks)
+    stored = cached(
+        f"{path.name.split('.')[0]}-{inputs}",
+        file_key(path, smiles, inputs, str(bits), rdkit("rdBase").rdkitVersion, "1"),
+        lambda: _from_smiles(table.smiles, inputs, bits),
+    )
+    table.tell_what_is_left_out(stored.tensors["readable"], unparseable)
+    readable = torch.nonzero(stored.tensors["readable"]).reshape(-1)
+    scaffolds = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    domains = scaffold_domains(scaffolds, [table.smiles[i] for i in readable.tolist()], acyclic)
+    labelled = table.labelled[readable]
+    kept = [i for i, name in enumerate(domains) if name is not None and bool(labelled[i])]
+    if not kept:
+        raise DomainDataError(f"{path} holds no molecule that can be used.")
+    rows = torch.tensor(kept)
+    whole = DomainData.from_arrays(
+        _inputs(stored, inputs, rows), table.labels[readable[rows]], [domains[i] for i in kept]
+    )
+    return _large_enough(replace(whole, target_names=table.tasks), min_examples)
+
+
+@dataclass(frozen=True)
+class MoleculeTable:
+    """A file's SMILES and labels (n, tasks)."""
+
+    path: Path
+    smiles: list[str]
+    labels: Tensor
+    tasks: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path, smiles: str, tasks: Sequence[str] | None) -> MoleculeTable:
+        """Read a CSV file; every label must be a number or missing."""
+        if tasks is None:
+            tasks = [name for name in column_names(path) if name not in (*NOT_TASKS, smiles)]
+        if not tasks:
+            raise SettingError("There is no task: name the columns with the labels (tasks).")
+        columns = read_columns(path, [smiles, *tasks])
+        if not columns[smiles]:
+            raise DataFileError(f"{path} holds no molecule.")
+        labels = [numbers(columns[task], path, task) for task in tasks]
+        return cls(path, columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks))
+
+    @property
+    def labelled(self) -> Tensor:
+        """(n,) whether a molecule has any label."""
+        return ~self.labels.isnan().all(1)
+
+    def tell_what_is_left_out(self, readable: Tensor, unparseable: str) -> None:
+        """Warn about molecules that cannot be used, or refuse them."""
+        for unusable, what in (
+            (~readable, "cannot be read as molecules by RDKit"),
+            (~self.labelled, "have no label at all"),
+        ):
+            count = int(unusable.sum())
+            if count == 0:
+                continue
+            rows = (torch.nonzero(unusable).reshape(-1)[:8] + 1).tolist()
+            more = " …" if count > 8 else ""
+            found = (
+                f"{self.path.name}: {count:,} of {len(self.smiles):,} SMILES {what} "
+                f"(rows {', '.join(map(str, rows))}{more})"
+            )
+            if unparseable == "refuse":
+                raise DataFileError(
+                    f"{found}. Mend the file, or set unparseable='leave-out' to go on without them."
+                )
+            warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=4)
+
+
+def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:
+    """Scaffolds and inputs of all that RDKit can read."""
+    found = [parsed(text) for text in progress(smiles, "Reading molecules")]
+    readable = [molecule for molecule in found if molecule is not None]
+    if not readable:
+        raise DomainDataError("RDKit can read none of the SMILES. Is it the right column?")
+    names, ids = np.unique([scaffold_of(molecule) for molecule in readable], return_inverse=True)
+    tensors = {
+        "readable": torch.tensor([molecule is not None for molecule in found]),
+        "scaffold": torch.from_numpy(ids.astype(np.int32)),
+    }
+    if inputs == "graphs":
+        graphs = graphs_of(progress(readable, "Drawing graphs"))
+        tensors |= {name: getattr(graphs, name) for name in _GRAPH_FIELDS}
+    else:
+        tensors["bits"] = _fingerprints(readable, bits)
+    return Stored(tensors, {"scaffolds": names.tolist()})
+
+
+def _fingerprints(found: Sequence[Any], bits: int) -> Tensor:
+    generator = rdkit("Chem.rdFingerprintGenerator").GetMorganGenerator(radius=2, fpSize=bits)
+    return torch.from_numpy(np.stack([generator.GetFingerprintAsNumPy(each) for each in found]))
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """Rows of zeros and ones kept as bytes; ``bits[rows]`` is float32."""
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.values[rows.to(self.values.device)].float()
+
+    def to(self, device: torch.device | str) -> Bits:
+        """The same rows on another device."""
+        return Bits(self.values.to(device))
+
+
+def _inputs(stored: Stored, inputs: str, rows: Tensor) -> Any:
+    if inputs == "fingerprints":
+        return Bits(stored.tensors["bits"][rows])
+    graphs = Graphs(*(stored.tensors[name] for name in _GRAPH_FIELDS))
+    return InputsAt.of(graphs, rows)
+
+
+def _large_enough(data: DomainData, min_examples: int) -> DomainData:
+    if min_examples <= 1:
+        return data
+    large = torch.nonzero(data.counts >= min_examples).reshape(-1)
+    if len(large) == 0:
+        raise SettingError(
+            f"No domain has {min_examples} examples; the largest has {int(data.counts.max())}."
+        )
+    return data.select([data.names[i] for i in large.tolist()])

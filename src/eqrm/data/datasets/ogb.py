@@ -1,0 +1,200 @@
+"""OGB-MolPCBA: 437,929 molecules, 128 assays, 120,084 scaffolds, from OGB's own files."""
+
+from __future__ import annotations
+
+import os
+import tokenize
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES
+from eqrm.data.datasets.scaffolds import murcko_scaffold, scaffold_domains
+from eqrm.data.domain_data import DomainData, InputsAt
+from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.data_root import data_file
+from eqrm.data.fetching.progress import progress
+from eqrm.data.graphs import Graphs
+from eqrm.data.tables.published_csv import column_names, read_columns, refusing_damage
+from eqrm.errors import (
+    DataFileError,
+    DomainDataError,
+    MissingExtraError,
+    SettingError,
+    did_you_mean,
+)
+
+FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
+SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
+# What numpy raises for a damaged header, depending on where it is damaged.
+_NOT_AN_ARRAY = (
+    ValueError,
+    EOFError,
+    OSError,
+    SyntaxError,
+    TypeError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    tokenize.TokenError,
+)
+_GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
+
+
+def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all") -> DomainData:
+    """OGB-MolPCBA (in WILDS too) as its official download unpacks, by scaffold.
+
+    The folder ``ogbg_molpcba`` holds ``raw/*.csv.gz`` (atoms, bonds and labels end to end),
+    ``raw/scaffold_group.npy`` (WILDS's scaffold of each molecule), ``mapping/mol.csv.gz`` (their
+    SMILES) and ``split/scaffold/*.csv.gz``. Without ``scaffold_group.npy`` scaffolds are found
+    with RDKit. x are graphs, y is (n, 128) with NaN for labels that are missing. The first call
+    keeps what it read in the cache folder.
+
+    Args:
+        root: the data root.
+        split: ``"train"``, ``"val"``, ``"test"``, or ``"all"`` of them, which are then the parts
+            by which to keep them apart; no two share a scaffold.
+    """
+    if split not in ("all", *SPLIT_FILES):
+        choices = ("all", *SPLIT_FILES)
+        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, choices)}")
+    folder = data_file(root, *FOLDERS)
+    stored = cached("ogbg-molpcba", _key(folder), lambda: _from_files(folder))
+    graphs = Graphs(*(stored.tensors[name] for name in _GRAPH_FIELDS))
+    wanted = SPLIT_FILES if split == "all" else {split: SPLIT_FILES[split]}
+    listed = {name: _split_rows(folder, file, len(graphs)) for name, file in wanted.items()}
+    rows = torch.cat(list(listed.values()))
+    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    labels = stored.tensors["labels"][rows]
+    data = DomainData.from_arrays(
+        InputsAt.of(graphs, rows), labels, [names[row] for row in rows.tolist()]
+    )
+    parts = {
+        name: tuple(sorted({names[row] for row in part.tolist()})) for name, part in listed.items()
+    }
+    _check_apart(parts, folder)
+    tasks = _task_names(folder / "mapping" / "mol.csv.gz", labels.shape[1])
+    return replace(data, target_names=tasks, parts=parts)
+
+
+def _split_rows(folder: Path, file: str, molecules: int) -> Tensor:
+    path = folder / "split" / "scaffold" / f"{file}.csv.gz"
+    rows = torch.from_numpy(_read_numbers(path, np.int64)[:, 0])
+    if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= molecules:
+        raise DataFileError(f"{path} must list molecules from 0 to {molecules - 1}.")
+    return rows
+
+
+def _check_apart(parts: dict[str, tuple[str, ...]], folder: Path) -> None:
+    """A scaffold in two splits would be tested on what it trained."""
+    for first, second in combinations(parts, 2):
+        both = sorted(set(parts[first]) & set(parts[second]))
+        if both:
+            raise DataFileError(
+                f"{folder}: the scaffold {both[0]!r} is in {first} and in {second}, so they are "
+                "not the splits by scaffold. Is raw/scaffold_group.npy missing?"
+            )
+
+
+def _key(folder: Path) -> str:
+    """By names, sizes and times: hashing hundreds of megabytes at each start would take long."""
+    files = sorted(folder.glob("raw/*"))
+    with refusing_damage(folder / "raw" / "num-node-list.csv.gz"):
+        stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        return file_key(folder / "raw" / "num-node-list.csv.gz", "1", repr(stats))
+
+
+def _from_files(folder: Path) -> Stored:
+    raw = folder / "raw"
+    nodes = torch.from_numpy(_read_numbers(raw / "num-node-list.csv.gz", np.int64)[:, 0])
+    edges = torch.from_numpy(_read_numbers(raw / "num-edge-list.csv.gz", np.int64)[:, 0])
+    x = _features(raw / "node-feat.csv.gz", list(ATOM_FEATURES.values()))
+    bonds = _features(raw / "edge-feat.csv.gz", list(BOND_FEATURES.values()))
+    pairs = torch.from_numpy(_read_numbers(raw / "edge.csv.gz", np.int16))
+    labels = torch.from_numpy(_read_numbers(raw / "graph-label.csv.gz", np.float32))
+    if not len(nodes) == len(edges) == len(labels) or pairs.shape != (len(bonds), 2):
+        raise DataFileError(
+            f"The files in {raw} do not belong together: {len(nodes)} molecules in num-node-list, "
+            f"{len(edges)} in num-edge-list, {len(labels)} in graph-label; {len(bonds)} bonds in "
+            f"edge-feat, {len(pairs)} in edge."
+        )
+    # Each bond is listed once: an edge there, and an edge back.
+    both = torch.stack([pairs, pairs.flip(1)], 1).reshape(-1, 2)
+    try:
+        graphs = Graphs.from_sizes(
+            x, both.T.contiguous(), bonds.repeat_interleave(2, 0), nodes, 2 * edges
+        )
+    except DomainDataError as error:
+        raise DataFileError(f"The files in {raw} do not belong together: {error}") from None
+    ids, scaffolds = _scaffolds(folder, len(graphs))
+    tensors = {name: getattr(graphs, name) for name in _GRAPH_FIELDS}
+    return Stored({**tensors, "labels": labels, "scaffold": ids}, {"scaffolds": scaffolds})
+
+
+def _task_names(path: Path, tasks: int) -> tuple[str, ...]:
+    """The assays as the table of SMILES names them; numbers where it does not."""
+    if path.is_file():
+        named = [name for name in column_names(path) if name not in ("smiles", "mol_id")]
+        if len(named) == tasks:
+            return tuple(named)
+    return tuple(f"assay {number}" for number in range(tasks))
+
+
+def _features(path: Path, sizes: list[int]) -> Tensor:
+    values = _read_numbers(path, np.int64)
+    if values.shape[1] != len(sizes):
+        raise DataFileError(f"{path} has {values.shape[1]} columns, but needs {len(sizes)}.")
+    if len(values) and ((values < 0) | (values >= np.array(sizes))).any():
+        raise DataFileError(f"{path} holds a feature outside OGB's list. Is it another version?")
+    return torch.from_numpy(values.astype(np.uint8))
+
+
+def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
+    """The number of each molecule's scaffold, and the names of the scaffolds."""
+    path = folder / "raw" / "scaffold_group.npy"
+    if path.is_file():
+        try:
+            groups = np.load(path, allow_pickle=False)  # a pickle could run code
+        except _NOT_AN_ARRAY as error:
+            raise DataFileError(f"{path} is no array of numbers: {error}.") from None
+        if groups.size != molecules or groups.dtype.kind not in "iu":
+            raise DataFileError(
+                f"{path} must hold {molecules} whole numbers; it holds {groups.size} of "
+                f"{groups.dtype}."
+            )
+        names: Any = groups.reshape(-1).astype(str)
+    else:
+        smiles = read_columns(folder / "mapping" / "mol.csv.gz", ["smiles"])["smiles"]
+        found = [murcko_scaffold(text) for text in progress(smiles, "Finding scaffolds")]
+        named = scaffold_domains(found, smiles)
+        # RDKit may not read a molecule that OGB's did: it is a domain of its own.
+        names = [name or f"unreadable {text}" for name, text in zip(named, smiles, strict=True)]
+        if len(names) != molecules:
+            raise DataFileError(f"{folder / 'mapping'} lists {len(names)} of {molecules} SMILES.")
+    scaffolds, ids = np.unique(names, return_inverse=True)
+    return torch.from_numpy(ids.reshape(-1).astype(np.int32)), scaffolds.tolist()
+
+
+def _read_numbers(path: Path, dtype: Any) -> Any:
+    """A compressed table of numbers without a header, (rows, columns)."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtraError("pandas", "molecules", "Reading OGB's files") from None
+    with refusing_damage(path):
+        try:
+            table = pandas.read_csv(path, compression="gzip", header=None)
+            values = table.to_numpy()
+            if dtype != np.float32 and values.dtype.kind not in "iu":
+                raise ValueError("it holds something else than whole numbers")
+            found = values.astype(dtype)
+            if dtype != np.float32 and (found != values).any():
+                raise ValueError("a number is too large")
+        except (ValueError, TypeError) as error:
+            raise DataFileError(f"{path} is no table of numbers: {error}.") from None
+    return found

@@ -1,0 +1,134 @@
+"""iWildCam of WILDS: species in photographs of camera traps, a domain per trap."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path, PurePosixPath
+
+import torch
+
+from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
+from eqrm.data.domain_data import DomainData
+from eqrm.data.fetching.data_root import data_file
+from eqrm.data.tables.published_csv import read_columns
+from eqrm.errors import DataFileError, SettingError, did_you_mean
+
+FOLDERS = ("iwildcam_v2.0", "iwildcam")
+SPLITS = ("train", "val", "test", "id_val", "id_test")
+WHOLE_DOMAINS = ("train", "val", "test")
+NUMBERED = ("location_remapped", "sequence_remapped", "y")
+COLUMNS = ("split", "filename", *NUMBERED)
+
+
+def iwildcam(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    split: str = "all",
+    size: int = 448,
+    resident: str = "auto",
+) -> DomainData:
+    """iWildCam2020-WILDS, version 2.0, as its official download unpacks.
+
+    The folder ``iwildcam_v2.0`` holds ``metadata.csv`` (a row per image), ``categories.csv`` and
+    the images in ``train/``, whatever split they belong to. A domain is a camera trap, named by
+    its ``location_remapped``; 243 traps are for training, 32 for validation and 48 for the test.
+    x is (n, 3, size, size) bytes, y one of 182 species.
+
+    Args:
+        root: the data root.
+        split: ``"all"``: the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
+            the parts by which to keep them apart; one of the three; or ``"id_val"`` or
+            ``"id_test"``, other days of the traps of training.
+        size: images are scaled to size × size; WILDS takes 448.
+        resident: see :func:`eqrm.data.datasets.image_folders.image_folder`.
+    """
+    if split not in ("all", *SPLITS):
+        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, ('all', *SPLITS))}")
+    wanted = WHOLE_DOMAINS if split == "all" else (split,)
+    folder = data_file(root, *FOLDERS)
+    table, numbers = _metadata(folder / "metadata.csv")
+    labels, locations = numbers["y"], numbers["location_remapped"]
+    rows = [row for row, name in enumerate(table["split"]) if name in wanted]
+    if not rows:
+        raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
+    files = [file_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
+    images = ImageFiles(folder / "train", files, size)
+    data = DomainData.from_arrays(
+        images, torch.tensor([labels[row] for row in rows]), [locations[row] for row in rows]
+    )
+    traps = {
+        name: {str(locations[row]) for row in rows if table["split"][row] == name}
+        for name in wanted
+    }
+    _check_apart(traps, folder / "metadata.csv")
+    return replace(
+        data,
+        x=resident_or_lazy(images, resident),
+        target_names=_species(folder / "categories.csv", max(labels) + 1),
+        parts={name: tuple(sorted(found, key=int)) for name, found in traps.items()},
+    )
+
+
+def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
+    """The columns of metadata.csv, and those of numbers as numbers; refused if it was cut off.
+
+    The published file ends with a line, and its numbers count from 0 without a gap, which is
+    what WILDS checks too.
+    """
+    table = read_columns(path, COLUMNS)
+    if not path.read_bytes().endswith(b"\n"):
+        raise DataFileError(f"{path} was cut off in its last line. Fetch it again.")
+    unknown = sorted(set(table["split"]) - set(SPLITS))
+    if unknown:
+        raise DataFileError(f"{path}: the split {unknown[0]!r} is none of {', '.join(SPLITS)}.")
+    numbers = {name: _whole_numbers(table[name], path, name) for name in NUMBERED}
+    for name, values in numbers.items():
+        present = set(values)
+        if len(present) != max(present) + 1:
+            missing = next(number for number in range(max(present)) if number not in present)
+            raise DataFileError(
+                f"{path}: no row has {name} {missing}, though there are larger ones. "
+                "Rows are missing: fetch it again."
+            )
+    return table, numbers
+
+
+def _check_apart(traps: dict[str, set[str]], path: Path) -> None:
+    """The official splits share no trap; one that is in two would be tested on what it trained."""
+    for first, second in combinations(traps, 2):
+        both = sorted(traps[first] & traps[second])
+        if both:
+            raise DataFileError(f"{path}: the trap {both[0]} is in {first} and in {second}.")
+
+
+def _whole_numbers(values: list[str], path: Path, column: str) -> list[int]:
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        odd = next(value for value in values if not value.lstrip("-").isdigit())
+        raise DataFileError(f"{path}: {column} {odd!r} is no whole number.") from None
+    if not numbers or min(numbers) < 0:
+        raise DataFileError(f"{path}: {column} must hold numbers from 0.")
+    return numbers
+
+
+def file_inside(name: str, path: Path) -> str:
+    """A file name out of a table is data: it may not lead out of the folder of images."""
+    pure = PurePosixPath(name)
+    if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name:
+        raise DataFileError(f"{path}: the file name {name!r} leads out of the folder of images.")
+    return name
+
+
+def _species(path: Path, classes: int) -> tuple[str, ...]:
+    """What each y is called; the numbers themselves where categories.csv is not there."""
+    names = [str(number) for number in range(classes)]
+    if path.is_file():
+        table = read_columns(path, ["y", "name"])
+        for number, name in zip(_whole_numbers(table["y"], path, "y"), table["name"], strict=True):
+            # Species that no labelled image shows have the number 99999.
+            if number < classes:
+                names[number] = name
+    return tuple(names)

@@ -1,0 +1,309 @@
+"""The contract of every dataset: inputs, targets and the domain of each example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.domain_checks import Inputs, check_ids, check_lengths, check_names
+from eqrm.data.splits import examples_to_hold_out, parts_of_domains
+from eqrm.errors import DomainDataError, SettingError, counted, near_names
+from eqrm.risks import number_domains
+
+
+class Rows(NamedTuple):
+    """Some examples: inputs, targets (k, …) and domains (k,), on the data's device."""
+
+    x: Any
+    y: Tensor
+    domains: Tensor
+
+
+class Splits(NamedTuple):
+    """Whole domains kept apart. A part that was not asked for is ``None``."""
+
+    train: DomainData
+    validation: DomainData | None
+    test: DomainData | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DomainData:
+    """n examples from m named domains.
+
+    Attributes:
+        x: inputs, a tensor with first dimension n, or :class:`~eqrm.data.domain_checks.Inputs`.
+        y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
+        domains: (n,) integers from 0 to m − 1; every domain has an example.
+        names: m different names, one per domain.
+        target_names: the names of the classes, if y holds their numbers, or of the columns of
+            y; empty where they have none.
+        parts: names for sets of domains, such as the published ``"train"`` and ``"test"``. Such
+            a name may be given wherever domains are named.
+        notes: what was filled in or left out where the data was made, in words.
+
+    >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
+    >>> len(data), data.num_domains, data.counts
+    (3, 2, tensor([1, 2]))
+    >>> data.rows(torch.tensor([2])).domains
+    tensor([1])
+    """
+
+    x: Any
+    y: Tensor
+    domains: Tensor
+    names: tuple[str, ...]
+    target_names: tuple[str, ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "target_names", tuple(self.target_names))
+        check_lengths(self.x, self.y, self.domains)
+        check_names(self.names)
+        check_ids(self.domains, self.names)
+        # What is left of each part; a part of which nothing is left has no name any more.
+        left = {part: _among(domains, self.names) for part, domains in self.parts.items()}
+        object.__setattr__(self, "parts", {part: kept for part, kept in left.items() if kept})
+
+    @classmethod
+    def from_arrays(cls, x: Any, y: Any, domains: Any) -> DomainData:
+        """From numpy arrays, lists or tensors; domains are named by any integers or strings.
+
+        Numbers of x become float32 unless they are bytes (images) or integers, which stay.
+
+        >>> data = DomainData.from_arrays(np.zeros((3, 2)), [0, 1, 1], ["Rome", "Oslo", "Rome"])
+        >>> data.names, data.domains, data.y.dtype
+        (('Oslo', 'Rome'), tensor([1, 0, 1]), torch.int64)
+        """
+        if len(domains) == 0:
+            raise DomainDataError("There are no examples: at least one is needed.")
+        ids, found = number_domains(domains, torch.device("cpu"))
+        inputs = x if _is_lazy(x) else _tensor_from(x, "x")
+        return cls(inputs, _tensor_from(y, "y"), ids, tuple(str(name) for name in found))
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+    def __repr__(self) -> str:
+        return f"DomainData({counted(len(self), 'example')}, {counted(self.num_domains, 'domain')})"
+
+    @property
+    def num_domains(self) -> int:
+        """m, the number of domains."""
+        return len(self.names)
+
+    @property
+    def counts(self) -> Tensor:
+        """(m,) the number of examples of each domain."""
+        return torch.bincount(self.domains, minlength=self.num_domains)
+
+    @property
+    def device(self) -> torch.device:
+        """Where targets and domains are, and where :meth:`rows` puts what it gives."""
+        return self.y.device
+
+    def rows(self, indices: Tensor) -> Rows:
+        """The examples at these positions (k,), on the data's device.
+
+        >>> data = DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"])
+        >>> data.rows(torch.tensor([1, 1])).x
+        tensor([[2.], [2.]])
+        """
+        here = indices.to(self.device, non_blocking=True)
+        if isinstance(self.x, Tensor):
+            # index_select copies whole rows; x[here] takes up to twice as long.
+            return Rows(*(each.index_select(0, here) for each in (self.x, self.y, self.domains)))
+        inputs = self.x[indices]
+        if hasattr(inputs, "to"):
+            inputs = inputs.to(self.device)
+        return Rows(inputs, self.y[here], self.domains[here])
+
+    def to(self, device: torch.device | str) -> DomainData:
+        """The same data with every tensor moved to a device, once.
+
+        Inputs without a ``to`` (images read when asked for) stay; :meth:`rows` moves what it
+        reads of them.
+        """
+        x = self.x.to(device) if hasattr(self.x, "to") else self.x
+        return replace(self, x=x, y=self.y.to(device), domains=self.domains.to(device))
+
+    def ids(self, domains: Sequence[str | int]) -> list[int]:
+        """The numbers of domains given by name, number or part; each may be given once.
+
+        >>> DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"]).ids(["b", 0])
+        [1, 0]
+        """
+        if isinstance(domains, str):
+            domains = [domains]
+        place = {name: number for number, name in enumerate(self.names)}
+        found = []
+        for domain in domains:
+            if domain not in place and domain in self.parts:
+                found += [place[name] for name in self.parts[str(domain)]]
+            else:
+                found.append(self._id(domain, place))
+        if len(set(found)) < len(found):
+            twice = next(number for number in found if found.count(number) > 1)
+            raise SettingError(f"The domain {self.names[twice]!r} is listed twice. List it once.")
+        return found
+
+    def _id(self, domain: str | int, place: dict[str, int]) -> int:
+        if isinstance(domain, str):
+            if domain not in place:
+                known = [*self.parts, *self.names]
+                raise SettingError(f"There is no domain {domain!r}. {near_names(domain, known)}")
+            return place[domain]
+        if str(domain) in place:  # a domain that is called 7 is meant by 7
+            return place[str(domain)]
+        if isinstance(domain, bool) or not 0 <= domain < self.num_domains:
+            raise SettingError(
+                f"Domains have the numbers 0 to {self.num_domains - 1}; {domain!r} came."
+            )
+        return int(domain)
+
+    def select(self, domains: Sequence[str | int]) -> DomainData:
+        """These domains whole, given by name or number, renumbered in the order given.
+
+        >>> data = DomainData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], ["a", "b", "c"])
+        >>> part = data.select(["c", "a"])
+        >>> part.names, part.domains, part.x
+        (('c', 'a'), tensor([1, 0]), tensor([[1.], [3.]]))
+        """
+        wanted = self.ids(domains)
+        if not wanted:
+            raise SettingError("No domain was selected: name at least one.")
+        new_number = torch.full((self.num_domains,), -1)
+        new_number[torch.tensor(wanted)] = torch.arange(len(wanted))
+        renumbered = new_number[self.domains.cpu()]
+        rows = torch.nonzero(renumbered >= 0).reshape(-1)
+        names = tuple(self.names[number] for number in wanted)
+        return self._at(rows, renumbered[rows], names)
+
+    def at(self, rows: Tensor) -> DomainData:
+        """The examples at these positions as a dataset; domains left without any are dropped.
+
+        >>> DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"]).at(torch.tensor([1])).names
+        ('b',)
+        """
+        present, renumbered = torch.unique(self.domains.cpu()[rows.cpu()], return_inverse=True)
+        return self._at(rows.cpu(), renumbered, tuple(self.names[i] for i in present.tolist()))
+
+    def _at(self, rows: Tensor, domains: Tensor, names: tuple[str, ...]) -> DomainData:
+        here = rows.to(self.device)
+        x = self.x[here] if isinstance(self.x, Tensor) else InputsAt.of(self.x, rows)
+        return replace(self, x=x, y=self.y[here], domains=domains.to(self.device), names=names)
+
+    def splits(
+        self,
+        test: Sequence[str | int] | float = (),
+        validation: Sequence[str | int] | float = (),
+        train: Sequence[str | int] | None = None,
+        seed: int = 0,
+    ) -> Splits:
+        """Keep whole domains apart for training, validation and test.
+
+        ``test`` and ``validation`` are domains by name or number, or a share of the domains
+        between 0 and 1, drawn with ``seed``. ``train`` is the rest unless it is given.
+
+        >>> data = DomainData.from_arrays(torch.zeros(4, 1), [0, 1, 0, 1], ["a", "b", "c", "d"])
+        >>> parts = data.splits(test=["d"], validation=0.25)
+        >>> parts.test.names, parts.train.num_domains, parts.validation.num_domains
+        (('d',), 2, 1)
+        """
+        given = {
+            "train": None if train is None else self.ids(train),
+            "validation": self._listed_or_share(validation),
+            "test": self._listed_or_share(test),
+        }
+        parts = parts_of_domains(given, self.names, seed)
+        train_part, *others = (
+            self.select(parts[name]) if parts[name] else None
+            for name in ("train", "validation", "test")
+        )
+        if train_part is None:
+            raise SettingError(
+                f"No domain is left to train on: all {self.num_domains} are held out. Hold fewer."
+            )
+        return Splits(train_part, *others)
+
+    def _listed_or_share(self, part: Sequence[str | int] | float) -> list[int] | float:
+        return float(part) if isinstance(part, (int, float)) else self.ids(part)
+
+    def split_examples(self, share: float, seed: int = 0) -> tuple[DomainData, DomainData]:
+        """Hold out a share of the examples of each domain: (the rest, what is held out).
+
+        This is DomainBed's validation set: the domains are those of training. A domain of n
+        examples gives ⌊share · n⌋ of them, so one with few examples may give none.
+
+        >>> data = DomainData.from_arrays(torch.zeros(10, 1), [0] * 10, ["a"] * 5 + ["b"] * 5)
+        >>> rest, held_out = data.split_examples(0.2)
+        >>> rest.counts, held_out.counts
+        (tensor([4, 4]), tensor([1, 1]))
+        """
+        held_out = examples_to_hold_out(self.domains.cpu(), self.num_domains, share, seed)
+        if not bool(held_out.any()):
+            raise SettingError(
+                f"No domain has enough examples to hold out {share:g} of them: "
+                f"the largest has {int(self.counts.max())}. Raise the share."
+            )
+        rest, kept = torch.nonzero(~held_out).reshape(-1), torch.nonzero(held_out).reshape(-1)
+        return self.at(rest), self.at(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class InputsAt:
+    """Some rows of inputs that are no tensor, without copying them."""
+
+    inputs: Any
+    positions: Tensor
+
+    @staticmethod
+    def of(inputs: Any, rows: Tensor) -> InputsAt:
+        """The rows of ``inputs``, which may be a part of others already."""
+        if isinstance(inputs, InputsAt):
+            return InputsAt(inputs.inputs, inputs.positions[rows])
+        return InputsAt(inputs, rows)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, rows: Tensor) -> Any:
+        return self.inputs[self.positions[rows.cpu()]]
+
+    def to(self, device: torch.device | str) -> InputsAt:
+        """Move the inputs if they can be moved."""
+        if not hasattr(self.inputs, "to"):
+            return self
+        return InputsAt(self.inputs.to(device), self.positions)
+
+
+def _among(domains: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    known = set(names)
+    return tuple(domain for domain in domains if domain in known)
+
+
+def _is_lazy(x: Any) -> bool:
+    plain = (Tensor, np.ndarray, list, tuple)
+    return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
+
+
+def _tensor_from(values: Any, what: str) -> Tensor:
+    try:
+        if isinstance(values, Tensor):
+            tensor = values
+        else:
+            array = np.asarray(values)
+            # torch would share the memory, and warns of arrays that must not be written to.
+            tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
+    except (TypeError, ValueError):
+        raise DomainDataError(
+            f"{what} must hold numbers in equal rows; a {type(values).__name__} came that does not."
+        ) from None
+    return tensor.float() if tensor.dtype == torch.float64 else tensor

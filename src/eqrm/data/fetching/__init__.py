@@ -1,0 +1,1 @@
+"""Where data files are: the data root, downloads, archives, the cache."""

@@ -1,0 +1,1 @@
+"""Tables: reading files and frames, columns and their kinds, what the target asks for."""

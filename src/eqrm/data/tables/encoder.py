@@ -1,0 +1,324 @@
+"""Columns of a table to a matrix of numbers: categories one-hot, numbers standardised.
+
+What the matrix leaves out or fills in is never silent: :attr:`TableEncoder.notes` says it in
+words, and everything else is an error.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.table import Column, as_column, is_numbers, missing_in
+from eqrm.errors import (
+    DomainDataError,
+    EqrmWarning,
+    SettingError,
+    counted,
+    did_you_mean,
+    near_names,
+)
+
+Matrix = NDArray[np.float64]
+FORMAT = "eqrm table encoder 1"
+LARGEST_MISSING_SHARE = 0.1
+MOST_CATEGORIES = 1000
+MANY_CATEGORIES = 20
+"""From so many on, categories that are most of the rows are likely identifiers."""
+UNSEEN = ("warn", "error")
+SHOWN = 5
+
+
+class UnseenCategoryWarning(EqrmWarning):
+    """A category that training had not: all its indicators are 0."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """(value − mean) / scale; where values were missing, the mean and an indicator of it."""
+
+    name: str
+    mean: float
+    scale: float
+    may_be_missing: bool
+
+    @classmethod
+    def fit(cls, name: str, column: Column) -> NumberColumn:
+        """Mean and standard deviation of the values that are there."""
+        _refuse_infinite(name, column)
+        present = column[~np.isnan(column)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = float(present.mean()), float(present.std())
+        if not np.isfinite(scale):
+            raise DomainDataError(
+                f"Column {name!r} holds numbers too large to standardise. Rescale it."
+            )
+        # A scale of 0: one value or none at all, and only the indicator tells rows apart.
+        return cls(name, mean, scale or 1.0, len(present) < len(column))
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its columns in the matrix."""
+        return [self.name, f"{self.name} is missing"] if self.may_be_missing else [self.name]
+
+    def encode(self, column: Column, unseen: str) -> list[Matrix]:
+        """Its columns (n,) of the matrix."""
+        if not is_numbers(column):
+            first = next((v for v in column.tolist() if not _is_number(v)), column[0])
+            raise DomainDataError(
+                f"Column {self.name!r} held numbers in training, but now it holds text such as "
+                f"{first!r}. Turn it into numbers; leave a missing value empty."
+            )
+        _refuse_infinite(self.name, column)
+        missing = np.isnan(column)
+        if missing.any() and not self.may_be_missing:
+            raise DomainDataError(
+                f"Column {self.name!r} is missing in {missing.sum():,} of {len(column):,} rows "
+                f"(first: row {np.flatnonzero(missing)[0] + 1:,}), but it never was in training: "
+                "nothing was learned about that. Fill it in."
+            )
+        values = np.where(missing, 0.0, (column - self.mean) / self.scale)
+        return [values, missing.astype(np.float64)] if self.may_be_missing else [values]
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """An indicator per category of training; "" stands for a missing value, where there were."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, name: str, column: Column) -> CategoryColumn:
+        """The categories that occur, sorted."""
+        missing = missing_in(column)
+        found = np.unique(np.where(missing, "", column)).tolist()
+        if len(found) > MOST_CATEGORIES:
+            raise DomainDataError(
+                f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
+                f"{found[1]!r}: more than {MOST_CATEGORIES:,} cannot be categories. If it is an "
+                "identifier, leave it out."
+            )
+        return cls(name, tuple(found))
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its columns in the matrix."""
+        return [f"{self.name}={c}" if c else f"{self.name} is missing" for c in self.categories]
+
+    def encode(self, column: Column, unseen: str) -> list[Matrix]:
+        """Its columns (n,) of the matrix."""
+        if is_numbers(column):
+            raise DomainDataError(
+                f"Column {self.name!r} held categories in training, such as "
+                f"{self.categories[-1]!r}, but now it holds numbers. Turn it into text."
+            )
+        known = np.array(self.categories)
+        values = np.where(missing_in(column), "", column)
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        other = known[place] != values
+        if other.any():
+            self._tell_unseen(values[other], len(values), unseen)
+        return [((place == i) & ~other).astype(np.float64) for i in range(len(known))]
+
+    def _tell_unseen(self, values: Column, rows: int, unseen: str) -> None:
+        names = np.unique(values).tolist()
+        shown = ", ".join(repr(name) if name else "missing values" for name in names[:SHOWN])
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        message = (
+            f"Column {self.name!r} has categories that training had not: {shown}{more}, in "
+            f"{len(values):,} of {rows:,} rows."
+        )
+        if unseen == "error":
+            raise DomainDataError(f"{message} {near_names(names[0], self.categories)}")
+        warnings.warn(
+            f"{message} They count as none of the known ones.", UnseenCategoryWarning, stacklevel=5
+        )
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """The columns of a table as a matrix of numbers, in a way that JSON can hold.
+
+    Categories become one indicator each, numbers are standardised. At most a tenth of a
+    column's values may be missing: missing numbers become the mean and an indicator, missing
+    categories a category of their own. Columns with a single value are left out. All of this is
+    said in :attr:`notes`.
+
+    >>> encoder = TableEncoder.fit({"age": [30, 50], "ward": ["A", "B"], "city": ["Oslo"] * 2})
+    >>> encoder.features
+    ('age', 'ward=A', 'ward=B')
+    >>> encoder.transform({"age": [40, 60], "ward": ["B", "A"]})
+    array([[0., 0., 1.],
+           [2., 1., 0.]])
+    >>> encoder.notes
+    ("Column 'city' has the same value in every row and is left out.",)
+    """
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(cls, columns: Mapping[str, Any]) -> TableEncoder:
+        """Learn means, scales and categories from the columns of a table."""
+        parts: list[NumberColumn | CategoryColumn] = []
+        notes: list[str] = []
+        for name, values in columns.items():
+            column = as_column(values, name)
+            if len(column) == 0:
+                raise DomainDataError("The table has no rows: at least one is needed.")
+            notes += _about_missing(name, column)
+            if (column == column[0]).all():
+                notes.append(f"Column {name!r} has the same value in every row and is left out.")
+            else:
+                kind = NumberColumn if is_numbers(column) else CategoryColumn
+                parts.append(kind.fit(name, column))
+                notes += _about_identifiers(parts[-1], len(column))
+        if not parts:
+            raise DomainDataError(
+                "No feature is left: every column has the same value in every row."
+                if columns
+                else "The table has no feature columns beside target and domain."
+            )
+        return cls(tuple(parts), tuple(notes))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the matrix's columns."""
+        return tuple(name for part in self.columns for name in part.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the table's columns that it takes."""
+        return tuple(part.name for part in self.columns)
+
+    def kinds(self) -> dict[str, str]:
+        """Whether each column it takes holds a "number" or a "category"."""
+        return {
+            part.name: "number" if isinstance(part, NumberColumn) else "category"
+            for part in self.columns
+        }
+
+    def transform(self, columns: Mapping[str, Any], unseen: str = "warn") -> Matrix:
+        """The matrix (n, features) of a table with (at least) these columns.
+
+        A category that training had not has no indicator: all of them are 0, which an
+        ``UnseenCategoryWarning`` announces, or ``unseen="error"`` refuses.
+        """
+        if unseen not in UNSEEN:
+            raise SettingError(f"There is no unseen={unseen!r}. {did_you_mean(unseen, UNSEEN)}")
+        refuse_absent(self.names, list(columns))
+        encoded = [
+            values
+            for part in self.columns
+            for values in part.encode(as_column(columns[part.name], part.name), unseen)
+        ]
+        lengths = {len(values) for values in encoded}
+        if len(lengths) > 1:
+            raise DomainDataError(f"All columns must have the same number of rows, not {lengths}.")
+        return np.column_stack(encoded)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; :meth:`from_dict` reads it back."""
+        return {
+            "format": FORMAT,
+            "columns": [
+                {"kind": "number", **vars(part)}
+                if isinstance(part, NumberColumn)
+                else {"kind": "category", "name": part.name, "categories": list(part.categories)}
+                for part in self.columns
+            ],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
+        """The encoder that :meth:`to_dict` described.
+
+        >>> encoder = TableEncoder.fit({"age": [30.5, 50], "ward": ["A", "B"]})
+        >>> TableEncoder.from_dict(encoder.to_dict()) == encoder
+        True
+        """
+        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+            raise DomainDataError(f"This is no table encoder: its format should be {FORMAT!r}.")
+        try:
+            parts = tuple(_read_part(part) for part in content["columns"])
+            return cls(parts, tuple(str(note) for note in content["notes"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DomainDataError(f"This table encoder is damaged: {error!r}.") from None
+
+
+def _read_part(part: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
+    if part["kind"] == "number":
+        mean, scale = float(part["mean"]), float(part["scale"])
+        return NumberColumn(str(part["name"]), mean, scale, bool(part["may_be_missing"]))
+    return CategoryColumn(str(part["name"]), tuple(str(c) for c in part["categories"]))
+
+
+def refuse_absent(needed: Sequence[str], there: Sequence[str]) -> None:
+    """Raise if a column is not there, naming all that are not.
+
+    >>> refuse_absent(["age", "ward"], ["Age", "ward"])
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: The table has no column 'age'. Did you mean 'Age'? ...
+    """
+    absent = [name for name in needed if name not in there]
+    if not absent:
+        return
+    word = "column" if len(absent) == 1 else "columns"
+    names = ", ".join(repr(name) for name in absent)
+    raise DomainDataError(f"The table has no {word} {names}. {near_names(absent[0], list(there))}")
+
+
+def _about_missing(name: str, column: Column) -> list[str]:
+    """What is done about missing values, in words; too many of them are refused."""
+    number = int(missing_in(column).sum())
+    if number == 0:
+        return []
+    share = number / len(column)
+    if share > LARGEST_MISSING_SHARE:
+        raise DomainDataError(
+            f"Column {name!r} is missing in {share:.0%} of the rows ({number:,} of "
+            f"{len(column):,}), and at most {LARGEST_MISSING_SHARE:.0%} may be. Fill it in as your "
+            "subject demands, or leave the column out."
+        )
+    what = "the mean, and an indicator" if is_numbers(column) else "a category of their own"
+    return [
+        f"Column {name!r} is missing in {counted(number, 'row')} ({share:.1%}): "
+        f"missing values get {what}."
+    ]
+
+
+def _about_identifiers(part: NumberColumn | CategoryColumn, rows: int) -> list[str]:
+    """A word where a column of text has a value of its own in most rows, such as a time."""
+    if not isinstance(part, CategoryColumn) or len(part.categories) < MANY_CATEGORIES:
+        return []
+    if 2 * len(part.categories) <= rows:
+        return []
+    return [
+        f"Column {part.name!r} has {len(part.categories):,} different values in {rows:,} rows, "
+        "each a category of its own: if it is an identifier or a time, leave it out."
+    ]
+
+
+def _refuse_infinite(name: str, column: Column) -> None:
+    infinite = np.flatnonzero(np.isinf(column))
+    if infinite.size:
+        raise DomainDataError(
+            f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
+            f"{infinite[0] + 1:,}). Mend these, or leave the column out."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""CSV and Parquet files to tables in memory, with every column's kind decided in the open.
+
+Every column of a CSV file arrives as text. It holds numbers if all its values are numbers; if
+most of them are, the others are named and refused; otherwise it holds categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.encoder import refuse_absent
+from eqrm.data.tables.files import TableFiles, opened, quoted
+from eqrm.data.tables.table import Column, Table, is_numbers
+from eqrm.errors import DomainDataError, MissingExtraError
+
+MEMORY = "2GB"
+BATCH = 100_000
+MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""What stands for a missing number in a CSV file, in lower case."""
+TRUTH = {"true": 1.0, "false": 0.0}
+"""Truth values, in lower case: numbers in Parquet files, so they are in CSV files."""
+TARGET = "target"
+_TEXT = ("VARCHAR", "ENUM", "UUID")
+_NOT_FEATURES = ("DATE", "TIME", "INTERVAL", "STRUCT", "MAP", "LIST", "UNION", "BLOB", "BIT")
+SHOWN = 3
+
+
+def read_table(
+    files: str | Path | Sequence[str | Path],
+    target: str,
+    domain: str,
+    *,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+) -> Table:
+    """A table from CSV or Parquet files, patterns or folders.
+
+    ``features`` are all columns but target, domain and ``drop``, unless they are listed.
+    ``categories`` are columns to take as categories although they look like numbers.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "stays.csv"
+    >>> _ = path.write_text("hospital,age,ward,died\\n1,31,A,0\\n1,57,B,1\\n02,,A,0\\n")
+    >>> table = read_table(path, target="died", domain="hospital")
+    >>> table.columns["age"], table.columns["ward"], table.domains
+    (array([31., 57., nan]), array(['A', 'B', 'A'], dtype='<U1'), array(['1', '1', '02'], ...))
+    """
+    with opened(_listed(files), None, MEMORY) as source:
+        for name in (target, domain, *(features or ()), *drop, *categories):
+            source.column(name)
+        if target == domain:
+            raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
+        names = _feature_names(source, target, domain, features, drop)
+        kinds = {name: "category" if name in categories else "" for name in names}
+        columns = _columns(source, {**kinds, target: TARGET, domain: "category"})
+    domains = columns.pop(domain)
+    return Table(
+        {name: columns[name] for name in names},
+        columns[target],
+        domains,
+        target_name=target,
+        domain_name=domain,
+    )
+
+
+def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Table:
+    """The columns of another table from files, each of the kind that it is there."""
+    kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
+    target = "number" if is_numbers(like.target) else "category"
+    wanted = {**kinds, like.target_name: target, like.domain_name: "category"}
+    columns = read_columns(files, wanted)
+    return Table(
+        {name: columns[name] for name in like.columns},
+        columns[like.target_name],
+        columns[like.domain_name],
+        like.target_name,
+        like.domain_name,
+    )
+
+
+def read_columns(
+    files: str | Path | Sequence[str | Path],
+    kinds: Mapping[str, str],
+    also: Sequence[str] = (),
+) -> dict[str, Column]:
+    """Columns by name: ``kinds`` says which hold a "number" and which a "category".
+
+    Those of ``also`` that are there come along as text. Columns that are not there are named.
+    """
+    with opened(_listed(files), None, MEMORY) as source:
+        refuse_absent(list(kinds), list(source.types))
+        if source.fetched(f"SELECT COUNT(*) AS rows FROM {source.source}")["rows"][0] == 0:
+            raise DomainDataError("The table has no rows: at least one is needed.")
+        extra = {name: "category" for name in also if name in source.types and name not in kinds}
+        return _columns(source, {**kinds, **extra})
+
+
+def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> Any:
+    """Columns as an Arrow table, with the types they have in the files (text in CSV files)."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    with opened(_listed(files), None, MEMORY) as source:
+        wanted = ", ".join(source.column(name) for name in names)
+        return pyarrow.Table.from_batches(
+            source.batches(f"SELECT {wanted} FROM {source.source}", BATCH)
+        )
+
+
+def _listed(files: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    return [files] if isinstance(files, (str, Path)) else list(files)
+
+
+def _feature_names(
+    source: TableFiles,
+    target: str,
+    domain: str,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+) -> list[str]:
+    names = list(source.types if features is None else dict.fromkeys(features))
+    for name in (target, domain):
+        if features is not None and name in names:
+            raise DomainDataError(f"The column {name!r} is target or domain, and no feature.")
+    chosen = [name for name in names if name not in (target, domain, *drop)]
+    if not chosen:
+        raise DomainDataError(
+            f"The table has no feature columns beside the target {target!r} and the domain "
+            f"{domain!r}."
+        )
+    return chosen
+
+
+def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
+    wanted = ", ".join(_expression(source, name, kind) for name, kind in kinds.items())
+    found = source.fetched(f"SELECT {wanted} FROM {source.source}")
+    columns = {}
+    for name, kind in kinds.items():
+        values = found[name]
+        if values.dtype.kind == "O":
+            text = _as_text(values)
+            columns[name] = text if kind == "category" else _numbers_or_text(name, text, kind)
+        else:
+            columns[name] = np.ma.filled(values.astype(np.float64), np.nan)
+    return columns
+
+
+def _expression(source: TableFiles, name: str, kind: str) -> str:
+    """A column as text where it is text or shall be, as a double where it is a number."""
+    identifier, type_name = source.column(name), source.types[name]
+    if kind == "category" or type_name.startswith(_TEXT):
+        return f"CAST({identifier} AS VARCHAR) AS {quoted(name)}"
+    if type_name.startswith(_NOT_FEATURES) or type_name.endswith("]"):
+        raise DomainDataError(
+            f"Column {name!r} is of type {type_name}, neither numbers nor text. Leave it out, or "
+            "turn it into one of them (a date into its month, say)."
+        )
+    return f"CAST({identifier} AS DOUBLE) AS {quoted(name)}"
+
+
+def _as_text(values: Any) -> NDArray[np.str_]:
+    filled = np.ma.filled(values, "") if isinstance(values, np.ma.MaskedArray) else values
+    return np.array(["" if value is None else value for value in filled.tolist()], dtype=str)
+
+
+def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
+    """Numbers if all values are; an error if most are, or must be; else the text itself."""
+    distinct, place = np.unique(text, return_inverse=True)
+    parsed = [_parsed(value) for value in distinct.tolist()]
+    if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
+        parsed = truth
+    wrong = np.array([number is None for number in parsed])
+    if not wrong.any():
+        found: Column = np.array(parsed, dtype=np.float64)[place]
+        return found
+    in_rows = wrong[place]
+    present = np.char.strip(text) != ""
+    # An identifier such as 007 is no number: as one, it would be the same as 7.
+    odd = [value for value in distinct[wrong].tolist() if not _is_padded(value)]
+    mostly_numbers = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
+    if kind == "number" or mostly_numbers:
+        shown = ", ".join(repr(value) for value in (odd or distinct[wrong].tolist())[:SHOWN])
+        where = (
+            f"{shown}, in {in_rows.sum():,} of {len(text):,} rows (first: row "
+            f"{np.flatnonzero(in_rows)[0] + 1:,})"
+        )
+        raise DomainDataError(
+            f"Column {name!r} held numbers in training, but here it holds {where}. Turn them into "
+            "numbers; leave missing values empty."
+            if kind == "number"
+            else f"Column {name!r} holds numbers, but also {where}. Leave missing values empty, or "
+            f"take the column as categories (--category {name})."
+        )
+    return text
+
+
+def _truth(distinct: list[str]) -> list[float | None] | None:
+    """1 and 0 where all values are truth values or missing, None where any is not.
+
+    >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
+    ([0.0, 1.0], None)
+    """
+    bare = [value.strip().lower() for value in distinct]
+    if not any(value in TRUTH for value in bare):
+        return None
+    if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
+        return None
+    return [TRUTH.get(value, float("nan")) for value in bare]
+
+
+def _parsed(text: str) -> float | None:
+    """The number that a text stands for, NaN where it stands for none, None where it is text."""
+    bare = text.strip()
+    if bare.lower() in MISSING_NUMBERS:
+        return float("nan")
+    if _is_padded(bare) or "_" in bare:
+        return None
+    try:
+        return float(bare)
+    except ValueError:
+        return None
+
+
+def _is_padded(text: str) -> bool:
+    """Whether digits are filled up with zeros, as in 007.
+
+    >>> _is_padded("007"), _is_padded("0.7"), _is_padded("0")
+    (True, False, False)
+    """
+    digits = text.lstrip("+-")
+    return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()

@@ -1,0 +1,274 @@
+"""A table in memory: columns by name, a target, and the domain of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.splits import parts_of_domains
+from eqrm.errors import DomainDataError, MissingExtraError, SettingError, near_names
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Column = NDArray[Any]
+"""float64 for numbers (NaN where missing), text for categories ("" where missing)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """n rows: feature columns by name, a target, and the domain that each row belongs to.
+
+    A feature column holds numbers (float64) or categories (text). The target is numbers or
+    text, and never missing; domains are text.
+
+    >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
+    >>> len(table), table.numbers, table.categories, table.domain_names
+    (2, ('age',), ('ward',), ('Oslo', 'Rome'))
+    """
+
+    columns: Mapping[str, Column]
+    target: Column
+    domains: NDArray[np.str_]
+    target_name: str = "target"
+    domain_name: str = "domain"
+
+    def __post_init__(self) -> None:
+        columns = {str(name): as_column(values, name) for name, values in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "target", _complete(self.target, self.target_name, "target"))
+        domains = _complete(self.domains, self.domain_name, "domain").astype(str)
+        object.__setattr__(self, "domains", domains)
+        for name, column in columns.items():
+            if len(column) != len(self.target):
+                raise DomainDataError(
+                    f"Column {name!r} has {len(column):,} rows and the target has "
+                    f"{len(self.target):,}. All columns must have the same number of rows."
+                )
+        if len(self.target) != len(domains):
+            raise DomainDataError(
+                f"The target has {len(self.target):,} rows and the domains {len(domains):,}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the columns that hold numbers."""
+        return tuple(name for name, column in self.columns.items() if is_numbers(column))
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The names of the columns that hold text."""
+        return tuple(name for name, column in self.columns.items() if not is_numbers(column))
+
+    @property
+    def domain_names(self) -> tuple[str, ...]:
+        """The names of the domains, each once, sorted."""
+        return tuple(np.unique(self.domains).tolist())
+
+    def rows(self, chosen: Any) -> Table:
+        """The rows that a mask (n,) or an array of positions picks, in that order.
+
+        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
+        >>> table.rows(table.domains == "b").columns["age"]
+        array([57., 40.])
+        """
+        chosen = np.asarray(chosen)
+        return Table(
+            {name: column[chosen] for name, column in self.columns.items()},
+            self.target[chosen],
+            self.domains[chosen],
+            self.target_name,
+            self.domain_name,
+        )
+
+    def with_features(
+        self, features: Sequence[str] | None = None, drop: Sequence[str] = ()
+    ) -> Table:
+        """The same rows with these feature columns (all unless given), less those to drop.
+
+        >>> Table({"a": [1], "b": [2]}, [0], ["x"]).with_features(drop=["a"]).numbers
+        ('b',)
+        """
+        for name in (*(features or ()), *drop):
+            if name not in self.columns:
+                there = list(self.columns)
+                raise DomainDataError(f"There is no feature {name!r}. {near_names(name, there)}")
+        chosen = [name for name in features or self.columns if name not in drop]
+        if not chosen:
+            raise DomainDataError("No feature is left: keep at least one.")
+        columns = {name: self.columns[name] for name in chosen}
+        return replace(self, columns=columns)
+
+    def in_domains(self, names: Sequence[str]) -> Table:
+        """The rows of these domains, in the table's order; a name that is not there is refused.
+
+        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
+        >>> len(table.in_domains(["b"]))
+        2
+        """
+        self._refuse_unknown_domains(names)
+        return self.rows(np.isin(self.domains, list(names)))
+
+    def _refuse_unknown_domains(self, names: Sequence[str]) -> None:
+        known = self.domain_names
+        for name in names:
+            if name not in known:
+                raise DomainDataError(f"There is no domain {name!r}. {near_names(name, known)}")
+
+    def split(self, test: float | Sequence[str] = 0.5, seed: int = 0) -> tuple[Table, Table]:
+        """Two tables that share no domain: the one to train on, and the one held out.
+
+        ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names.
+
+        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "c"])
+        >>> train, held_out = table.split(["b"])
+        >>> train.domain_names, held_out.domain_names
+        (('a', 'c'), ('b',))
+        """
+        names = self.domain_names
+        if isinstance(test, (int, float)):
+            held_out = _drawn(names, float(test), seed)
+        else:
+            self._refuse_unknown_domains(test)
+            held_out = list(dict.fromkeys(test))
+        for number, what in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
+            if number == 0:
+                raise SettingError(
+                    f"No domain is left to {what}: there are {len(names)}. Hold out "
+                    f"{'more' if what == 'hold out' else 'fewer'}."
+                )
+        chosen = np.isin(self.domains, held_out)
+        return self.rows(~chosen), self.rows(chosen)
+
+    def frame(self) -> DataFrame:
+        """Features, target and domain as a pandas data frame."""
+        frame = self._features()
+        frame[self.target_name] = self.target
+        frame[self.domain_name] = self.domains
+        return frame
+
+    def X_y_groups(self) -> tuple[DataFrame, Column, NDArray[np.str_]]:
+        """What ``fit(X, y, groups=…)`` of scikit-learn takes: features, target, domains.
+
+        >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
+        >>> X, y, groups = table.X_y_groups()
+        >>> list(X.columns), y.tolist(), groups.tolist()
+        (['age', 'ward'], [0.0, 1.0], ['Rome', 'Oslo'])
+        """
+        return self._features(), self.target, self.domains
+
+    def _features(self) -> DataFrame:
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("pandas", "tables", "A data frame") from error
+        return pandas.DataFrame(dict(self.columns))
+
+
+def _drawn(names: Sequence[str], share: float, seed: int) -> list[str]:
+    """The names that are held out: those to train on are drawn, the others are left."""
+    if not 0.0 < share < 1.0:
+        raise SettingError(
+            f"The share of domains to hold out must lie between 0 and 1; {share:g} came. To name "
+            "domains, give a list."
+        )
+    parts: dict[str, list[int] | float | None]
+    parts = {"train": None, "validation": [], "test": 1.0 - share}
+    return [names[number] for number in parts_of_domains(parts, names, seed)["train"]]
+
+
+def is_numbers(column: Column) -> bool:
+    """Whether a column of a :class:`Table` holds numbers; otherwise it holds text.
+
+    >>> is_numbers(np.array([1.5])), is_numbers(np.array(["a"]))
+    (True, False)
+    """
+    return column.dtype.kind == "f"
+
+
+def as_column(values: Any, name: object) -> Column:
+    """Numbers as float64, text and pandas' categories as text; whatever else there is is refused.
+
+    >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
+    (array([1., 0.]), array(['A', ''], dtype='<U1'))
+    """
+    categorical = getattr(values, "cat", values)
+    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
+        # Categories stay categories, also where their names are numbers; code -1 is a missing one.
+        names = np.array([*(str(each) for each in categorical.categories), ""])
+        return np.asarray(names[np.asarray(categorical.codes)])
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DomainDataError(f"Column {name!r} must be one value per row, not {array.shape}.")
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind == "O":
+        return _of_objects(array, name)
+    raise DomainDataError(
+        f"Column {name!r} holds neither numbers nor text ({array.dtype}). Turn it into one of "
+        "them (a date into its month, say), or leave it out."
+    )
+
+
+def _of_objects(array: Column, name: object) -> Column:
+    """Python objects: all numbers or all text, None and NaN where missing."""
+    missing = np.array([_is_missing(value) for value in array], dtype=bool)
+    present = array[~missing]
+    if all(isinstance(value, str) for value in present):
+        return np.where(missing, "", array).astype(str)
+    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in present):
+        return np.where(missing, np.nan, array).astype(np.float64)
+    kinds = sorted({type(value).__name__ for value in present})
+    raise DomainDataError(
+        f"Column {name!r} mixes {' and '.join(kinds)}. A column must be all numbers or all text."
+        if len(kinds) > 1
+        else f"Column {name!r} holds {kinds[0]}, neither numbers nor text."
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and pandas' NA and NaT, which are not equal to themselves or cannot say."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and value != value
+
+
+def missing_in(column: Column) -> NDArray[np.bool_]:
+    """Where a column has no value: NaN among numbers, nothing or blanks among text.
+
+    >>> missing_in(np.array(["a", "", " "])).tolist()
+    [False, True, True]
+    """
+    if is_numbers(column):
+        return np.isnan(column)
+    found: NDArray[np.bool_] = np.char.strip(column) == ""
+    return found
+
+
+def _complete(values: Any, name: str, what: str) -> Column:
+    """The target or the domains: at least one row, nothing missing."""
+    array = np.asarray(values)
+    column = as_column(array, name)
+    if what == "domain" and array.dtype.kind in "biu":
+        column = array.astype(str)  # 7 and not 7.0
+    if len(column) == 0:
+        raise DomainDataError("The table has no rows: at least one is needed.")
+    missing = np.flatnonzero(missing_in(column))
+    if missing.size:
+        raise DomainDataError(
+            f"The {what} {name!r} is missing in {missing.size:,} of {len(column):,} rows (first: "
+            f"row {missing[0] + 1:,}). Fill it in, or leave these rows out where the table is made."
+        )
+    if is_numbers(column) and not np.isfinite(column).all():
+        first = int(np.flatnonzero(~np.isfinite(column))[0])
+        raise DomainDataError(f"The {what} {name!r} is {column[first]} in row {first + 1:,}.")
+    return column

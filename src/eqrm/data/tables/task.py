@@ -1,0 +1,156 @@
+"""What the target of a table asks for: classes to tell apart, or a number to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.table import Column, is_numbers
+from eqrm.errors import DomainDataError, SettingError, did_you_mean
+
+AUTO, CLASSIFICATION, REGRESSION = "auto", "classification", "regression"
+TASKS = (AUTO, CLASSIFICATION, REGRESSION)
+MOST_CLASSES = 100
+FEW_NUMBERS = 10
+EXACT = 2.0**53
+"""Below it, a double holds every whole number."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Classes by name, in order, or none where the target is a number.
+
+    ``numbers`` tells that the classes are numbers, and not texts that look like them.
+
+    >>> Task.of(np.array(["ill", "well", "ill"])).classes
+    ('ill', 'well')
+    """
+
+    classes: tuple[str, ...] = ()
+    numbers: bool = False
+
+    @classmethod
+    def of(cls, target: Column, asked: str = AUTO) -> Task:
+        """Classes if the target is text or has two values, else a number, unless asked for."""
+        if asked not in TASKS:
+            raise SettingError(f"There is no task {asked!r}. {did_you_mean(asked, TASKS)}")
+        distinct = np.unique(target)
+        if len(distinct) == 1:
+            raise DomainDataError(
+                f"The target is {_shown(distinct[0])} in every row: there is nothing to learn."
+            )
+        classified = asked == CLASSIFICATION or not is_numbers(target) or len(distinct) == 2
+        if asked == REGRESSION:
+            if not is_numbers(target):
+                raise DomainDataError(
+                    f"Regression needs a target of numbers, but it holds text such as "
+                    f"{str(distinct[0])!r}."
+                )
+            classified = False
+        if not classified:
+            return cls()
+        if len(distinct) > MOST_CLASSES:
+            raise DomainDataError(
+                f"The target has {len(distinct):,} different values, such as "
+                f"{_shown(distinct[0])} and {_shown(distinct[1])}: too many for classes (at most "
+                f"{MOST_CLASSES}). Is it the right column?"
+            )
+        return cls(tuple(_shown(value) for value in distinct), is_numbers(target))
+
+    @property
+    def kind(self) -> str:
+        """ "classification" or "regression"."""
+        return CLASSIFICATION if self.classes else REGRESSION
+
+    @property
+    def metric(self) -> str:
+        """The loss that a risk is the mean of."""
+        return "log-loss" if self.classes else "squared"
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The classes as the target holds them: whole numbers, other numbers, or texts.
+
+        >>> Task(("0", "1"), numbers=True).values, Task(("0", "1")).values
+        (array([0, 1]), array(['0', '1'], dtype='<U1'))
+        """
+        if not self.numbers:
+            return np.array(self.classes)
+        found = np.array([float(name) for name in self.classes])
+        whole = (found == np.rint(found)).all() and (np.abs(found) < EXACT).all()
+        return found.astype(np.int64) if whole else found
+
+    def labels(self, target: Column) -> NDArray[Any]:
+        """The class of each row as its number, or the numbers themselves.
+
+        A class that the task does not have is refused.
+
+        >>> Task(("no", "yes")).labels(np.array(["yes", "no", "yes"]))
+        array([1, 0, 1])
+        """
+        if not self.classes:
+            return target
+        values = [_shown(value) for value in np.unique(target)]
+        unknown = [value for value in values if value not in self.classes]
+        if unknown:
+            raise DomainDataError(
+                f"The test domains have the class {unknown[0]!r}, which no training domain has. "
+                "Train on domains that have it, or leave such rows out."
+            )
+        numbers = np.array([self.classes.index(value) for value in values])
+        found: NDArray[Any] = numbers[np.unique(target, return_inverse=True)[1]]
+        return found
+
+    def note(self, target: Column) -> list[str]:
+        """What was decided where it could have been decided otherwise."""
+        distinct = np.unique(target)
+        if self.classes or len(distinct) > FEW_NUMBERS or not is_numbers(target):
+            return []
+        return [
+            f"The target has {len(distinct)} different numbers and is predicted as a number; "
+            "for classes, say --task classification."
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON."""
+        return {"classes": list(self.classes), "numbers": self.numbers}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Task:
+        """The task that :meth:`to_dict` described."""
+        names = tuple(str(name) for name in content["classes"])
+        return cls(names, bool(content.get("numbers", False)))
+
+
+def one_class_note(labels: NDArray[Any], domains: NDArray[Any]) -> list[str]:
+    """How many domains hold a single class, in words; their risk counts like any other.
+
+    >>> one_class_note(np.array([0, 1, 1]), np.array(["a", "a", "b"]))
+    ["1 of 2 domains hold one class only, 'b' among them: their risk is the loss on that class."]
+    """
+    names, ids = np.unique(domains, return_inverse=True)
+    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    np.minimum.at(low, ids, labels)
+    np.maximum.at(high, ids, labels)
+    alone = np.flatnonzero(low == high)
+    if alone.size == 0:
+        return []
+    return [
+        f"{alone.size} of {len(names)} domains hold one class only, {str(names[alone[0]])!r} "
+        "among them: their risk is the loss on that class."
+    ]
+
+
+def _shown(value: Any) -> str:
+    """A class by name: whole numbers without a fraction.
+
+    >>> _shown(np.float64(1.0)), _shown(np.str_("yes")), _shown(0.5)
+    ('1', 'yes', '0.5')
+    """
+    if isinstance(value, (float, np.floating)):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value)

@@ -1,0 +1,1 @@
+"""The quantile of the kernel density estimate: sums, root, gradient."""

@@ -1,0 +1,1 @@
+"""Gradient boosting for a level: XGBoost and LightGBM."""

@@ -1,0 +1,265 @@
+"""EQRM as an objective for gradient boosting: a weighting of the domains, anew every round.
+
+The objective is a function of the domains' risks, Q(R_1 … R_m), and R_e is the mean loss of the
+rows of domain e. By the chain rule the gradient in the margin of row i of domain e is
+
+    dQ/dF_i = w_e · (s_i/S_e) · dℓ_i/dF_i,      w_e = ∂Q/∂R_e,
+
+with s_i the row's weight (1 if none) and S_e their sum in the domain. Boosting libraries expect
+a *sum* over rows rather than a mean, so both derivatives are multiplied by S = Σ s_i. Then the
+rows' factors S·w_e·s_i/S_e have mean 1, and ``min_child_weight``, ``lambda`` and the learning
+rate mean what they mean with the built-in objectives: with one domain the numbers are the same.
+
+**Negative weights.** w_e of a domain of low risk is often negative (lower risks there widen the
+spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign, else
+it would be the gradient of something else. The Hessian must be positive for a leaf to have a
+finite value, so it takes another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.estimators.boosting.losses import BLOCK, BoostingLoss, Floats, blocks, boosting_loss
+from eqrm.estimators.groups import Groups, Numbers, as_groups, domain_weights
+from eqrm.level import Level
+from eqrm.objectives.base import RiskObjective, refuse_bad_risks
+from eqrm.objectives.risk_based import EQRM, ERM
+
+HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
+    "largest": lambda w: np.maximum(np.abs(w), 1.0 / w.size),
+    "absolute": lambda w: np.maximum(np.abs(w), 0.01 / w.size),
+    "positive": lambda w: np.maximum(w, 0.01 / w.size),
+    "uniform": lambda w: np.full(w.size, 1.0 / w.size),
+}
+"""v_e from w_e. Measured on the flights (``benchmarks/boosting.py --hessians``): "positive" and
+"uniform" take steps that are too long where the weights are far from 1/m, and diverge with the
+weather at α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and
+never less than the size of the gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What a round of boosting saw: the objective's value, risks and weights of the domains."""
+
+    value: float
+    risks: Numbers
+    weights: Numbers
+
+
+class DomainTable:
+    """The labels, domains and weights of one table, ready for margins to come.
+
+    >>> table = DomainTable("log-loss", [0, 1, 1, 0], ["a", "a", "b", "b"])
+    >>> table.risks(np.zeros(4)).round(4)
+    array([0.6931, 0.6931])
+    """
+
+    def __init__(
+        self,
+        loss: str,
+        labels: Any,
+        domains: Any,
+        sample_weight: Any = None,
+        num_class: int | None = None,
+    ) -> None:
+        self.loss: BoostingLoss = boosting_loss(loss, labels, num_class)
+        rows = len(labels)
+        self.groups = domains if isinstance(domains, Groups) else as_groups(domains, rows)
+        self.sample_weight = _checked_weights(sample_weight, rows)
+        counts = self.groups.counts.astype(np.float64)
+        self.totals = counts if self.sample_weight is None else self.groups.sums(self.sample_weight)
+        self.present = self.totals > 0.0
+        if not self.present.any():
+            raise DomainDataError("All sample weights are zero: there is nothing to learn from.")
+        self._row_weight = (
+            None if self.sample_weight is None else self.sample_weight.astype(np.float32)
+        )
+
+    @property
+    def names(self) -> list[Any]:
+        """The domains whose rows have any weight."""
+        pairs = zip(self.groups.names, self.present.tolist(), strict=True)
+        return [name for name, present in pairs if present]
+
+    def risks(self, margins: NDArray[Any]) -> Numbers:
+        """The risk of each domain that is present (m,)."""
+        return self._means(self.loss.losses(self._shaped(margins)))
+
+    def gradient(
+        self,
+        margins: NDArray[Any],
+        objective: RiskObjective,
+        hessian_weight: Callable[[Numbers], Numbers],
+    ) -> tuple[Floats, Floats, Round]:
+        """Gradient and Hessian of every row, and what they were computed from."""
+        found = self.loss.derivatives(self._shaped(margins))
+        risks = self._means(found.losses)
+        value, weights = self.weigh(risks, objective)
+        self._scale(found.slopes, weights)
+        self._scale(found.curvatures, hessian_weight(weights))
+        return found.slopes, found.curvatures, Round(value, risks, weights)
+
+    def weigh(self, risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
+        """The objective of the risks and its slope in each, or an error that names the domain."""
+        try:
+            refuse_bad_risks(torch.from_numpy(risks))
+        except DomainDataError as error:
+            name = self.names[error.index[-1]] if error.index else "?"
+            raise DomainDataError(
+                f"The risk of domain {name!r} is not finite: boosting has diverged, or the data "
+                "hold infinite values. Use a smaller learning_rate or a larger lambda."
+            ) from None
+        return domain_weights(risks, objective)
+
+    def start(self) -> Numbers:
+        """The constant margins of the least mean of domain risks (one per output)."""
+        per_row = np.zeros(len(self.totals))
+        per_row[self.present] = 1.0 / (self.present.sum() * self.totals[self.present])
+        shares = per_row[self.groups.ids]
+        if self.sample_weight is not None:
+            shares = shares * self.sample_weight
+        return self.loss.best_constant(shares)
+
+    def _means(self, losses: Floats) -> Numbers:
+        weighted = losses if self._row_weight is None else losses * self._row_weight
+        sums = self.groups.sums(weighted)
+        if self.present.all():
+            return sums / self.totals
+        return np.asarray(sums[self.present] / self.totals[self.present])
+
+    def _scale(self, values: Floats, per_domain: Numbers) -> None:
+        """Multiply rows in place by S · (weight of their domain) · s_i/S_e."""
+        factors = np.zeros(len(self.totals), dtype=np.float32)
+        factors[self.present] = self.totals.sum() * per_domain / self.totals[self.present]
+        scratch = np.empty(BLOCK, np.float32)
+        for block in blocks(len(values)):
+            of_rows = scratch[: block.stop - block.start]
+            np.take(factors, self.groups.ids[block], out=of_rows, mode="clip")
+            if self._row_weight is not None:
+                of_rows *= self._row_weight[block]
+            values[block] *= of_rows if values.ndim == 1 else of_rows[:, None]
+
+    def _shaped(self, margins: NDArray[Any]) -> NDArray[Any]:
+        rows, outputs = len(self.groups.ids), self.loss.outputs
+        expected = (rows,) if outputs == 1 else (rows, outputs)
+        if margins.shape != expected:
+            raise DomainDataError(
+                f"Margins of the shape {expected} are needed, one row per example, but "
+                f"{margins.shape} came. Set num_class in the booster's parameters and in the "
+                "objective alike."
+            )
+        return margins
+
+
+def _checked_weights(sample_weight: Any, rows: int) -> Numbers | None:
+    if sample_weight is None or len(sample_weight) == 0:  # how XGBoost says that there are none
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DomainDataError(
+            f"sample_weight must hold {rows} finite numbers of at least 0, one per row."
+        )
+    return weights
+
+
+class BoostingObjective:
+    """An objective of domain risks, and metrics of it, for the training call of a library.
+
+    Made by :func:`eqrm.estimators.xgboost_objective` and
+    :func:`eqrm.estimators.lightgbm_objective`. Call it with margins and the dataset they belong to
+    for gradient and Hessian. ``last`` is what the latest round saw: value, risks and weights of the
+    domains.
+    """
+
+    def __init__(
+        self,
+        domains: Mapping[Any, Any],
+        objective: RiskObjective,
+        *,
+        loss: str = "log-loss",
+        num_class: int | None = None,
+        hessian_weight: str = "largest",
+    ) -> None:
+        if not isinstance(domains, Mapping) or not domains:
+            raise SettingError(
+                "domains must map each dataset to the domain of each of its rows, as in "
+                f"{{dtrain: train_days, dvalid: valid_days}}, not {type(domains).__name__}."
+            )
+        if hessian_weight not in HESSIAN_WEIGHTS:
+            raise SettingError(
+                f"There is no Hessian weight {hessian_weight!r}. "
+                f"{did_you_mean(hessian_weight, HESSIAN_WEIGHTS)}"
+            )
+        self.objective = objective
+        self.last: Round | None = None
+        self._domains = dict(domains)
+        self._loss, self._num_class = loss, num_class
+        self._hessian_weight = HESSIAN_WEIGHTS[hessian_weight]
+        self._tables: dict[Any, DomainTable] = {}
+
+    def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
+        """Gradient and Hessian of every row, as both libraries ask for them."""
+        table = self.table(data)
+        gradient, hessian, self.last = table.gradient(margins, self.objective, self._hessian_weight)
+        return gradient, hessian
+
+    def table(self, data: Any) -> DomainTable:
+        """Labels, domains and weights of a dataset; read from it when it is first seen."""
+        if data not in self._tables:
+            if data not in self._domains:
+                raise DomainDataError(
+                    "The domains of a dataset are not known. Name every dataset that is trained "
+                    "on or evaluated: {dtrain: …, dvalid: …}."
+                )
+            self._tables[data] = DomainTable(
+                self._loss,
+                data.get_label(),
+                self._domains[data],
+                data.get_weight(),
+                self._num_class,
+            )
+        return self._tables[data]
+
+    def value(
+        self, margins: NDArray[Any], data: Any, objective: RiskObjective | None = None
+    ) -> tuple[str, float]:
+        """An objective (by default its own) of the risks of a dataset's domains, with its name."""
+        chosen = objective or self.objective
+        table = self.table(data)
+        value, _ = table.weigh(table.risks(margins), chosen)
+        return metric_name(self._loss, chosen), value
+
+
+def metric_name(loss: str, objective: RiskObjective) -> str:
+    """What a curve of risks is called in the libraries' logs.
+
+    >>> metric_name("log-loss", EQRM(0.9)), metric_name("squared", ERM())
+    ('log-loss-q0.9', 'squared-mean')
+    """
+    if isinstance(objective, ERM):
+        return f"{loss}-mean"
+    level = str(getattr(objective, "level", ""))
+    return f"{loss}-{'q' if objective.name == 'eqrm' else objective.name}{level}"
+
+
+def objective_of(
+    alpha: Level | float | str | RiskObjective | None,
+    distribution: Any = "kde",
+    bandwidth: Any = "gaussian-optimal",
+) -> RiskObjective:
+    """EQRM at a level, ERM (the mean of domain risks) for ``None``, or a risk objective as it is.
+
+    >>> objective_of(None).name, objective_of(0.9).name
+    ('erm', 'eqrm')
+    """
+    if isinstance(alpha, RiskObjective):
+        return alpha
+    return ERM() if alpha is None else EQRM(alpha, distribution, bandwidth)

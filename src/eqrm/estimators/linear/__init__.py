@@ -1,0 +1,1 @@
+"""Exact fits of the linear estimators."""

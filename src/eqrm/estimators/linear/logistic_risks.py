@@ -1,0 +1,256 @@
+"""Log-loss over linear predictors: the risk of every domain with exact derivatives.
+
+Rows are sorted by domain once; after that a risk is a sum over a segment. With f = xᵀθ,
+
+    R_e = Σ s_i ℓ(f_i, y_i),   ∇R_e = Σ s_i ℓ'(f_i) x_i,   ∇²R_e = Σ s_i ℓ''(f_i) x_i x_iᵀ,
+
+where s_i = w_i/Σw is a row's share of its domain. K > 2 classes have K logits that sum to 0,
+which K−1 parameters per feature span (:func:`contrasts`): nothing is left undetermined, and no
+class is singled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from eqrm.linear.solving.risk_functions import Array, RiskFunctions, RisksAt
+
+T = TypeVar("T")
+BLOCK = 1024
+"""Rows that are weighted and multiplied at a time: they stay in the processor's cache."""
+LONG = 100
+"""Rows per domain from which a product for each is faster than one sparse product for all."""
+
+
+def contrasts(classes: int) -> Array:
+    """An orthonormal basis (K, K−1) of the logits that sum to 0.
+
+    >>> basis = contrasts(3)
+    >>> np.allclose(basis.T @ basis, np.eye(2)), np.allclose(basis.sum(axis=0), 0.0)
+    (True, True)
+    """
+    basis = np.zeros((classes, classes - 1))
+    for k in range(1, classes):
+        basis[:k, k - 1], basis[k, k - 1] = -1.0, k
+        basis[:, k - 1] /= np.sqrt(k * (k + 1.0))
+    return basis
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticRisks(RiskFunctions):
+    """The log-loss of each domain in θ, C rows of q parameters (C = 1 for two classes).
+
+    ``rows`` (n, q) are sorted by domain, ``labels`` (n,) are 0 … K−1, ``ends`` (m+1,) are where
+    the domains begin and end, ``shares`` (n,) sum to 1 in each domain.
+
+    >>> rows, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    >>> risks = LogisticRisks(rows, labels, 2, np.array([0, 2, 3]), np.array([0.5, 0.5, 1.0]))
+    >>> here = risks.at(np.zeros(1))
+    >>> (here.mean + here.spread).round(4)
+    array([0.6931, 0.6931])
+    """
+
+    rows: Array
+    labels: NDArray[np.int64]
+    classes: int
+    ends: NDArray[np.int64]
+    shares: Array
+    workers: int = 1
+
+    @property
+    def outputs(self) -> int:
+        """C: 1 for two classes, K−1 for K of them."""
+        return self.classes - 1
+
+    @property
+    def parameters(self) -> int:
+        """C·q."""
+        return int(self.outputs * self.rows.shape[1])
+
+    @property
+    def domains(self) -> int:
+        """m."""
+        return len(self.ends) - 1
+
+    @cached_property
+    def signs(self) -> Array:
+        """±1 per row, of two classes."""
+        return np.where(self.labels == 1, 1.0, -1.0)
+
+    @cached_property
+    def basis(self) -> Array:
+        """Of the logits of more than two classes, (K, K−1)."""
+        return contrasts(self.classes)
+
+    def at(self, theta: Array) -> LogisticRisksAt:
+        """The risks at θ."""
+        kind = TwoClasses if self.classes == 2 else SeveralClasses
+        return LogisticRisksAt(self, kind(self, theta.reshape(self.outputs, -1)))
+
+    def by_domain(self, per_row: Array) -> Array:
+        """Σ s_i v_i in each domain (m,) of values v (n,)."""
+        found: Array = np.add.reduceat(self.shares * per_row, self.ends[:-1])
+        return found
+
+    def gradients(self, per_row: Array) -> Array:
+        """Σ s_i v_i x_i in each domain (m, q)."""
+        weighted = self.shares * per_row
+
+        def of_domains(part: slice) -> Array:
+            ends = self.ends[part.start : part.stop + 1]
+            if len(self.rows) > LONG * self.domains:
+                return np.stack([weighted[a:b] @ self.rows[a:b] for a, b in pairwise(ends)])
+            first, last = int(ends[0]), int(ends[-1])
+            places = np.arange(last - first, dtype=np.int32)
+            sums = csr_array(
+                (weighted[first:last], places, (ends - first).astype(np.int32)),
+                shape=(len(ends) - 1, last - first),
+            )
+            found: Array = sums @ self.rows[first:last]
+            return found
+
+        return np.concatenate(self.shared_out(of_domains, self._domain_parts))
+
+    def products(self, per_row: Array) -> Array:
+        """Σ v_i x_i x_iᵀ (q, q) over all rows, for v (n,) of any sign."""
+        width = self.rows.shape[1]
+
+        def of_rows(part: slice) -> Array:
+            total = np.zeros((width, width))
+            for start in range(part.start, part.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, part.stop))
+                rows = self.rows[block]
+                total += (rows * per_row[block, None]).T @ rows
+            return total
+
+        found: Array = np.sum(self.shared_out(of_rows, self.row_parts), axis=0)
+        return found
+
+    def shared_out(self, work: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:
+        """The work on every part, in as many threads; numpy lets go of the lock in long loops."""
+        if len(parts) == 1:
+            return [work(parts[0])]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return list(pool.map(work, parts))
+
+    @cached_property
+    def row_parts(self) -> list[slice]:
+        """As many rows for each worker, in whole blocks."""
+        cuts = np.linspace(0, len(self.rows), self.workers + 1)
+        inner = (cuts[1:-1] // BLOCK * BLOCK).astype(int).tolist()
+        return _slices([0, *inner, len(self.rows)])
+
+    @cached_property
+    def _domain_parts(self) -> list[slice]:
+        """Domains with about as many rows for each worker."""
+        goals = np.linspace(0, len(self.rows), self.workers + 1)[1:-1]
+        inner = np.searchsorted(self.ends, goals).tolist()
+        return _slices([0, *inner, self.domains])
+
+
+def _slices(cuts: Sequence[int]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+class TwoClasses:
+    """ℓ(f) = log(1 + e^(−yf)) for y = ±1, with its derivatives in f."""
+
+    def __init__(self, risks: LogisticRisks, theta: Array) -> None:
+        self.signs = risks.signs
+        self.margins, self._small, self.losses = (np.empty(len(self.signs)) for _ in range(3))
+
+        def fill(part: slice) -> None:
+            margins = risks.rows[part] @ theta[0]
+            margins *= self.signs[part]
+            small = np.exp(-np.abs(margins))
+            self.margins[part], self._small[part] = margins, small
+            self.losses[part] = np.log1p(small) + np.maximum(-margins, 0.0)
+
+        risks.shared_out(fill, risks.row_parts)
+
+    @cached_property
+    def _wrong(self) -> Array:
+        """The probability of the other class."""
+        found: Array = np.where(self.margins > 0.0, self._small, 1.0) / (1.0 + self._small)
+        return found
+
+    def slope(self, output: int) -> Array:
+        """dℓ/df (n,)."""
+        return -self.signs * self._wrong
+
+    def curvature(self, one: int, other: int) -> Array:
+        """d²ℓ/df² (n,)."""
+        found: Array = self._small / (1.0 + self._small) ** 2
+        return found
+
+
+class SeveralClasses:
+    """ℓ(f) = log Σ e^(z_k) − z_y with logits z = Bf, and its derivatives in f (C,)."""
+
+    def __init__(self, risks: LogisticRisks, theta: Array) -> None:
+        self.basis, self.labels = risks.basis, risks.labels
+        logits = risks.rows @ (theta.T @ self.basis.T)
+        logits -= logits.max(axis=1, keepdims=True)
+        powers = np.exp(logits)
+        totals = powers.sum(axis=1, keepdims=True)
+        self.probabilities = powers / totals
+        own = np.take_along_axis(logits, self.labels[:, None], axis=1)
+        self.losses: Array = np.log(totals[:, 0]) - own[:, 0]
+
+    @cached_property
+    def _mean_contrasts(self) -> Array:
+        found: Array = self.probabilities @ self.basis
+        return found
+
+    def slope(self, output: int) -> Array:
+        """dℓ/df_a = Σ_k p_k B_ka − B_ya."""
+        found: Array = self._mean_contrasts[:, output] - self.basis[self.labels, output]
+        return found
+
+    def curvature(self, one: int, other: int) -> Array:
+        """d²ℓ/df_a df_b = Σ p_k B_ka B_kb − (Σ p_k B_ka)(Σ p_k B_kb)."""
+        means = self._mean_contrasts
+        joint = self.probabilities @ (self.basis[:, one] * self.basis[:, other])
+        found: Array = joint - means[:, one] * means[:, other]
+        return found
+
+
+class LogisticRisksAt(RisksAt):
+    """:class:`LogisticRisks` at one θ."""
+
+    def __init__(self, risks: LogisticRisks, loss: TwoClasses | SeveralClasses) -> None:
+        self.functions, self.loss = risks, loss
+        values = risks.by_domain(loss.losses)
+        self.mean = float(values.mean())
+        self.spread = values - self.mean
+
+    @property
+    def slopes(self) -> tuple[Array, Array]:
+        """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
+        parts = [
+            self.functions.gradients(self.loss.slope(a)) for a in range(self.functions.outputs)
+        ]
+        gradients = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+        mean: Array = gradients.mean(axis=0)
+        return mean, gradients - mean
+
+    def weighted_hessian(self, weights: Array) -> Array:
+        """Σ g_e ∇²R_e, block by block of outputs."""
+        risks = self.functions
+        per_row = np.repeat(weights, np.diff(risks.ends)) * risks.shares
+        outputs, width = risks.outputs, risks.rows.shape[1]
+        total = np.empty((outputs, width, outputs, width))
+        for a in range(outputs):
+            for b in range(a + 1):
+                total[a, :, b] = risks.products(per_row * self.loss.curvature(a, b))
+                total[b, :, a] = total[a, :, b].T
+        return total.reshape(risks.parameters, risks.parameters)

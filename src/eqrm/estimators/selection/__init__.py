@@ -1,0 +1,1 @@
+"""Choosing levels and models over whole domains."""

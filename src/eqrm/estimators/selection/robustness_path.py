@@ -1,0 +1,202 @@
+"""RiskRobustnessPath: what each level costs on average and gains in the tail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from eqrm.errors import SettingError
+from eqrm.estimators.classifier import QRMClassifier
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.row_losses import row_losses
+from eqrm.estimators.selection.cross_fitted import LevelOrMean, fit_levels
+from eqrm.estimators.selection.level_choice import LEVELS, distinct_levels, level_name
+from eqrm.estimators.unseen_domains import refuse_seen
+from eqrm.level import Level
+from eqrm.linear.solving.risk_functions import Array
+
+Self = TypeVar("Self", bound="RiskRobustnessPath")
+
+
+@dataclass(frozen=True, eq=False)
+class RisksByLevel:
+    """Risks (L, m) of L predictors on m domains: means (L,) and quantiles (L, K)."""
+
+    domains: tuple[Any, ...]
+    risks: Array
+    columns: tuple[Level, ...]
+
+    @property
+    def means(self) -> Array:
+        """(L,)."""
+        found: Array = self.risks.mean(axis=1)
+        return found
+
+    @property
+    def quantiles(self) -> Array:
+        """(L, K): the smallest risk that a share α of the domains does not exceed."""
+        shares = [level.alpha for level in self.columns]
+        return np.quantile(self.risks, shares, axis=1, method="inverted_cdf").T
+
+    def at(self, level: Level) -> Array:
+        """The quantiles (L,) at one level."""
+        found: Array = np.quantile(self.risks, level.alpha, axis=1, method="inverted_cdf")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class RiskFrontier:
+    """A fitted predictor per level, with its risks on training and on held-out domains.
+
+    ``levels`` (None is ERM), ``estimators``, ``training`` and ``held_out`` (None if no data were
+    held out), each with ``risks`` (L, m), ``means`` (L,) and ``quantiles`` (L, K). ``coefficients``
+    (L, …) and ``intercepts`` are those of linear models. Printing it gives a table.
+    """
+
+    levels: tuple[LevelOrMean, ...]
+    estimators: tuple[Any, ...]
+    training: RisksByLevel
+    held_out: RisksByLevel | None
+
+    @property
+    def coefficients(self) -> Array:
+        """Of linear models, a row per level."""
+        return np.stack([_last(model).coef_ for model in self.estimators])
+
+    @property
+    def intercepts(self) -> Array:
+        """Of linear models, per level."""
+        return np.stack([np.asarray(_last(model).intercept_) for model in self.estimators])
+
+    @property
+    def judged(self) -> RisksByLevel:
+        """Risks on held-out domains where there are any, else on the training domains."""
+        return self.training if self.held_out is None else self.held_out
+
+    def trained_for(self, alpha: Level | float | str | None) -> Any:
+        """The predictor of one level of the grid; None is ERM."""
+        level = None if alpha is None else Level.of(alpha)
+        if level not in self.levels:
+            known = ", ".join(level_name(each) for each in self.levels)
+            raise SettingError(f"{level_name(level)} is not among the levels fitted: {known}.")
+        return self.estimators[self.levels.index(level)]
+
+    def best(
+        self, alpha: Level | float | str | None = None, mean_at_most: float | None = None
+    ) -> Any:
+        """The predictor with the least α-quantile (None: the least mean) of risk.
+
+        On held-out domains where there are any, which then have played a part in the choice and can
+        carry no certificate of it. ``mean_at_most`` leaves out predictors whose mean
+        risk is larger.
+        """
+        means = self.judged.means
+        goal = means if alpha is None else self.judged.at(Level.of(alpha))
+        if mean_at_most is not None:
+            allowed = means <= mean_at_most
+            if not allowed.any():
+                raise SettingError(
+                    f"No predictor has a mean risk of at most {mean_at_most:g}: the least is "
+                    f"{means.min():.4g}."
+                )
+            goal = np.where(allowed, goal, np.inf)
+        return self.estimators[int(np.argmin(goal))]
+
+    def __str__(self) -> str:
+        parts = [("training domains", self.training)]
+        if self.held_out is not None:
+            parts.append(("held-out domains", self.held_out))
+        return "\n\n".join(self._table(title, part) for title, part in parts)
+
+    def _table(self, title: str, part: RisksByLevel) -> str:
+        rows = [["trained for", "mean", *(f"q({level})" for level in part.columns)]]
+        numbers = np.column_stack([part.means, part.quantiles])
+        best = numbers.argmin(axis=0)
+        for i, level in enumerate(self.levels):
+            cells = [f"{v:.4f}{'*' if best[j] == i else ' '}" for j, v in enumerate(numbers[i])]
+            rows.append([level_name(level), *cells])
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([f"risk on {len(part.domains)} {title} (* = best)", *lines])
+
+
+class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
+    """Fits a grid of levels, each from its neighbour's solution: the risk-robustness frontier.
+
+    Args:
+        estimator: what is fitted at each level, :class:`eqrm.QRMClassifier` unless given; its own
+            alpha is not used. A pipeline's last step has the level, and the steps before it are
+            fitted once.
+        levels: of the grid; None among them is ERM.
+
+    ``fit`` returns the path, and ``frontier_`` is what was found.
+
+    >>> import numpy as np
+    >>> from eqrm import QRMRegressor
+    >>> generator = np.random.default_rng(0)
+    >>> X, school = generator.normal(size=(900, 2)), np.repeat(np.arange(60), 15)
+    >>> slope = np.where(np.arange(60) % 8 == 0, -1.0, 1.0)[school]  # misleads in some schools
+    >>> y = X[:, 0] + slope * X[:, 1] + 0.3 * generator.normal(size=900)
+    >>> path = RiskRobustnessPath(QRMRegressor(), levels=[None, 0.5, 0.9]).fit(X, y, school)
+    >>> print(path.frontier_)
+    risk on 60 training domains (* = best)
+    trained for     mean   q(0.5)   q(0.9)
+    ERM          0.4881*  0.1420   2.0218
+    alpha = 0.5  0.5218   0.0918*  2.5349
+    alpha = 0.9  0.8513   0.7809   1.2318*
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        levels: Sequence[Level | float | str | None] = LEVELS,
+    ) -> None:
+        self.estimator = estimator
+        self.levels = levels
+
+    def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
+        """Fit every level to X, y and groups; judge it on ``held_out`` = (X, y, groups) too.
+
+        Domains that were trained on cannot be held out, and are refused.
+        """
+        levels = distinct_levels(self.levels)
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        names = as_groups(groups, rows).names
+        if held_out is not None:
+            held_out = _checked_triple(held_out)
+            refuse_seen(as_groups(held_out[2], len(held_out[1])).names, names)
+        base = QRMClassifier() if self.estimator is None else self.estimator
+        models = fit_levels(base, levels, X, y, groups)
+        columns = tuple(level for level in levels if level is not None)
+        measured = [
+            _risks(models, part, columns) for part in ((X, y, groups), held_out) if part is not None
+        ]
+        self.frontier_ = RiskFrontier(
+            levels, tuple(models), measured[0], measured[1] if len(measured) > 1 else None
+        )
+        return self
+
+
+def _risks(models: Sequence[Any], part: Any, columns: tuple[Level, ...]) -> RisksByLevel:
+    X, y, groups = part
+    losses = [row_losses(model, X, y) for model in models]
+    domains = as_groups(groups, len(losses[0]))
+    return RisksByLevel(domains.names, np.stack([domains.means(row) for row in losses]), columns)
+
+
+def _checked_triple(held_out: Any) -> Any:
+    if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
+        raise SettingError("held_out must be (X, y, groups) of domains that are not trained on.")
+    return held_out
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model

@@ -1,0 +1,91 @@
+"""Scores for model selection: the quantile of risk over the domains that are scored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+
+from eqrm.errors import DomainDataError
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.row_losses import row_losses
+from eqrm.level import Level
+from eqrm.objectives.risk_based import EQRM, Superquantile
+
+
+class RiskScorer(BaseEstimator):  # type: ignore[misc]
+    """Minus the α-quantile (or superquantile) of the scored domains' risks: greater is better.
+
+    A scorer needs the domains of the rows it scores, which scikit-learn passes on only with
+    metadata routing: ``sklearn.set_config(enable_metadata_routing=True)``. Then groups reach it
+    (and the estimator, and the splitter) without further ado.
+    """
+
+    __metadata_request__score = {"groups": True, "estimator": UNUSED}  # noqa: RUF012
+
+    def __init__(self, alpha: Any, measure: str = "quantile", distribution: Any = "empirical"):
+        self.alpha = alpha
+        self.measure = measure
+        self.distribution = distribution
+
+    def __call__(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
+        """The score of a fitted estimator on these rows."""
+        return self.score(estimator, X, y, groups)
+
+    def score(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
+        """The score of a fitted estimator on these rows."""
+        if groups is None:
+            raise DomainDataError(
+                f"{self!r} needs the domain of every row it scores. Call "
+                "sklearn.set_config(enable_metadata_routing=True) and pass groups: "
+                'cross_val_score(…, params={"groups": …}), or GridSearchCV(…).fit(…, groups=…).'
+            )
+        losses = row_losses(estimator, X, y)
+        risks = as_groups(groups, len(losses)).means(losses)
+        return -self.of_risks(risks)
+
+    def of_risks(self, risks: Any) -> float:
+        """The quantile or superquantile of some risks (m,)."""
+        kind = {"quantile": EQRM, "superquantile": Superquantile}[self.measure]
+        values = torch.from_numpy(np.ascontiguousarray(risks, dtype=np.float64))
+        return float(kind(self.alpha, self.distribution).of_risks(values))
+
+
+def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
+    """A scorer: minus the α-quantile of risk over the domains that are scored.
+
+    The risk of a domain is the mean log-loss of its rows for classifiers, the mean squared error
+    for regressions. For ``cross_val_score`` and ``GridSearchCV`` with metadata routing on.
+
+    >>> import numpy as np, sklearn
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y, day = X[:, 0] > 0, np.arange(60) % 12
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     scores = cross_val_score(
+    ...         LogisticRegression(),
+    ...         X,
+    ...         y,
+    ...         cv=GroupKFold(3),
+    ...         scoring=quantile_risk(0.9),
+    ...         params={"groups": day},
+    ...     )
+    >>> (scores < 0).all()
+    np.True_
+    """
+    Level.of(alpha)
+    return RiskScorer(alpha, "quantile", distribution)
+
+
+def superquantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
+    """A scorer: minus the mean risk of the worst share 1−α of the domains that are scored.
+
+    >>> superquantile_risk(0.5).of_risks([0.1, 0.2, 0.3, 0.5])
+    0.4
+    """
+    Level.of(alpha)
+    return RiskScorer(alpha, "superquantile", distribution)

@@ -1,0 +1,1 @@
+"""What measured risks say about domains that nobody has seen."""

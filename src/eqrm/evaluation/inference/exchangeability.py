@@ -1,0 +1,228 @@
+"""Are these domains drawn alike? Tests of the one assumption that certificates make.
+
+A certificate speaks of new domains that are drawn like the measured ones. Nothing in the data
+can prove that, but risks that drift with time, hang on the size of the domain, or differ
+between training and held-out domains speak against it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
+
+SIGNIFICANT = 0.05
+MOST_PERMUTED = 2000
+"""With more domains the normal limit of the rank statistics replaces permutations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeabilityTest:
+    """A test of whether domains are drawn alike.
+
+    ``p_value`` is small where the risks would be surprising if they were. ``statistics`` holds
+    what was computed, ``warning`` says in words what was found, or is None.
+    """
+
+    what: str
+    p_value: float
+    statistics: dict[str, float]
+    domains: int
+    method: str
+    warning: str | None
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        if self.warning is not None:
+            return self.warning
+        return (
+            f"No sign that risk {self.what} (p = {self.p_value:.2g}, {self.domains} domains), "
+            "which does not prove that it does not."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field and the sentence, ready for JSON."""
+        return {**asdict(self), "sentence": self.sentence}
+
+
+def order_test(
+    risks: Any, order: Any = None, by: str = "time", *, permutations: int = 4999, seed: int = 0
+) -> ExchangeabilityTest:
+    """Test whether risk changes along an order of the domains, such as time or size.
+
+    ``order`` (m,) holds a number, a date or a text that sorts for each domain; None takes
+    the domains as they come. The trend is measured by Spearman's rank correlation. With
+    ``by="time"``, neighbours are compared too, by the rank correlation of each domain with
+    the next: seasons and spells have no trend, but make domains dependent. The p-value is
+    that of the more surprising of the two, doubled; it comes from permutations of the risks,
+    and beyond 2,000 domains from the normal limit.
+
+    >>> drifting = order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40))
+    >>> drifting.p_value < 0.01, "grows with time" in drifting.warning
+    (True, True)
+    """
+    values = checked_risks(risks, at_least=5)
+    if permutations < 99:
+        raise SettingError(f"At least 99 permutations are needed, but {permutations!r} came.")
+    ranks = _ranks(values)
+    positions = _positions(order, values.size)
+    arranged = ranks[np.argsort(positions, kind="stable")]
+    # Ties in the order (equal sizes) must not become an order of their own: midranks.
+    places = np.sort(positions)
+    serial = by == "time" and np.unique(places).size == places.size
+    if values.size <= MOST_PERMUTED:
+        found, p_values = _permuted(arranged, places, serial, permutations, seed)
+        method = f"{permutations} permutations"
+    else:
+        found, p_values = _normal_limit(arranged, places, serial)
+        method = "normal limit"
+    p_value = min(1.0, len(p_values) * min(p_values.values()))
+    return ExchangeabilityTest(
+        what=f"changes with {by}",
+        p_value=p_value,
+        statistics=found,
+        domains=values.size,
+        method=method,
+        warning=_order_warning(by, p_value, found, p_values),
+    )
+
+
+def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:
+    """Test whether held-out domains have other risks than training domains.
+
+    The smaller p-value, doubled, of the rank-sum test (one side is higher) and of
+    Kolmogorov and Smirnov's test (the laws differ in any way). A predictor has seen its
+    training domains, so lower risks there are the rule: they say that training domains must
+    not be used for a certificate. Higher ones say that the two sets differ in kind.
+
+    >>> rng = np.random.default_rng(0)
+    >>> shift_test(rng.normal(1, 1, 50), rng.normal(0, 1, 60)).p_value < 0.01
+    True
+    """
+    from scipy.stats import ks_2samp, mannwhitneyu
+
+    new, old = checked_risks(held_out, "Held-out risks"), checked_risks(training, "Training risks")
+    if np.ptp(np.concatenate([new, old])) == 0.0:
+        rank_p, ks_p, higher, distance = 1.0, 1.0, 0.5, 0.0
+    else:
+        exact = "exact" if new.size * old.size <= 10_000 else "asymp"
+        ks = ks_2samp(new, old, method=exact)
+        rank = mannwhitneyu(new, old, alternative="two-sided")
+        rank_p, ks_p, distance = float(rank.pvalue), float(ks.pvalue), float(ks.statistic)
+        higher = float(rank.statistic) / (new.size * old.size)
+    p_value = min(1.0, 2.0 * min(rank_p, ks_p))
+    return ExchangeabilityTest(
+        what="differs between held-out and training domains",
+        p_value=p_value,
+        statistics={"held_out_higher": higher, "ks_distance": distance},
+        domains=new.size + old.size,
+        method="rank sum and Kolmogorov-Smirnov",
+        warning=_shift_warning(p_value, rank_p, higher),
+    )
+
+
+def _ranks(values: Vector) -> Vector:
+    """Midranks, centred and scaled to unit variance; all 0 where there is one value only."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks = (ends - (counts - 1) / 2.0)[inverse.ravel()]
+    centred = ranks - ranks.mean()
+    spread = float(np.sqrt((centred**2).mean()))
+    return np.asarray(centred / spread if spread > 0.0 else centred)
+
+
+def _positions(order: Any, domains: int) -> Vector:
+    if order is None:
+        return _ranks(np.arange(float(domains)))
+    given = np.asarray(order)
+    if given.shape != (domains,):
+        raise DomainDataError(
+            f"order must hold one value per domain: {given.shape} came for {domains} risks."
+        )
+    if given.dtype.kind in "OUS":
+        given = given.astype(str)
+    elif given.dtype.kind in "mM" and np.isnat(given).any():
+        raise DomainDataError("order holds dates that are missing (NaT).")
+    elif given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise DomainDataError("order must hold finite numbers, but some are NaN or infinite.")
+    _, inverse = np.unique(given, return_inverse=True)
+    return _ranks(inverse.ravel().astype(np.float64))
+
+
+def _permuted(
+    ranks: Vector, places: Vector, serial: bool, permutations: int, seed: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Statistics and p-values (1 + as extreme)/(1 + permutations), exact at any level."""
+    generator = np.random.default_rng(seed)
+    found = _rank_statistics(ranks[None], places, serial)
+    extreme = dict.fromkeys(found, 1)
+    block = max(1, 1_000_000 // ranks.size)
+    for start in range(0, permutations, block):
+        rows = min(block, permutations - start)
+        shuffled = generator.permuted(np.tile(ranks, (rows, 1)), axis=1)
+        for name, values in _rank_statistics(shuffled, places, serial).items():
+            # Up to rounding, equal is as extreme.
+            extreme[name] += int((np.abs(values) >= abs(found[name][0]) - 1e-12).sum())
+    p_values = {name: count / (permutations + 1) for name, count in extreme.items()}
+    return {name: float(values[0]) for name, values in found.items()}, p_values
+
+
+def _normal_limit(
+    ranks: Vector, places: Vector, serial: bool
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Under exchangeability both correlations are nearly N(0, 1/(m−1))."""
+    found = {
+        name: float(values[0])
+        for name, values in _rank_statistics(ranks[None], places, serial).items()
+    }
+    root = math.sqrt((ranks.size - 1) / 2.0)
+    return found, {name: math.erfc(abs(value) * root) for name, value in found.items()}
+
+
+def _rank_statistics(ranks: Any, places: Vector, serial: bool) -> dict[str, Any]:
+    """Trend and serial correlation of each row of ranks."""
+    size = ranks.shape[1]
+    found = {"trend": ranks @ places / size}
+    if serial:
+        # The mean of the product of neighbours is −1/(m−1) under exchangeability.
+        found["serial"] = (ranks[:, 1:] * ranks[:, :-1]).mean(axis=1) + 1.0 / (size - 1)
+    return found
+
+
+def _order_warning(
+    by: str, p_value: float, found: dict[str, float], p_values: dict[str, float]
+) -> str | None:
+    if p_value >= SIGNIFICANT:
+        return None
+    if p_values["trend"] == min(p_values.values()):
+        direction = "grows" if found["trend"] > 0.0 else "falls"
+        seen = f"Risk {direction} with {by} (rank correlation {found['trend']:+.2f}"
+    else:
+        seen = f"Domains that follow each other are alike (rank correlation {found['serial']:+.2f}"
+        if found["serial"] < 0.0:
+            seen = seen.replace("are alike", "alternate")
+    meaning = {
+        "time": "new domains may not be like these: certify on the latest, and watch",
+        "size": "a new domain of another size has another risk: certify like sizes together",
+    }.get(by, "new domains may not be like these")
+    return f"{seen}, p = {p_value:.2g}): {meaning}."
+
+
+def _shift_warning(p_value: float, rank_p: float, higher: float) -> str | None:
+    if p_value >= SIGNIFICANT:
+        return None
+    if higher > 0.5 and rank_p < SIGNIFICANT:
+        return (
+            f"Held-out domains have higher risks than training domains (in {100 * higher:.0f}% of "
+            f"pairs, p = {p_value:.2g}): only held-out domains may carry a certificate."
+        )
+    return (
+        f"Held-out and training domains differ (held-out higher in {100 * higher:.0f}% of pairs, "
+        f"p = {p_value:.2g}): they may not be drawn alike, and new domains may be like neither."
+    )

@@ -1,0 +1,203 @@
+"""Certificates for the true risk of new domains, when domains were measured by finite samples.
+
+**The argument.** Domain i has a true risk R_i, drawn from the law of domains, and given the
+domain u_i is an upper confidence bound on R_i from its n_i losses: P(u_i < R_i | domain) ≤ η.
+Let q be the α-quantile of R. If u_i < q, then R_i < q, which has probability at most α, or
+R_i ≥ q > u_i, which has probability at most η given such a domain. Together at most
+α' = α + (1−α)·η, independently for each domain. So k or more of the u_i lie below q with
+probability at most P(Binomial(m, α') ≥ k); where that is at most 1 − confidence, u_(k) ≥ q
+with the confidence asked for, over the draw of domains and of examples alike.
+
+No confidence is split and no union over domains is taken, so η need not shrink with m. It is
+chosen from m, α and the confidence alone, never from the risks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.evaluation.inference import binomial_ranks, bounded_means
+from eqrm.evaluation.inference.certificates import TRUE, Certificate, too_few
+from eqrm.evaluation.inference.risk_checks import (
+    LevelLike,
+    Vector,
+    checked_alpha,
+    checked_confidence,
+    checked_counts,
+    checked_risks,
+    checked_threshold,
+    checked_variances,
+)
+
+MISS_PER_DOMAIN = 0.05
+"""The η aimed at: domains of a thousand examples would like a smaller one, of twenty a larger."""
+SMALLEST_MISS = 1e-9
+
+
+def true_risk_bound(
+    risks: Any,
+    counts: Any,
+    alpha: LevelLike = 0.9,
+    confidence: float = 0.95,
+    *,
+    loss_range: tuple[float, float] = (0.0, 1.0),
+    loss_variances: Any = None,
+    method: str = "auto",
+) -> Certificate:
+    """An upper confidence bound on the α-quantile of the true risk of new domains.
+
+    With probability at least ``confidence``, over the draw of domains and of the examples in
+    them, the true risk of a new domain is at most the bound with probability at least α
+    (the argument is at the top of this module). Losses must lie within ``loss_range``.
+
+    ``risks`` (m,) are mean losses of ``counts`` (m,) independent examples each, and
+    ``loss_variances`` (m,) the variances of the losses (divisor n−1). ``method`` bounds each
+    domain: "kl" (Hoeffding's sharper form), "hoeffding", "bernstein" (needs variances),
+    "clopper-pearson" (losses 0 or 1), or "auto": kl, and with variances the better of kl and
+    bernstein.
+
+    >>> risks = np.linspace(0.05, 0.25, 100)
+    >>> few, many = (true_risk_bound(risks, counts=n).bound for n in (50, 5000))
+    >>> round(few, 3), round(many, 3)
+    (0.382, 0.255)
+    """
+    level, asked = checked_alpha(alpha), checked_confidence(confidence)
+    uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
+    rank, miss = _rank_and_miss(domains, level, asked)
+    bound = float(np.sort(uppers_at(miss))[rank - 1])
+    reached = binomial_ranks.at_least(rank, domains, level + (1.0 - level) * miss)
+    return Certificate(
+        kind="quantile",
+        bound=bound,
+        confidence=asked,
+        achieved=1.0 - reached,
+        domains=domains,
+        method=f"order statistic of {method} bounds",
+        speaks_of=TRUE,
+        alpha=level,
+        threshold=None,
+        rank=rank,
+        vacuous=bound >= loss_range[1] - 1e-6 * (loss_range[1] - loss_range[0]),
+    )
+
+
+def true_probability_bound(
+    risks: Any,
+    counts: Any,
+    threshold: float,
+    confidence: float = 0.95,
+    *,
+    loss_range: tuple[float, float] = (0.0, 1.0),
+    loss_variances: Any = None,
+    method: str = "auto",
+) -> Certificate:
+    """A lower confidence bound on P(a new domain's true risk ≤ threshold).
+
+    With u_i as in :func:`true_risk_bound` and p = P(R ≤ t): u_i ≤ t implies R_i ≤ t or
+    u_i < R_i, so P(u_i ≤ t) ≤ p + (1−p)·η. Clopper and Pearson's bound c on the share of
+    u_i ≤ t therefore gives p ≥ (c − η)/(1 − η).
+
+    >>> bound = true_probability_bound([0.1] * 100, counts=500, threshold=0.2)
+    >>> round(bound.bound, 3)
+    0.969
+    """
+    asked = checked_confidence(confidence)
+    limit = checked_threshold(threshold)
+    uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
+    miss = MISS_PER_DOMAIN
+    below = int((uppers_at(miss) <= limit).sum())
+    share = binomial_ranks.probability_below(below, domains, 1.0 - asked)
+    bound = max(0.0, (share - miss) / (1.0 - miss))
+    return Certificate(
+        kind="probability",
+        bound=bound,
+        confidence=asked,
+        achieved=asked,
+        domains=domains,
+        method=f"Clopper-Pearson on {method} bounds",
+        speaks_of=TRUE,
+        alpha=None,
+        threshold=limit,
+        rank=below,
+        vacuous=bound == 0.0,
+    )
+
+
+def _rank_and_miss(domains: int, alpha: float, confidence: float) -> tuple[int, float]:
+    """The rank k, and the η that makes P(Binomial(m, α + (1−α)η) ≥ k) the miss allowed.
+
+    The smallest k whose η is ``MISS_PER_DOMAIN`` or more; the last one if none is.
+    """
+    miss = 1.0 - confidence
+    first = binomial_ranks.upper_rank(domains, alpha, miss)
+    if first is None:
+        raise too_few(domains, alpha, confidence)
+    rank = first
+    while True:
+        inflated = binomial_ranks.probability_below(rank, domains, miss)
+        per_domain = min((inflated - alpha) / (1.0 - alpha), 0.5)
+        if per_domain >= MISS_PER_DOMAIN or rank == domains:
+            break
+        rank += 1
+    if per_domain < SMALLEST_MISS:
+        raise too_few(domains, alpha, confidence, needed=domains + 1)
+    return rank, per_domain
+
+
+def _upper_bounds(
+    risks: Any, counts: Any, loss_range: tuple[float, float], loss_variances: Any, method: str
+) -> tuple[Any, int]:
+    """A function from η to the bounds u (m,) in the units of the losses, and m."""
+    values = checked_risks(risks)
+    numbers = checked_counts(counts, values.size)
+    low, width = _checked_range(loss_range, values)
+    if method not in bounded_means.METHODS:
+        choices = did_you_mean(method, bounded_means.METHODS)
+        raise SettingError(f"There is no method {method!r}. {choices}")
+    means, variances = np.clip((values - low) / width, 0.0, 1.0), None
+    if loss_variances is not None:
+        given = checked_variances(loss_variances, values.size, "loss_variances")
+        variances = given / width**2
+    if method == "bernstein" and variances is None:
+        raise SettingError("method='bernstein' needs loss_variances, the variance in each domain.")
+    if method == "clopper-pearson":
+        _refuse_fractions(means * numbers, numbers)
+
+    def uppers_at(miss: float) -> Vector:
+        return low + width * bounded_means.upper_bounds(method, means, numbers, miss, variances)
+
+    return uppers_at, values.size
+
+
+def _checked_range(loss_range: tuple[float, float], risks: Vector) -> tuple[float, float]:
+    low, high = (float(end) for end in loss_range)
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise SettingError(
+            f"loss_range must be two finite numbers, the smallest and the largest loss possible, "
+            f"but it is {loss_range!r}."
+        )
+    slack = 1e-9 * (high - low)
+    outside = np.flatnonzero((risks < low - slack) | (risks > high + slack))
+    if outside.size:
+        index = int(outside[0])
+        raise DomainDataError(
+            f"The risk of domain {index} is {risks[index]:g}, outside loss_range ({low:g}, "
+            f"{high:g}). A certificate for the true risk needs losses that are bounded: give "
+            "their range, or clip them before they are averaged.",
+            index=(index,),
+        )
+    return low, high - low
+
+
+def _refuse_fractions(errors: Vector, counts: Vector) -> None:
+    wrong = np.flatnonzero(np.abs(errors - np.rint(errors)) > 1e-6 + 1e-9 * counts)
+    if wrong.size:
+        index = int(wrong[0])
+        raise DomainDataError(
+            f"method='clopper-pearson' is for losses that are 0 or 1, but domain {index} has a "
+            f"sum of losses of {errors[index]:.6g} in units of the range. Use method='kl'.",
+            index=(index,),
+        )

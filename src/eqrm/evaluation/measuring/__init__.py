@@ -1,0 +1,1 @@
+"""From predictions of any origin to the measured risk of every domain."""

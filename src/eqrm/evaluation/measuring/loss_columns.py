@@ -1,0 +1,150 @@
+"""The loss of each predictor as SQL, from the columns of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqrm.data.tables.files import TableFiles, quoted
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.measuring.class_probabilities import sql_class_losses
+from eqrm.evaluation.measuring.columns import Columns, Question, by_column
+from eqrm.evaluation.measuring.metrics import Metric
+from eqrm.evaluation.measuring.unusable_rows import Expected
+
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
+FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class LossColumn:
+    """One predictor: the loss in SQL, NULL where it cannot be used, and what it is made of.
+
+    ``inputs`` are the columns that the loss is computed from, by the names that ``loss`` uses;
+    ``shown`` are the SQL of label and prediction as they stand in the file.
+    """
+
+    predictor: str
+    loss: str
+    inputs: Mapping[str, str]
+    shown: tuple[str, str]
+    expected: Expected
+    parameters: Mapping[str, Any]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss is finite wherever it is not NULL: probabilities were looked at."""
+        return self.expected.metric is not None and self.expected.metric.probabilities
+
+
+def loss_columns(table: TableFiles, question: Question) -> list[LossColumn]:
+    """The loss of each predictor."""
+    if question.losses is not None:
+        return [
+            _given_loss(table, i, name, column)
+            for i, (name, column) in enumerate(named_columns(table, question.losses).items())
+        ]
+    return [
+        _predicted(table, question, i, name, column)
+        for i, (name, column) in enumerate(named_columns(table, question.predictions).items())
+    ]
+
+
+def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
+    """Predictors and their columns; ``NAME=COLUMN`` names one, unless a column is called so."""
+    found = {}
+    for name, column in by_column(given).items():
+        before, separator, after = column.partition("=")
+        if separator and name == column not in table.types and before:
+            name, column = before, after
+        if name in found:
+            raise SettingError(f"There are two predictors {name!r}. Name them apart: NAME=COLUMN.")
+        found[name] = column
+    return found
+
+
+def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn:
+    identifier = table.column(column)
+    if table.types[column].endswith("]"):
+        raise DomainDataError(
+            f"Losses must be one number per row, but the column {column!r} holds lists. "
+            "Probabilities of classes are predictions (--label, --prediction)."
+        )
+    inputs = {f"p{i}": as_double(identifier, table.types[column])}
+    return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
+
+
+def _predicted(table: TableFiles, question: Question, i: int, name: str, column: str) -> LossColumn:
+    metric = question.known_metric
+    if metric is None:
+        raise TypeError("a loss given as a function is not SQL")
+    label = table.column(question.labels)
+    if "{class}" in column and column not in table.types:
+        return _template(table, question, metric, i, (name, column))
+    prediction = table.column(column)
+    kind, shown = table.types[column], (label, prediction)
+    if kind.endswith("]"):
+        position = f"TRY_CAST({label} AS BIGINT) + 1"
+        inputs = {"k": position, f"p{i}": f"CAST({prediction} AS DOUBLE[])"}
+        loss = sql_class_losses(metric, "k", f"p{i}", question.clip)
+        return LossColumn(name, loss, inputs, shown, Expected(metric, several=True), {})
+    if metric.name == "0-1" and not _is_probability(table, column):
+        inputs = {"c": f"CAST({label} AS VARCHAR)", f"p{i}": f"CAST({prediction} AS VARCHAR)"}
+        loss = f"CAST(c <> p{i} AS DOUBLE)"
+        return LossColumn(name, loss, inputs, shown, Expected(metric, as_classes=True), {})
+    inputs = {
+        "y": as_double(label, table.types[question.labels]),
+        f"p{i}": as_double(prediction, kind),
+    }
+    return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, Expected(metric), {})
+
+
+def _template(
+    table: TableFiles, question: Question, metric: Metric, i: int, named: tuple[str, str]
+) -> LossColumn:
+    """Probabilities in a column per class: ``p_{class}`` stands for p_cat, p_dog, …"""
+    name, template = named
+    before, after = (re.escape(part) for part in template.split("{class}", 1))
+    pattern = re.compile(f"{before}(.+){after}", re.DOTALL)
+    found = {m.group(1): column for column in table.types if (m := pattern.fullmatch(column))}
+    if len(found) < 2:
+        raise DomainDataError(
+            f"{template!r} fits {len(found)} columns of {table.files[0].name}, and at least two "
+            f"classes are needed. There are: {', '.join(map(repr, list(table.types)[:20]))}."
+        )
+    label = table.column(question.labels)
+    parameters = {f"class{j}": each for j, each in enumerate(found)}
+    whens = " ".join(f"WHEN $class{j} THEN {j + 1}" for j in range(len(found)))
+    listed = ", ".join(as_double(quoted(c), table.types[c]) for c in found.values())
+    inputs = {f"k{i}": f"CASE CAST({label} AS VARCHAR) {whens} END", f"p{i}": f"[{listed}]"}
+    loss = sql_class_losses(metric, f"k{i}", f"p{i}", question.clip)
+    expected = Expected(metric, classes=list(found), several=True)
+    return LossColumn(name, loss, inputs, (label, f"[{listed}]"), expected, parameters)
+
+
+def _is_probability(table: TableFiles, column: str) -> bool:
+    """Whether the predictions of a 0-1 loss are probabilities: floats are, classes are not."""
+    if table.kind != "csv":
+        return table.types[column].startswith(FLOATS)
+    # All rows decide, for 0.3 may be the only prediction that is written with a point.
+    sql = (
+        "SELECT coalesce(bool_and(TRY_CAST(x AS DOUBLE) IS NOT NULL) "
+        "AND bool_or(TRY_CAST(x AS DOUBLE) IS NOT NULL AND regexp_matches(x, '[.eEnN]')), false) "
+        f"FROM (SELECT {quoted(column)} AS x FROM {table.source}) WHERE x IS NOT NULL"
+    )
+    return bool(table.run(sql).fetchone()[0])
+
+
+def as_double(identifier: str, kind: str) -> str:
+    """A column as a number in SQL, NULL where it is none; true and false are 1 and 0."""
+    if kind == "VARCHAR":
+        return (
+            f"(CASE lower(trim({identifier})) WHEN 'true' THEN 1 WHEN 'false' THEN 0 "
+            f"ELSE TRY_CAST({identifier} AS DOUBLE) END)"
+        )
+    if kind == "DOUBLE":
+        return identifier
+    never_fails = kind.removeprefix("U") in INTEGERS or kind.startswith(FLOATS)
+    return f"{'CAST' if never_fails else 'TRY_CAST'}({identifier} AS DOUBLE)"

@@ -1,0 +1,152 @@
+"""Figures of risk distributions. This module draws and computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eqrm.errors import MissingExtraError, SettingError, did_you_mean
+from eqrm.evaluation.presenting.risk_curves import RiskCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("pdf", "png", "svg")
+INK, QUIET, ACCENT = "#1b1b1b", "#9a9a9a", "#c2410c"
+
+
+def draw_risk_distribution(curve: RiskCurve) -> Figure:
+    """The paper's Figure 1c: PDF above, CDF below, the α-quantile marked in both."""
+    figure = new_figure(width=5.2, height=4.6)
+    density, distribution = figure.subplots(2, 1, sharex=True)
+    if curve.pdf is not None:
+        density.plot(curve.grid, curve.pdf, color=INK)
+        _shade_beyond_quantile(density, curve)
+    _mark_risks(density, curve)
+    density.set_ylabel("density")
+    distribution.plot(curve.grid, curve.cdf, color=INK)
+    distribution.set_ylabel("probability of a smaller risk")
+    distribution.set_xlabel("risk of a domain")
+    _mark_quantile(distribution, curve)
+    return figure
+
+
+def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
+    """The paper's Figure 2: the smoothed CDF reaches beyond the largest risk seen."""
+    figure = new_figure(width=4.2, height=3.2)
+    axes = figure.subplots()
+    axes.step(steps.grid, steps.cdf, where="post", color=QUIET, label=steps.label)
+    axes.plot(smooth.grid, smooth.cdf, color=INK, label=smooth.label)
+    _mark_risks(axes, smooth)
+    _mark_quantile(axes, smooth)
+    axes.set_xlabel("risk of a domain")
+    axes.set_ylabel("probability of a smaller risk")
+    figure.legend(frameon=False, loc="outside upper center", ncols=2)
+    return figure
+
+
+def draw_risk_cdfs(baseline: RiskCurve, others: Sequence[RiskCurve]) -> Figure:
+    """The CDFs of several predictors, and beside them the upper tails, a baseline dashed.
+
+    At a height α, the leftmost curve belongs to the predictor that is best for α.
+    """
+    figure = new_figure(width=8.4, height=3.4)
+    whole, tail = figure.subplots(1, 2)
+    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(others)))]
+    for curve, (colour, dashes) in zip([baseline, *others], styles, strict=True):
+        whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=curve.label)
+        tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
+    whole.set_ylabel("share of unseen domains below")
+    whole.legend(frameon=False, loc="lower right", fontsize="small")
+    tail.set_yscale("log")
+    tail.set_ylim(8e-4, 1)
+    tail.set_ylabel("share of unseen domains above")
+    for axes in (whole, tail):
+        axes.set_xlabel("risk of a domain")
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG, PDF or PNG, chosen by the ending; the same input, the same bytes."""
+    import matplotlib
+
+    kind = figure_format(path)
+    _tidy(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    with matplotlib.rc_context({"svg.hashsalt": "eqrm", "svg.fonttype": "none"}):
+        figure.savefig(path, format=kind, dpi=160, metadata=stamps[kind])
+
+
+def figure_format(path: Path) -> str:
+    """The format that a file name asks for.
+
+    >>> figure_format(Path("risks.SVG"))
+    'svg'
+    """
+    ending = path.suffix.lower().lstrip(".")
+    if ending not in FORMATS:
+        raise SettingError(
+            f"A figure is written as SVG, PDF or PNG, but the file is called {path.name!r}. "
+            f"{did_you_mean(ending, FORMATS)}"
+        )
+    return ending
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, sizes in inches."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots", "Drawing a figure") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _tidy(figure: Figure) -> None:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def shades(number: int) -> list[str]:
+    """From yellow to dark purple, an order that colour-blind eyes and grey print keep."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    scale = colormaps["plasma_r"]
+    if number == 1:  # yellow alone is too pale for paper
+        return [to_hex(scale(0.55))]
+    return [to_hex(scale(0.12 + 0.88 * index / (number - 1))) for index in range(number)]
+
+
+def _mark_risks(axes: Axes, curve: RiskCurve) -> None:
+    axes.plot(curve.risks, [0.0] * len(curve.risks), "|", color=INK, markersize=10, clip_on=False)
+
+
+def _shade_beyond_quantile(axes: Axes, curve: RiskCurve) -> None:
+    if curve.quantile is None or curve.level is None or curve.pdf is None:
+        return
+    beyond = curve.grid >= curve.quantile
+    axes.fill_between(curve.grid, curve.pdf, where=~beyond, color=QUIET, alpha=0.25, linewidth=0)
+    axes.fill_between(curve.grid, curve.pdf, where=beyond, color=ACCENT, alpha=0.35, linewidth=0)
+    axes.axvline(curve.quantile, color=ACCENT, linestyle="--", linewidth=1)
+    axes.set_ylim(bottom=0)
+
+
+def _mark_quantile(axes: Axes, curve: RiskCurve) -> None:
+    if curve.quantile is None or curve.level is None:
+        return
+    left = float(curve.grid[0])
+    alpha = curve.level.alpha
+    axes.hlines(alpha, left, curve.quantile, color=ACCENT, linestyle="--", linewidth=1)
+    axes.vlines(curve.quantile, 0, alpha, color=ACCENT, linestyle="--", linewidth=1)
+    axes.annotate(
+        f"α = {curve.level}: risk {curve.quantile:.3g}",
+        (left, alpha),
+        xytext=(0, 4),
+        textcoords="offset points",
+        verticalalignment="bottom",
+        color=ACCENT,
+    )
+    axes.set_ylim(0, 1.12)

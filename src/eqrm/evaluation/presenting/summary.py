@@ -1,0 +1,127 @@
+"""What follows from an evaluation beyond the risk table, as sentences and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from eqrm.errors import TooFewDomainsError
+from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
+from eqrm.evaluation.inference.noise import NoiseSplit
+from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.presenting.rounding import decimals, rounded
+from eqrm.evaluation.presenting.table_formats import aligned, one_line
+from eqrm.level import Level
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Certificates, differences, noise and exchangeability of every predictor, computed once.
+
+    A certificate that so few domains cannot carry is the sentence that refuses it.
+    """
+
+    alpha: Level
+    certificates: dict[str, Certificate | str]
+    differences: dict[str, list[Difference]]
+    noise: dict[str, NoiseSplit | None]
+    exchangeability: dict[str, list[ExchangeabilityTest]]
+    baseline: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON."""
+        return {
+            "alpha": str(self.alpha),
+            "baseline": self.baseline,
+            "certificates": {
+                name: {"refused": c} if isinstance(c, str) else c.as_dict()
+                for name, c in self.certificates.items()
+            },
+            "differences": {n: [d.as_dict() for d in ds] for n, ds in self.differences.items()},
+            "noise": {n: None if s is None else s.as_dict() for n, s in self.noise.items()},
+            "exchangeability": {
+                name: [test.as_dict() for test in tests]
+                for name, tests in self.exchangeability.items()
+            },
+        }
+
+    def to_text(self) -> str:
+        """A paragraph per predictor, then the differences between predictors."""
+        parts = [f"{one_line(name)}\n{self._paragraph(name)}" for name in self.certificates]
+        if self.differences:
+            parts.append(self._comparison())
+        return "\n\n".join(parts)
+
+    def _paragraph(self, name: str) -> str:
+        certificate, split = self.certificates[name], self.noise[name]
+        lines = [certificate if isinstance(certificate, str) else certificate.sentence]
+        if split is not None:
+            lines.append(split.sentence)
+            if split.warning:
+                lines.append(f"Warning: {split.warning}")
+        warnings = [test.warning for test in self.exchangeability[name] if test.warning]
+        lines += [f"Warning: {warning}" for warning in warnings]
+        return "\n".join(f"  {line}" for line in lines)
+
+    def _comparison(self) -> str:
+        """A line per statistic; a column per predictor."""
+        header, *lines = [
+            ["", *(part for name in self.differences for part in (one_line(name), ""))]
+        ]
+        for row in zip(*self.differences.values(), strict=True):
+            if row[0].reliable:
+                cells = [_difference(each) for each in row]
+                lines.append([cells[0][0], *(part for cell in cells for part in cell[1:])])
+        first = one_line(self.baseline)
+        opening = f"Minus {first}, paired by domain (! where the interval leaves out 0):"
+        return f"{opening}\n{aligned([header, *lines])}"
+
+
+def summarised(
+    evaluation: Evaluation,
+    alpha: LevelLike = 0.9,
+    confidence: float = 0.95,
+    baseline: str | None = None,
+) -> Summary:
+    """Compute everything that a reader of the risk table wants to know next.
+
+    >>> import eqrm
+    >>> days = list(range(40)) * 2
+    >>> found = eqrm.evaluate(domains=days, losses=[day / 100 for day in days])
+    >>> summarised(found).certificates["predictor"].bound
+    0.39
+    >>> print(summarised(found, alpha=0.99).certificates["predictor"])
+    40 domains are too few to bound the 0.99-quantile of risk with 95% confidence: ...
+    """
+    return Summary(
+        alpha=Level.of(alpha),
+        certificates={
+            name: _certified(evaluation, name, alpha, confidence) for name in evaluation.predictors
+        },
+        differences=evaluation.compare(baseline, confidence=confidence),
+        noise=evaluation.noise,
+        exchangeability=evaluation.exchangeability,
+        baseline=baseline or next(iter(evaluation.predictors)),
+    )
+
+
+def _certified(
+    evaluation: Evaluation, predictor: str, alpha: LevelLike, confidence: float
+) -> Certificate | str:
+    try:
+        return evaluation.certificate(alpha, confidence, predictor=predictor)
+    except TooFewDomainsError as refusal:
+        return str(refusal)
+
+
+def _difference(difference: Difference) -> list[str]:
+    level = "" if difference.level is None else f"{difference.level:.6g}"
+    name = {"mean": "mean", "quantile": level}.get(difference.statistic, f"beyond {level}")
+    places = decimals(difference.value, (difference.high - difference.low) / 4.0)
+    value, low, high = (
+        rounded(number, places) for number in (difference.value, difference.low, difference.high)
+    )
+    return [name, f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]

@@ -1,0 +1,15 @@
+from .baselines import LinearERM as LinearERM
+from .baselines import LinearGroupDRO as LinearGroupDRO
+from .baselines import LinearIRM as LinearIRM
+from .baselines import LinearVREx as LinearVREx
+from .frontier import Frontier as Frontier
+from .linear_model import LinearModel as LinearModel
+from .linear_qrm import LinearQRM as LinearQRM
+from .moments.domain_moments import DomainMoments as DomainMoments
+from .scm.interventions import Do as Do
+from .scm.interventions import DomainLaw as DomainLaw
+from .scm.interventions import Intervention as Intervention
+from .scm.interventions import Noise as Noise
+from .scm.interventions import Scale as Scale
+from .scm.interventions import Shift as Shift
+from .scm.model import LinearSCM as LinearSCM

@@ -1,0 +1,1 @@
+"""Moments of the domains: all that squared error needs of the data."""

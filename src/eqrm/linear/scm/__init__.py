@@ -1,0 +1,1 @@
+"""Linear structural causal models, interventions and the paper's worlds."""

@@ -1,0 +1,1 @@
+"""Newton's method for measures of risk."""

@@ -1,0 +1,239 @@
+"""Newton's method with exact Hessians, held by a trust region.
+
+Quantiles are not convex in the parameters, so the Hessian may be indefinite on the way. Each
+step minimises the quadratic model exactly within a radius (Moré & Sorensen 1983), in
+coordinates in which the Hessian of the mean risk is a multiple of the identity; the radius
+follows how well the model predicted the last step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from eqrm.linear.solving.criteria import Criterion, Point
+from eqrm.linear.solving.quadratics import Array
+
+FLAT = 1e-13
+"""A predicted decrease below this, relative to the value, is rounding error."""
+ENOUGH = 1e-10
+"""A promised decrease, relative to the value, after which no further Hessian is worth its time."""
+SETTLED = 1e-9
+"""A minimum is converged when Newton's model promises less than this, relatively."""
+FAR = 1e9
+"""An iterate this far from its start, in units of the problem, has run away."""
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a descent ended."""
+
+    theta: Array
+    value: float
+    converged: bool
+    diverged: bool
+    steps: int
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Coordinates τ = Lᵀθ in which θᵀ(LLᵀ)θ is |τ|², and the units of length and of value.
+
+    ``root`` is L and ``inverse`` L⁻ᵀ, once and for all: solving with L at every step costs more
+    than everything else in small problems.
+    """
+
+    root: Array
+    inverse: Array
+    length: float
+    value: float
+
+    @classmethod
+    def of(cls, matrix: Array, value: float) -> Metric:
+        """The metric θᵀMθ, with √value as the unit of length."""
+        root = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        inverse = solve_triangular(root, np.eye(len(root)), lower=True).T
+        return cls(root, np.ascontiguousarray(inverse), math.sqrt(value), value)
+
+    def model(self, point: Point) -> tuple[Array, Array]:
+        """Gradient and Hessian in τ."""
+        hessian = self.inverse.T @ point.hessian @ self.inverse
+        return point.gradient @ self.inverse, 0.5 * (hessian + hessian.T)
+
+    def back(self, step: Array) -> Array:
+        """A step in τ as a step in θ."""
+        found: Array = self.inverse @ step
+        return found
+
+    def norm(self, theta: Array) -> float:
+        """|τ|."""
+        return float(np.linalg.norm(self.root.T @ theta))
+
+
+def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int = 200) -> End:
+    """Descend from ``start`` until nothing can be gained."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
+        return _descend(criterion, start, metric, max_steps, enough=0.0)
+
+
+def minimise_costly(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+    """The same for criteria whose Hessian takes time.
+
+    The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is
+    squared by each step, so what is left after it is rounding.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _descend(criterion, start, metric, max_steps, enough=ENOUGH)
+
+
+def _descend(
+    criterion: Criterion, start: Array, metric: Metric, max_steps: int, enough: float
+) -> End:
+    """Steps as long as the model is right about them."""
+    point = criterion.at(start)
+    if not _is_finite(point):
+        return End(point.theta, math.inf, False, False, 0)
+    radius, steps = metric.length, 0
+    while steps < max_steps:
+        steps += 1
+        step, predicted, length = _step(point, metric, radius)
+        unit = max(abs(point.value), metric.value)
+        trial = criterion.at(point.theta + step)
+        if predicted <= enough * unit and settled(point, metric):
+            return _after_last_step(point, trial, steps)
+        if predicted <= FLAT * unit:
+            if not _gentler(trial, point, metric):
+                break
+            point = trial
+            continue
+        gained = _gained(point, trial, predicted)
+        radius = _next_radius(radius, gained, length)
+        if gained > 1e-4:
+            point = trial
+        if metric.norm(point.theta - start) > FAR * metric.length:
+            return End(point.theta, point.value, False, True, steps)
+        if radius < 1e-15 * (metric.length + metric.norm(point.theta)):
+            break
+    return End(point.theta, point.value, settled(point, metric), False, steps)
+
+
+def _next_radius(radius: float, gained: float, length: float) -> float:
+    """Shorter where the model was wrong, longer where it was right up to the radius."""
+    if gained < 0.25:
+        return 0.25 * length
+    return 3.0 * radius if gained > 0.75 and length > 0.9 * radius else radius
+
+
+def _after_last_step(point: Point, trial: Point, steps: int) -> End:
+    """The end of a descent whose last step promised next to nothing."""
+    last = trial if trial.value <= point.value + FLAT * abs(point.value) else point
+    return End(last.theta, last.value, True, False, steps)
+
+
+def _gained(point: Point, trial: Point, predicted: float) -> float:
+    """The decrease, as a part of what was predicted; −1 where the next step could not be made."""
+    if not math.isfinite(trial.value):
+        return -1.0
+    gained = (point.value - trial.value) / predicted
+    return gained if gained <= 1e-4 or _is_finite(trial) else -1.0
+
+
+def _is_finite(point: Point) -> bool:
+    """Whether value, slope and curvature can be used."""
+    return (
+        math.isfinite(point.value)
+        and bool(np.isfinite(point.gradient).all())
+        and bool(np.isfinite(point.hessian).all())
+    )
+
+
+def _step(point: Point, metric: Metric, radius: float) -> tuple[Array, float, float]:
+    """A step in θ, the decrease that the quadratic model promises, and its length in τ."""
+    newton = newton_step(point)
+    if newton is not None:
+        length = metric.norm(newton)
+        if length <= radius:
+            return newton, -0.5 * float(point.gradient @ newton), length
+    step, predicted = model_minimum(*metric.model(point), radius)
+    return metric.back(step), predicted, float(np.linalg.norm(step))
+
+
+def newton_step(point: Point) -> Array | None:
+    """−H⁻¹g where H is positive definite, else None.
+
+    In the coordinates of θ, where factors keep their digits however different the scales of the
+    parameters are: at log(1−α) = −1e30 the Hessian has entries of 1 and of 1e15.
+    """
+    try:
+        root = np.linalg.cholesky(point.hessian)
+        step: Array = -np.linalg.solve(root.T, np.linalg.solve(root, point.gradient))
+    except np.linalg.LinAlgError:
+        return None
+    return step if bool(np.isfinite(step).all()) else None
+
+
+def _gentler(trial: Point, point: Point, metric: Metric) -> bool:
+    """Whether a step too short to show in the value still halves the gradient."""
+    if not math.isfinite(trial.value):
+        return False
+    before, after = (float(np.linalg.norm(p.gradient @ metric.inverse)) for p in (point, trial))
+    return after < 0.5 * before
+
+
+def settled(point: Point, metric: Metric) -> bool:
+    """Whether the point is a minimum to second order."""
+    step = newton_step(point)
+    unit = max(abs(point.value), metric.value)
+    if step is not None:
+        return -0.5 * float(point.gradient @ step) <= SETTLED * unit
+    gradient, hessian = metric.model(point)
+    eigenvalues, vectors = np.linalg.eigh(hessian)
+    largest = float(np.abs(eigenvalues).max())
+    if float(eigenvalues.min()) < -1e-7 * largest:
+        return False
+    along = vectors.T @ gradient
+    promise = 0.5 * float(np.sum(along**2 / np.maximum(eigenvalues, 1e-12 * largest + 1e-300)))
+    return promise <= SETTLED * unit
+
+
+def model_minimum(gradient: Array, hessian: Array, radius: float) -> tuple[Array, float]:
+    """The step of at most ``radius`` that minimises gᵀs + ½sᵀHs, and the decrease it promises.
+
+    >>> model_minimum(np.array([1.0, 0.0]), np.diag([2.0, 1.0]), 10.0)
+    (array([-0.5,  0. ]), 0.25)
+    >>> step, _ = model_minimum(np.array([0.0, 0.0]), np.diag([1.0, -1.0]), 2.0)
+    >>> np.abs(step)  # a saddle is left along the negative curvature
+    array([0., 2.])
+    """
+    eigenvalues, vectors = np.linalg.eigh(hessian)
+    along = vectors.T @ gradient
+    step = _within(eigenvalues, along, radius)
+    promised = -float(along @ step + 0.5 * eigenvalues @ (step * step))
+    return vectors @ step, promised
+
+
+def _within(eigenvalues: Array, along: Array, radius: float) -> Array:
+    """The same in the basis of eigenvectors, smallest eigenvalue first."""
+    smallest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
+    floor = max(0.0, -smallest) + 1e-14 * largest + 1e-300
+    shift = 0.0 if smallest > 1e-14 * largest else floor
+    step: Array = -along / (eigenvalues + shift)
+    length = float(np.linalg.norm(step))
+    if length <= radius:
+        if shift > 0.0 and smallest < 0.0:  # the gradient has no part along the worst curvature
+            step[0] += math.copysign(math.sqrt(radius**2 - length**2), step[0])
+        return step
+    # 1/|s(μ)| is concave and nearly linear in μ, so Newton on it needs a few steps.
+    for _ in range(60):
+        shifted = eigenvalues + shift
+        step = -along / shifted
+        length = float(np.linalg.norm(step))
+        if abs(length - radius) <= 1e-3 * radius:
+            break
+        steepness = float(np.sum(step**2 / shifted)) / length**2
+        shift = max(floor, shift + (length / radius - 1.0) / steepness)
+    found: Array = step * min(1.0, radius / length)
+    return found

@@ -1,0 +1,173 @@
+"""From several starts to the distinct minima of a criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eqrm.errors import SettingError
+from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.newton import End, Metric, minimise
+from eqrm.linear.solving.quadratics import Array, Quadratics
+from eqrm.linear.solving.risk_functions import RiskFunctions
+from eqrm.linear.solving.unbounded import falling_direction, falls_along
+
+SAME = 1e-4
+"""Minima closer than this, in units of the problem, are one."""
+SMOOTHINGS = tuple(0.3 * 0.2**k for k in range(14))
+"""How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
+
+
+Descent = Callable[[Criterion, Array, Metric, int], End]
+"""From a criterion, a start, a metric and the most steps to where the descent ended."""
+
+
+class UnboundedError(SettingError):
+    """An objective that falls without end, so that there is nothing to find."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A criterion, the metric of its parameters and the risks it is about."""
+
+    criterion: Criterion
+    metric: Metric
+    risks: RiskFunctions
+    reference: Array
+    """The minimiser of the mean risk, from which units and starts are taken."""
+    descent: Descent = minimise
+
+    @classmethod
+    def of(cls, criterion: Criterion, quadratics: Quadratics, ridge: Array) -> Problem:
+        """With the Hessian of the mean risk as metric and the least mean risk as unit."""
+        reference = quadratics.minimiser_of_mean(ridge=ridge)
+        # A perfect fit has no unit of its own: then a small part of what there was to explain.
+        unit = max(quadratics.mean_risk(reference), 1e-12 * quadratics.mean[2], 1e-300)
+        metric = Metric.of(quadratics.mean[0] + np.diag(ridge), unit)
+        return cls(criterion, metric, quadratics, reference)
+
+
+def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
+    """The least mean risk, zero, and points at random around the first.
+
+    Random points raise the mean risk by about its least value times the number of parameters.
+    """
+    generator = np.random.default_rng(seed)
+    points = [problem.reference, np.zeros_like(problem.reference)]
+    while len(points) < number:
+        draw = generator.standard_normal(len(problem.reference)) * problem.metric.length
+        points.append(problem.reference + problem.metric.back(draw))
+    return points[:number]
+
+
+def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
+    """The ends of all descents, best first, without repetitions."""
+    _refuse_if_unbounded(problem)
+    criterion = problem.criterion
+    if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
+        # Where descents meet while the kinks are still rounded, one goes on.
+        smooth = replace(problem, criterion=criterion.smoothed(SMOOTHINGS[0] * _spread(problem)))
+        starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
+    ends = _distinct(problem, starts, max_steps)
+    return [end for end in ends if end.converged] or ends[:1]
+
+
+def _distinct(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
+    """Best first; of two at one place, a converged one is kept."""
+    ends = sorted((_descend(problem, s, max_steps) for s in starts), key=lambda end: end.value)
+    kept: list[End] = []
+    for end in ends:
+        twin = next((i for i, other in enumerate(kept) if _same(problem, end, other)), None)
+        if twin is None:
+            kept.append(end)
+        elif end.converged and not kept[twin].converged:
+            kept[twin] = end
+    return kept
+
+
+def _same(problem: Problem, one: End, other: End) -> bool:
+    return problem.metric.norm(one.theta - other.theta) < SAME * problem.metric.length
+
+
+def _spread(problem: Problem) -> float:
+    """The unit of smoothing: the spread of the risks where their mean is least."""
+    unit = float(np.std(problem.risks.at(problem.reference).spread))
+    return unit if unit > 0.0 else problem.metric.value
+
+
+def _descend(problem: Problem, start: Array, max_steps: int) -> End:
+    criterion = problem.criterion
+    if not isinstance(criterion, MeasureOfRisks):
+        return problem.descent(criterion, start, problem.metric, max_steps)
+    if criterion.measure.has_kinks and criterion.smoothing == 0.0:
+        return _through_smoothings(problem, criterion, start, max_steps)
+    end = problem.descent(criterion, start, problem.metric, max_steps)
+    _refuse_if_diverged(criterion, end, start)
+    if end.converged or criterion.smoothing > 0.0 or not np.isfinite(end.value):
+        return end
+    return _into_the_kink(problem, criterion, end, max_steps)
+
+
+def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_steps: int) -> End:
+    """Go on from where a descent stopped, if that was the kink where all risks are equal."""
+    milder = replace(criterion, measure=criterion.measure.milder())
+    smooth = _through_smoothings(problem, milder, end.theta, max_steps)
+    spread = float(np.std(problem.risks.at(smooth.theta).spread))
+    equal = spread <= 1e-7 * problem.metric.value
+    same_level = milder.measure is criterion.measure
+    lower = smooth.value <= end.value + 1e-9 * problem.metric.value
+    if smooth.converged and lower and (equal or same_level):
+        return smooth
+    return end if same_level else _ever_deeper(problem, criterion, smooth, end, max_steps)
+
+
+def _ever_deeper(
+    problem: Problem, criterion: MeasureOfRisks, milder: End, end: End, max_steps: int
+) -> End:
+    """Follow the minimum of a milder level to the level asked for; ``end`` if that is no better."""
+    theta, steps = milder.theta, end.steps + milder.steps
+    for measure in criterion.measure.approach():
+        deeper = replace(criterion, measure=measure)
+        found = problem.descent(deeper, theta, problem.metric, max_steps)
+        theta, steps = found.theta, steps + found.steps
+    better = found.value <= end.value + 1e-9 * problem.metric.value
+    return replace(found, steps=steps) if better else end
+
+
+def _through_smoothings(
+    problem: Problem, criterion: MeasureOfRisks, start: Array, max_steps: int
+) -> End:
+    """Minimise with ever less smoothing, each from the end of the one before."""
+    unit, theta, steps, converged = _spread(problem), start, 0, False
+    for smoothing in SMOOTHINGS:
+        rounded = criterion.smoothed(smoothing * unit)
+        end = problem.descent(rounded, theta, problem.metric, max_steps)
+        _refuse_if_diverged(rounded, end, start)
+        theta, steps, converged = end.theta, steps + end.steps, end.converged
+    return End(theta, criterion.at(theta).value, converged, False, steps)
+
+
+def _refuse_if_unbounded(problem: Problem) -> None:
+    criterion = problem.criterion
+    if not isinstance(criterion, MeasureOfRisks) or not criterion.measure.may_fall_without_end:
+        return
+    if not isinstance(criterion.risks, Quadratics):
+        return  # how other risks grow is seen when a descent runs away
+    if falling_direction(criterion) is not None:
+        raise _unbounded()
+
+
+def _refuse_if_diverged(criterion: MeasureOfRisks, end: End, start: Array) -> None:
+    quadratic = isinstance(criterion.risks, Quadratics)
+    if end.diverged and (not quadratic or falls_along(criterion, end.theta - start)):
+        raise _unbounded()
+
+
+def _unbounded() -> UnboundedError:
+    return UnboundedError(
+        "The quantile has no minimum: at this level it can be made as low as you like by "
+        "predictors whose risks are far apart. Use a level of at least 0.5, or "
+        'distribution="empirical", whose quantile never falls below every risk.'
+    )

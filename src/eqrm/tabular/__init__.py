@@ -1,0 +1,1 @@
+"""From a table to models, a report and predictions."""

@@ -1,0 +1,119 @@
+"""Predictions of a saved model for the rows of a file, as another file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns
+from eqrm.errors import MissingExtraError, SettingError, did_you_mean
+from eqrm.files.writing import refuse_unwritable, whole_file
+from eqrm.tabular.model import PREDICTION, TableModel
+from eqrm.tabular.model_file import load_table_model
+
+ENDINGS = (".csv", ".parquet")
+
+
+def check_output(path: Path) -> None:
+    """Raise if predictions cannot be written there, before anything is read."""
+    if path.suffix.lower() not in ENDINGS:
+        raise SettingError(
+            f"Predictions are written as CSV or Parquet, but the file is called {path.name!r}. "
+            f"{did_you_mean(path.suffix, ENDINGS)}"
+        )
+    refuse_unwritable(path)
+
+
+def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn") -> str:
+    """Read, predict and write; gives a sentence about what was done.
+
+    The file has the rows of the table in their order: its domain and target where it has them,
+    then the predictions. ``eqrm evaluate`` can judge it. In a Parquet file, domain and target
+    have the types that they have in the table, and predicted classes the type of the target.
+    """
+    check_output(output)
+    model = load_table_model(model_file)
+    also = [model.domain_name, model.target_name]
+    columns = read_columns(table, model.encoder.kinds(), also)
+    predictions = model.predict(columns, unseen)
+    kept = {name: columns[name] for name in also if name in columns}
+    clash = [name for name in predictions if name in kept]
+    if clash:
+        raise SettingError(
+            f"The table's column {clash[0]!r} would be mixed up with the predictions. Rename it."
+        )
+    with whole_file(output) as draft:
+        if output.suffix.lower() == ".csv":
+            if model.task.numbers and model.target_name in kept:
+                chosen = _spelled(predictions[PREDICTION], kept[model.target_name])
+                predictions = {**predictions, PREDICTION: chosen}
+            _write_csv(draft, {**kept, **predictions})
+        else:
+            _write_parquet(draft, model, table, list(kept), predictions)
+    rows = len(predictions[PREDICTION])
+    return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}."
+
+
+def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """Classes that are numbers, written as the target writes them, so that equal ones compare.
+
+    >>> import numpy as np
+    >>> _spelled(np.array([0, 1]), np.array(["true", "false", "true"])).tolist()
+    ['false', 'true']
+    """
+    spelling = {}
+    for text in np.unique(target).tolist():
+        with suppress(ValueError):
+            bare = text.strip().lower()
+            spelling[float(TRUTH.get(bare, bare))] = text
+    values, place = np.unique(predicted, return_inverse=True)
+    found: NDArray[Any] = np.array([spelling.get(each, str(each)) for each in values.tolist()])
+    return found[place]
+
+
+def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "Writing predictions") from error
+    pandas.DataFrame(columns).to_csv(path, index=False)
+
+
+def _write_parquet(
+    path: Path,
+    model: TableModel,
+    table: str,
+    kept: list[str],
+    predictions: dict[str, NDArray[Any]],
+) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    stored = read_as_stored(table, kept) if kept else pyarrow.table({})
+    columns = {name: stored.column(name) for name in kept}
+    columns |= {name: pyarrow.array(values) for name, values in predictions.items()}
+    target = columns.get(model.target_name)
+    if target is not None:
+        in_numbers = model.task.numbers or not model.task.classes
+        if in_numbers and pyarrow.types.is_string(target.type):  # as CSV files hold them
+            target = _first_that_fits(target, [pyarrow.int64(), pyarrow.float64()])
+            columns[model.target_name] = target
+        if model.task.classes:
+            columns[PREDICTION] = _first_that_fits(columns[PREDICTION], [target.type])
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def _first_that_fits(column: Any, types: list[Any]) -> Any:
+    """The column in the first of these types that holds all its values, or as it is."""
+    import pyarrow
+
+    for each in types:
+        with suppress(pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+            return column.cast(each)
+    return column

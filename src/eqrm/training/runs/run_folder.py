@@ -1,0 +1,207 @@
+"""A run is a folder: config.yaml, metrics.jsonl, checkpoint/, risks.parquet, DONE.
+
+Everything downstream (tables, reports, selection) reads these folders only. ``DONE`` is
+written last: a folder without it is a run that is not finished.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from eqrm.errors import CheckpointError, DataFileError, SettingError
+from eqrm.files.writing import whole_file
+from eqrm.training.held_out_risks import HeldOutRisks
+from eqrm.training.runs.checkpoint import Checkpoints
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", "accuracy")
+
+
+class RunFolder:
+    """The files of one run.
+
+    >>> import tempfile
+    >>> folder = RunFolder(Path(tempfile.mkdtemp()))
+    >>> folder.add_metrics({"step": 1, "loss": 0.5})
+    >>> folder.metrics()
+    [{'step': 1, 'loss': 0.5}]
+    >>> folder.done
+    False
+    """
+
+    def __init__(self, path: Path, checkpoints_kept: int = 2) -> None:
+        self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoint", checkpoints_kept)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run reached its end."""
+        return (self.path / "DONE").is_file()
+
+    @property
+    def metrics_path(self) -> Path:
+        """A line of JSON for every record."""
+        return self.path / "metrics.jsonl"
+
+    def make(self) -> None:
+        """Make the folder."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"The folder {self.path} cannot be made: {error.strerror}. Choose another."
+            ) from None
+
+    @contextmanager
+    def reserved(self) -> Iterator[bool]:
+        """Keep other processes out of the folder; False inside where one of them has it.
+
+        The operating system ends the reservation with the process, however that ends. Where
+        it knows none (Windows, some network file systems), nothing is kept out.
+        """
+        self.make()
+        handle = os.open(self.path, os.O_RDONLY) if fcntl is not None else -1
+        try:
+            yield fcntl is None or _locked(handle)
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def clear(self) -> None:
+        """Remove what an earlier run left, to begin again."""
+        self.checkpoints.clear()
+        for name in ("DONE", "metrics.jsonl", "risks.parquet", "risks.csv", "weights.safetensors"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def add_metrics(self, record: Mapping[str, Any]) -> None:
+        """Add one line to the metrics."""
+        with self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every record."""
+        if not self.metrics_path.exists():
+            return []
+        text = self.metrics_path.read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def metrics_size(self) -> int:
+        """Bytes of metrics on the disk; forces them there."""
+        if not self.metrics_path.exists():
+            return 0
+        with self.metrics_path.open("rb") as file:
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
+
+    def cut_metrics(self, size: Any) -> None:
+        """Remove the lines that were written after a checkpoint."""
+        if not isinstance(size, int) or size < 0:
+            raise CheckpointError("It does not say how long the metrics were.")
+        there = self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
+        if there < size:
+            raise CheckpointError(
+                f"{self.metrics_path} is shorter than when its checkpoint was written: lines were "
+                "removed. Put the file back, or start the run again."
+            )
+        if there > size:
+            os.truncate(self.metrics_path, size)
+
+    def write_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """The weights that the run ended with."""
+        tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
+        with whole_file(self.path / "weights.safetensors") as draft:
+            save_file(tensors, draft, metadata={"format": "pt"})
+
+    def write_risks(self, risks: Iterable[HeldOutRisks]) -> Path:
+        """A row per held-out domain: Parquet, or CSV where pyarrow is not installed."""
+        rows = [row for each in risks for row in _rows(each)]
+        try:
+            import pyarrow
+            import pyarrow.parquet as parquet
+        except ImportError:
+            with (
+                whole_file(self.path / "risks.csv") as draft,
+                draft.open("w", encoding="utf-8", newline="") as file,
+            ):
+                writer = csv.writer(file)
+                writer.writerows([COLUMNS, *rows])
+            return self.path / "risks.csv"
+        columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
+        kinds = [pyarrow.string()] * 2 + [pyarrow.int64()] + [pyarrow.float64()] * 4
+        table = pyarrow.table(
+            {
+                name: pyarrow.array(column, kind)
+                for name, column, kind in zip(COLUMNS, columns, kinds, strict=True)
+            }
+        )
+        with whole_file(self.path / "risks.parquet") as draft:
+            parquet.write_table(table, draft)
+        return self.path / "risks.parquet"
+
+    def read_risks(self) -> list[dict[str, Any]]:
+        """The rows of ``risks.parquet`` or ``risks.csv``."""
+        if (self.path / "risks.parquet").is_file():
+            import pyarrow.parquet as parquet
+
+            rows: list[dict[str, Any]] = parquet.read_table(self.path / "risks.parquet").to_pylist()
+            return rows
+        if not (self.path / "risks.csv").is_file():
+            raise DataFileError(f"There are no risks in {self.path}: the run is not finished.")
+        with (self.path / "risks.csv").open(encoding="utf-8", newline="") as file:
+            return [_typed(row) for row in csv.DictReader(file)]
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Say that the run is finished, and what it ended with."""
+        with whole_file(self.path / "DONE") as draft:
+            draft.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
+    errors = (risks.variances / risks.counts) ** 0.5
+    known = risks.accuracies
+    accuracies = [None] * len(risks.names) if known is None else known.tolist()
+    return [
+        (
+            risks.split,
+            name,
+            int(risks.counts[i]),
+            float(risks.risks[i]),
+            float(risks.variances[i]),
+            float(errors[i]),
+            accuracies[i],
+        )
+        for i, name in enumerate(risks.names)
+    ]
+
+
+def _typed(row: Mapping[str, str]) -> dict[str, Any]:
+    numbers = {key: float(row[key]) if row[key] else None for key in COLUMNS[3:]}
+    return {
+        "split": row["split"],
+        "domain": row["domain"],
+        "examples": int(row["examples"]),
+        **numbers,
+    }

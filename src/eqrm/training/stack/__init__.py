@@ -1,0 +1,1 @@
+"""Many runs of one small network, trained together."""

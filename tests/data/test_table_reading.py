@@ -1,0 +1,152 @@
+"""Reading tables: the kind of each column is decided in the open, and errors name the cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eqrm.data.tables.reading import read_columns, read_table
+from eqrm.errors import DataFileError, DomainDataError
+
+
+def written(folder: Path, text: str, name: str = "stays.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(folder: Path, text: str, **options: object):  # type: ignore[no-untyped-def]
+    return read_table(written(folder, text), "y", "hospital", **options)  # type: ignore[arg-type]
+
+
+def test_csv_and_parquet_give_the_same_table(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "hospital": ["A", "A", "Ö"],
+            "age": [31.5, np.nan, 57.0],
+            "ward": ["x", None, "y"],
+            "insured": [True, False, True],
+            "y": [0, 1, 1],
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    csv = read_table(tmp_path / "t.csv", "y", "hospital", categories=["insured"])
+    parquet = read_table(tmp_path / "t.parquet", "y", "hospital")
+    for name in ("age", "ward"):
+        np.testing.assert_array_equal(csv.columns[name], parquet.columns[name])
+    np.testing.assert_array_equal(csv.target, parquet.target)
+    np.testing.assert_array_equal(csv.domains, parquet.domains)
+    assert csv.columns["insured"].tolist() == ["True", "False", "True"]
+    assert parquet.columns["insured"].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_rows_keep_their_order(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"d": np.arange(300_000) % 7, "x": np.arange(300_000), "y": 0})
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    table = read_table(tmp_path / "long.csv", "y", "d")
+    np.testing.assert_array_equal(table.columns["x"], np.arange(300_000))
+
+
+def test_a_few_texts_among_numbers_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DomainDataError, match=r"'age' holds numbers, but also 'old', in 1 of 3 r"):
+        read(tmp_path, "hospital,age,y\nA,31,0\nA,old,1\nB,40,1\n")
+
+
+def test_text_is_a_category_even_with_a_number_in_it(tmp_path: Path) -> None:
+    table = read(tmp_path, "hospital,ward,y\nA,north,0\nA,south,1\nB,4,1\n")
+    assert table.categories == ("ward",)
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "n/a", "NaN", "null"])
+def test_usual_signs_of_a_missing_number_are_one(tmp_path: Path, missing: str) -> None:
+    table = read(tmp_path, f"hospital,age,y\nA,31,0\nA,{missing},1\n")
+    assert np.isnan(table.columns["age"]).tolist() == [False, True]
+
+
+def test_numbers_padded_with_zeros_are_categories_and_domains_stay_apart(tmp_path: Path) -> None:
+    table = read(tmp_path, "hospital,zip,y\n7,00501,0\n007,10001,1\n07,02134,0\n")
+    assert table.categories == ("zip",)
+    assert table.domain_names == ("007", "07", "7")
+
+
+def test_features_are_all_other_columns_unless_chosen(tmp_path: Path) -> None:
+    text = "hospital,a,b,c,y\nA,1,2,3,0\nB,4,5,6,1\n"
+    assert list(read(tmp_path, text).columns) == ["a", "b", "c"]
+    assert list(read(tmp_path, text, drop=["b"]).columns) == ["a", "c"]
+    assert list(read(tmp_path, text, features=["c", "a"]).columns) == ["c", "a"]
+    assert read(tmp_path, text, categories=["a"]).columns["a"].tolist() == ["1", "4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("hospitals,a,y\nA,1,0\n", {}, "no column 'hospital'.*Did you mean 'hospitals'"),
+        ("hospital,a,Y\nA,1,0\n", {}, "no column 'y'.*Did you mean 'Y'"),
+        ("hospital,a,y\nA,1,0\nB,2,\n", {}, "target 'y' is missing in 1 of 2 rows .first: row 2"),
+        ("hospital,a,y\nA,1,0\n,2,1\n", {}, "domain 'hospital' is missing in 1 of 2 rows"),
+        ("hospital,y\nA,1\n", {}, "no feature columns beside the target 'y'"),
+        ("hospital,a,y\nA,1,0\n", {"drop": ["b"]}, "no column 'b'"),
+        ("hospital,a,y\nA,1,0\n", {"features": ["y"]}, "'y' is target or domain"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, options: dict, words: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(DomainDataError, match=words):
+        read(tmp_path, text, **options)
+
+
+def test_target_and_domain_are_two_columns(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,y\n1,0\n")
+    with pytest.raises(DomainDataError, match="cannot be the same column"):
+        read_table(path, "y", "y")
+
+
+def test_dates_are_domains_but_no_features(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"day": pd.to_datetime(["2013-01-01", "2013-01-02"]).date, "x": [1, 2], "y": [0, 1]}
+    )
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    assert read_table(tmp_path / "t.parquet", "y", "day").domain_names == (
+        "2013-01-01",
+        "2013-01-02",
+    )
+    with pytest.raises(DomainDataError, match="'day' is of type DATE"):
+        read_table(tmp_path / "t.parquet", "y", "x")
+
+
+def test_files_that_cannot_be_read_are_one_error(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="There is no file"):
+        read_table(tmp_path / "none.csv", "y", "d")
+    damaged = tmp_path / "t.parquet"
+    damaged.write_bytes(b"no parquet at all")
+    with pytest.raises(DataFileError, match="cannot be read as PARQUET"):
+        read_table(damaged, "y", "d")
+
+
+def test_columns_are_read_as_the_kinds_say(tmp_path: Path) -> None:
+    path = written(tmp_path, "id,hour,age\nr1,5,31\nr2,07,\n")
+    columns = read_columns(path, {"hour": "category", "age": "number"}, also=["id", "absent"])
+    assert columns["hour"].tolist() == ["5", "07"]
+    assert columns["id"].tolist() == ["r1", "r2"]
+    assert "absent" not in columns
+    with pytest.raises(DomainDataError, match="no columns 'x', 'z'"):
+        read_columns(path, {"x": "number", "z": "number"})
+    with pytest.raises(
+        DomainDataError, match="'id' held numbers in training, but here it holds 'r1', 'r2'"
+    ):
+        read_columns(path, {"id": "number"})
+
+
+def test_truth_values_are_the_same_numbers_in_both_kinds_of_file(tmp_path: Path) -> None:
+    rows = "ward,insured,paid,ill\na,True,true,True\na,False,,False\nb,True,FALSE,True\n"
+    from_csv = read_table(written(tmp_path, rows), target="ill", domain="ward")
+    frame = pd.DataFrame({"ward": ["a", "a", "b"], "insured": [True, False, True], "ill": 1})
+    frame.to_parquet(tmp_path / "same.parquet")
+    from_parquet = read_table(tmp_path / "same.parquet", target="ill", domain="ward")
+    assert from_csv.columns["insured"].tolist() == [1.0, 0.0, 1.0]
+    assert from_parquet.columns["insured"].tolist() == [1.0, 0.0, 1.0]
+    np.testing.assert_array_equal(from_csv.columns["paid"], [1.0, np.nan, 0.0])
+    assert from_csv.target.tolist() == ["True", "False", "True"]

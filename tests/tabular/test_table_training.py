@@ -1,0 +1,276 @@
+"""Training on a table: what is said about each level agrees with the numbers underneath."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqrm.data import Table
+from eqrm.data.tables.task import Task
+from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.estimators.model_files import save_model
+from eqrm.level import Level
+from eqrm.tabular.gains import bargains, nearest
+from eqrm.tabular.model import MODELS
+from eqrm.tabular.model_file import load_table_model, save_table_model
+from eqrm.tabular.output import in_words, write_training
+from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+
+DOMAINS, ROWS = 220, 40
+QUICK = {
+    "linear": {},
+    "mlp": {"hidden": [8], "erm_steps": 60, "steps": 60},
+    "xgboost": {"n_estimators": 15, "max_depth": 2},
+    "lightgbm": {"n_estimators": 15, "num_leaves": 4},
+}
+
+
+def world(seed: int = 0, spread: float = 0.9, classes: int = 2) -> Table:
+    """A feature whose effect on the label differs by domain, by ``spread``."""
+    rng = np.random.default_rng(seed)
+    n = DOMAINS * ROWS
+    stable = rng.normal(size=n)
+    level = np.digitize(stable + rng.normal(size=n), np.linspace(-1, 1, classes - 1))
+    strength = np.repeat(1 + spread * rng.normal(size=DOMAINS), ROWS)
+    shifting = strength * 2 * (level - level.mean()) + rng.normal(size=n)
+    domains = np.repeat([f"d{i:03d}" for i in range(DOMAINS)], ROWS)
+    kind = rng.choice(["a", "b"], n)
+    return Table({"stable": stable, "shifting": shifting, "kind": kind}, level, domains)
+
+
+@pytest.fixture(scope="module")
+def training() -> TableTraining:
+    return train_on_table(*world(seed=2).split(0.5), TrainingPlan.of([0.5, 0.9]))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_model_is_trained_saved_and_loaded_alike(
+    model: str, task: str, tmp_path: Path
+) -> None:
+    if model in ("xgboost", "lightgbm"):
+        pytest.importorskip(model)
+    train, test = world().split(0.5)
+    plan = TrainingPlan.of([0.9], model=model, task=task, settings=QUICK[model])
+    found = train_on_table(train, test, plan)
+    assert list(found.models) == ["ERM", "α = 0.9"]
+    assert found.evaluation.loss == ("log-loss" if task == "classification" else "squared")
+    constant = np.log(2) if task == "classification" else test.target.var()
+    assert found.evaluation["ERM"].risks.mean() < 0.95 * constant
+    for name, trained in found.models.items():
+        path = tmp_path / "model.safetensors"
+        save_table_model(trained, path)
+        again = load_table_model(path)
+        assert again.level == trained.level
+        before, after = trained.predict(test.columns), again.predict(test.columns)
+        assert list(before) == list(after), name
+        for column in before:
+            np.testing.assert_array_equal(before[column], after[column])
+
+
+def test_several_classes_have_a_probability_each() -> None:
+    train, test = world(classes=3).split(0.5)
+    found = train_on_table(train, test, TrainingPlan.of([0.9], task="classification"))
+    predicted = found.models["α = 0.9"].predict(test.columns)
+    assert list(predicted) == ["prediction", "p_0", "p_1", "p_2"]
+    total = predicted["p_0"] + predicted["p_1"] + predicted["p_2"]
+    np.testing.assert_allclose(total, 1.0)
+    own = np.choose(test.target.astype(int), [predicted[f"p_{k}"] for k in range(3)])
+    ids = np.unique(test.domains, return_inverse=True)[1]
+    risks = np.bincount(ids, -np.log(own)) / np.bincount(ids)
+    np.testing.assert_allclose(found.evaluation["α = 0.9"].risks, risks)
+
+
+def test_bargains_are_differences_of_quantiles_on_unseen_domains(training: TableTraining) -> None:
+    for each in bargains(training.evaluation, training.levels, 0.95):
+        alpha = each.level.alpha
+        own, erm = (training.evaluation[name].risks for name in (f"α = {alpha}", "ERM"))
+        assert each.mean.second == pytest.approx(own.mean())
+        assert each.quantile.second == pytest.approx(np.quantile(own, alpha, method="inverted_cdf"))
+        assert each.quantile.first == pytest.approx(np.quantile(erm, alpha, method="inverted_cdf"))
+
+
+def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
+    words = " ".join(in_words(training, 0.95).split())
+    chosen = nearest(bargains(training.evaluation, training.levels, 0.95))
+    assert chosen.level == Level(0.9)
+    assert chosen.quantile.value < 0
+    change = f"{chosen.quantile.value / chosen.quantile.first:+.1%}"
+    assert f"its risk was at most {chosen.quantile.second:.3f}" in words
+    assert f"trained for the mean, at most {chosen.quantile.first:.3f} ({change})" in words
+    assert "It helped: lower by" in words
+    assert "0.9: nine of ten domains" in words
+    assert not isinstance(chosen.certificate, str)
+    assert chosen.certificate.sentence in words
+
+
+def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> None:
+    rng = np.random.default_rng(3)
+    n = DOMAINS * ROWS
+    x = rng.normal(size=n)
+    domains = np.repeat(np.arange(DOMAINS), ROWS).astype(str)
+    table = Table({"x": x}, (x + rng.normal(size=n) > 0).astype(float), domains)
+    found = train_on_table(*table.split(0.5), TrainingPlan.of([0.9]))
+    words = " ".join(in_words(found, 0.95).split())
+    assert "helped" not in words
+    assert "in its own column" in words
+    assert "of the spread of the measured risks is sampling noise" in words
+    assert "Warning (ERM" in words
+
+
+def test_few_domains_get_a_refusal_in_place_of_a_certificate() -> None:
+    table = world()
+    few = table.in_domains(table.domain_names[:16])
+    words = in_words(train_on_table(*few.split(0.5), TrainingPlan.of([0.9])), 0.95)
+    assert "No certificate: 8 domains are too few" in " ".join(words.split())
+
+
+def test_extreme_levels_are_trained_said_and_written(tmp_path: Path) -> None:
+    plan = TrainingPlan.of([Level.parse("1-e^-1000")])
+    found = train_on_table(*world().split(0.5), plan)
+    words = " ".join(in_words(found, 0.95).split())
+    assert "α = 1-e^-1000" in words
+    assert "No certificate" in words
+    write_training(found, tmp_path / "out", command="eqrm train")
+    model = load_table_model(tmp_path / "out" / "models" / "alpha-1-e-1000.safetensors")
+    assert model.level == Level(log_tail=-1000)
+
+
+def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
+    def interrupted_at(name: str) -> Callable[[str], None]:
+        def progress(what: str) -> None:
+            if what == f"training {name}":
+                raise KeyboardInterrupt
+
+        return progress
+
+    parts, plan = world().split(0.5), TrainingPlan.of([0.5, 0.9])
+    found = train_on_table(*parts, plan, interrupted_at("α = 0.9"))
+    assert list(found.models) == ["ERM", "α = 0.5"]
+    assert found.levels == (Level(0.5),)
+    assert "Interrupted: α = 0.9 and what was to follow" in " ".join(in_words(found, 0.95).split())
+    with pytest.raises(KeyboardInterrupt):
+        train_on_table(*parts, plan, interrupted_at("α = 0.5"))
+
+
+def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:
+    table = world()
+    kinds = np.where(table.domains == "d219", "c", table.columns["kind"])
+    table = Table({**table.columns, "kind": kinds}, table.target, table.domains)
+    parts = table.split(["d218", "d219"])
+    found = train_on_table(*parts, TrainingPlan.of([0.9]))
+    assert any(
+        "'kind' has categories that training had not: 'c', in 40 of 80" in n for n in found.notes
+    )
+    with pytest.raises(DomainDataError, match="'c'"):
+        train_on_table(*parts, TrainingPlan.of([0.9], unseen="error"))
+
+
+def test_a_class_that_training_never_saw_is_refused() -> None:
+    table = world(classes=3)
+    target = np.where((table.domains != "d000") & (table.target == 2), 1, table.target)
+    parts = Table(table.columns, target, table.domains).split(["d000", "d001"])
+    with pytest.raises(DomainDataError, match="class '2', which no training domain has"):
+        train_on_table(*parts, TrainingPlan.of([0.9], task="classification"))
+
+
+def test_plans_are_checked_before_any_work() -> None:
+    with pytest.raises(SettingError, match="no level"):
+        TrainingPlan.of([])
+    with pytest.raises(SettingError, match="no model 'tree'"):
+        TrainingPlan.of([0.9], model="tree")
+    with pytest.raises(SettingError, match="no setting 'alpha'"):
+        train_on_table(*world().split(), TrainingPlan.of([0.9], settings={"alpha": 0.1}))
+
+
+def test_tables_must_share_columns_but_no_domain() -> None:
+    train, test = world().split(0.5)
+    with pytest.raises(DomainDataError, match="110 domains are in both training and test"):
+        train_on_table(train, train, TrainingPlan.of([0.9]))
+    fewer = Table({"stable": test.columns["stable"]}, test.target, test.domains)
+    with pytest.raises(DomainDataError, match="no columns 'shifting', 'kind'"):
+        train_on_table(train, fewer, TrainingPlan.of([0.9]))
+
+
+def test_the_task_follows_from_the_target() -> None:
+    assert Task.of(np.array(["b", "a"])).classes == ("a", "b")
+    assert Task.of(np.array([1.0, 0.0, 1.0])).classes == ("0", "1")
+    assert Task.of(np.array([1.0, 2.0, 3.5])).kind == "regression"
+    assert Task.of(np.array([1.0, 2.0, 3.0]), "classification").classes == ("1", "2", "3")
+    numbers = np.array([1.0, 2.0, 3.0])
+    assert "3 different numbers" in Task.of(numbers).note(numbers)[0]
+    with pytest.raises(DomainDataError, match="nothing to learn"):
+        Task.of(np.array([1.0, 1.0]))
+    with pytest.raises(DomainDataError, match="500 different values"):
+        Task.of(np.arange(500.0), "classification")
+
+
+def test_a_model_without_its_columns_is_refused(training: TableTraining, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.safetensors"
+    save_model(training.models["ERM"].estimator, bare)
+    with pytest.raises(DataFileError, match="without the columns of a table"):
+        load_table_model(bare)
+
+
+def test_only_listed_files_inside_the_folder_are_replaced(
+    training: TableTraining, tmp_path: Path
+) -> None:
+    kept, folder = tmp_path / "kept.txt", tmp_path / "out"
+    kept.write_text("mine")
+    write_training(training, folder, command="eqrm train")
+    listed = {"written by": "eqrm train", "files": ["../kept.txt", "summary.txt"]}
+    (folder / "files.json").write_text(json.dumps(listed))
+    write_training(training, folder, command="eqrm train")
+    assert kept.read_text() == "mine"
+    assert (folder / "summary.txt").is_file()
+    outside = tmp_path / "a-file"
+    outside.write_text("x")
+    with pytest.raises(SettingError, match="is a file"):
+        write_training(training, outside, command="eqrm train")
+
+
+@pytest.mark.parametrize("list_of_another", ['["precious.txt"]', "{damaged", '{"files": []}'])
+def test_a_folder_of_somebody_else_is_refused_and_left_alone(
+    list_of_another: str, training: TableTraining, tmp_path: Path
+) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    (tmp_path / "files.json").write_text(list_of_another)
+    with pytest.raises(SettingError, match="holds other files"):
+        write_training(training, tmp_path, command="eqrm train")
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_domains_of_one_row_claim_no_help_and_say_why() -> None:
+    both = world()
+    rows = np.arange(0, len(both), 20)
+    alone = both.rows(rows)
+    single = Table(alone.columns, alone.target, [f"r{i}" for i in range(len(rows))])
+    found = train_on_table(*single.split(0.5), TrainingPlan.of([0.9]))
+    words = " ".join(in_words(found, 0.95).split())
+    assert "It helped" not in words
+    assert "Every unseen domain has one row" in words
+
+
+def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -> None:
+    """The classes part cleanly in training, and the other way round in one test domain."""
+    x = np.tile([-1.0, -0.5, 0.5, 1.0], 12)
+    domains = np.repeat([f"d{i:02d}" for i in range(12)], 4)
+    reversed_there = np.where(domains == "d11", -1.0, 1.0)
+    table = Table({"x": 1000.0 * x}, (x * reversed_there > 0).astype(float), domains)
+    plan = TrainingPlan.of([0.9], settings={"l2": 0.0})
+    found = train_on_table(*table.split(["d10", "d11"]), plan)
+    losses = found.evaluation["ERM"].risks
+    margins = found.models["ERM"].estimator.decision_function(
+        found.models["ERM"].encoder.transform({"x": [1000.0, 500.0]})
+    )
+    assert losses[1] == pytest.approx(margins.mean())
+    assert losses[0] < 1e-3
+
+
+def test_a_seed_below_zero_is_refused() -> None:
+    with pytest.raises(SettingError, match="seed must be at least 0"):
+        TrainingPlan.of([0.9], seed=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import POSITIVE_INTEGER
+from eqrm.domains import Name, domain_names, number_domains
 from eqrm.errors import DomainDataError
 
 __all__ = ["DomainRisks", "domain_risks"]
@@ -118,13 +120,13 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     tensor([0., 0., 2.])
     """
     losses = _as_losses(losses)
-    _check_losses(losses, domains)
+    _check_losses(losses)
     if num_domains is None:
         if losses.numel() == 0:
             raise DomainDataError("There are no losses: at least one example is needed.")
-        ids, names = number_domains(domains, losses.device)
+        ids, names = _numbered(domains, losses)
     else:
-        ids, names = _given_ids(domains, num_domains, losses.device), range(num_domains)
+        ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
     # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
     # float32 sum of many losses drifts, and cannot count beyond 2^24.
     stacked = torch.stack([losses.to(torch.float64), torch.ones_like(losses, dtype=torch.float64)])
@@ -147,143 +149,54 @@ def _as_losses(losses: Any) -> Tensor:
         return torch.as_tensor(losses)
     except (TypeError, ValueError, RuntimeError):
         raise DomainDataError(
-            f"Losses must be a tensor or a list of numbers, not {type(losses).__name__}."
+            f"losses must be a tensor or a list of numbers, got {type(losses).__name__}."
         ) from None
 
 
-def _check_losses(losses: Tensor, domains: Domains) -> None:
+def _check_losses(losses: Tensor) -> None:
     if losses.ndim != 1:
         hint = ' Use reduction="none" in the loss.' if losses.ndim == 0 else ""
         raise DomainDataError(
-            "Losses must be a vector with one loss per example, but their shape is "
+            f"losses must be a vector with one loss per example, got the shape "
             f"{tuple(losses.shape)}.{hint}"
         )
     if not losses.dtype.is_floating_point:
-        raise DomainDataError(f"Losses must be floating-point numbers, not {losses.dtype}.")
-    if isinstance(domains, (str, bytes, dict, set, frozenset)) or not hasattr(domains, "__len__"):
-        raise DomainDataError(
-            "Domains must be a list, an array or a tensor with the domain of each example, not "
-            f"{type(domains).__name__}."
-        )
-    shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
-    if shape != tuple(losses.shape):
-        raise DomainDataError(
-            "There must be one domain per loss: losses have shape "
-            f"{tuple(losses.shape)}, domains {shape}."
-        )
+        raise DomainDataError(f"losses must be floating-point numbers, got {losses.dtype}.")
 
 
-def _given_ids(domains: Domains, num_domains: int, device: torch.device) -> Tensor:
-    if not isinstance(num_domains, (int, np.integer)) or isinstance(num_domains, bool):
-        raise DomainDataError(f"num_domains must be a whole number, but it is {num_domains!r}.")
-    if num_domains < 1:
-        raise DomainDataError(f"num_domains must be at least 1, but it is {num_domains}.")
+def _given_ids(domains: Domains, num_domains: int, losses: Tensor) -> Tensor:
+    if not POSITIVE_INTEGER.holds(num_domains):
+        raise DomainDataError(f"num_domains must be {POSITIVE_INTEGER.words}, got {num_domains!r}.")
     ids = domains if isinstance(domains, Tensor) else torch.as_tensor(np.asarray(domains))
     if ids.dtype.is_floating_point or ids.dtype == torch.bool or ids.dtype.is_complex:
         raise DomainDataError(
-            f"With num_domains, domains must be integer ids from 0, not {ids.dtype}."
+            f"With num_domains, domains must be integer ids from 0, got {ids.dtype}."
         )
-    ids = ids.to(device=device, dtype=torch.int64)
-    if device.type == "cpu" and ids.numel() > 0 and not torch.compiler.is_compiling():
+    if ids.shape != losses.shape:
+        raise DomainDataError(
+            f"domains must hold one domain per loss: losses have the shape {tuple(losses.shape)}, "
+            f"domains {tuple(ids.shape)}."
+        )
+    ids = ids.to(device=losses.device, dtype=torch.int64)
+    if losses.device.type == "cpu" and ids.numel() > 0 and not torch.compiler.is_compiling():
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high >= num_domains:
             raise DomainDataError(
-                f"With num_domains={num_domains}, domain ids must lie between 0 and "
-                f"{num_domains - 1}, but {low if low < 0 else high} came."
+                f"With num_domains={num_domains}, domain ids must be from 0 to {num_domains - 1}, "
+                f"got {low if low < 0 else high}."
             )
     return ids
 
 
-def number_domains(domains: Domains, device: torch.device) -> tuple[Tensor, Sequence[Any]]:
-    """Number the domains in sorted order; on the CPU for anything but a tensor.
-
-    >>> number_domains(["b", "a", "b"], torch.device("cpu"))
-    (tensor([1, 0, 1]), ('a', 'b'))
-    """
-    if isinstance(domains, Tensor):
-        if domains.dtype.is_floating_point or domains.dtype.is_complex:
+def _numbered(domains: Domains, losses: Tensor) -> tuple[Tensor, Sequence[Name]]:
+    """Ids on the losses' device, and names; integers on a GPU are numbered there."""
+    if isinstance(domains, Tensor) and (torch.compiler.is_compiling() or domains.is_cuda):
+        if domains.shape != losses.shape or domains.dtype.is_floating_point:
             raise DomainDataError(
-                f"Domains must be integers or strings, but their dtype is {domains.dtype}."
+                f"domains must hold one integer per loss {tuple(losses.shape)}, got "
+                f"{domains.dtype} of shape {tuple(domains.shape)}."
             )
-        if device.type == domains.device.type == "cpu" and not torch.compiler.is_compiling():
-            return _encode_sortable(domains.numpy(), device)
-        found, inverse = torch.unique(domains.to(device), return_inverse=True)
-        return inverse, tuple(found.tolist())
-    categorical: Any = getattr(domains, "cat", domains)
-    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
-        return _encode_codes(np.asarray(categorical.codes), categorical.categories, device)
-    if isinstance(domains, (list, tuple)):
-        _refuse_missing(domains)  # numpy would turn NaN among strings into the string 'nan'
-        _refuse_mixed(domains)
-    array = np.asarray(domains)
-    if array.dtype.kind == "f":
-        raise DomainDataError(
-            "Domains must be integers or strings, but they are floating-point numbers. "
-            "If some are missing (NaN), give those examples a domain of their own or drop them."
-        )
-    if array.dtype.kind == "O":
-        _refuse_missing(array)
-    return _encode_sortable(array.astype(str) if array.dtype.kind == "O" else array, device)
-
-
-def _encode_sortable(
-    array: np.ndarray[Any, Any], device: torch.device
-) -> tuple[Tensor, Sequence[Any]]:
-    """Number what numpy can sort. Integers that lie close together are counted instead."""
-    if array.dtype.kind == "i":
-        low, high = int(array.min()), int(array.max())
-        if high - low < 4 * array.size + 1024:
-            shifted = array.astype(np.int64) - low
-            present = np.bincount(shifted) > 0
-            inverse = (np.cumsum(present) - 1)[shifted]
-            names = np.flatnonzero(present) + low
-            return torch.from_numpy(inverse).to(device), tuple(names.tolist())
-    found, inverse = np.unique(array, return_inverse=True)
-    return torch.from_numpy(inverse.reshape(-1)).to(device), tuple(found.tolist())
-
-
-def _encode_codes(
-    codes: np.ndarray[Any, Any], categories: Any, device: torch.device
-) -> tuple[Tensor, Sequence[Any]]:
-    if (codes < 0).any():
-        raise DomainDataError(
-            f"The domain of example {int(np.flatnonzero(codes < 0)[0])} is missing. "
-            "Give such examples a domain of their own or drop them."
-        )
-    used, inverse = np.unique(codes, return_inverse=True)
-    names = tuple(categories[int(code)] for code in used)
-    return torch.from_numpy(inverse.reshape(-1)).to(device), names
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN and NaT, which differ from themselves, and pandas' NA, which does not say.
-
-    >>> is_missing(None), is_missing(float("nan")), is_missing("")
-    (True, True, False)
-    """
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
-    except ValueError:  # an array, which is something
-        return False
-
-
-def _refuse_missing(domains: Iterable[Any]) -> None:
-    for position, name in enumerate(domains):
-        if is_missing(name):
-            raise DomainDataError(
-                f"The domain of example {position} is missing. "
-                "Give such examples a domain of their own or drop them."
-            )
-
-
-def _refuse_mixed(domains: Sequence[Any]) -> None:
-    """numpy would turn the number 1 among strings into the string '1', another domain."""
-    text = [isinstance(name, str) for name in domains]
-    if any(text) and not all(text):
-        odd = next(name for name, is_text in zip(domains, text, strict=True) if not is_text)
-        raise DomainDataError(
-            f"Domains must all be strings or all be numbers, but {odd!r} stands among strings. "
-            "Turn them into strings: [str(name) for name in domains]."
-        )
+        found, inverse = torch.unique(domains.to(losses.device), return_inverse=True)
+        return inverse, tuple(domain_names(found.tolist()))
+    numbered = number_domains(domains, rows=len(losses))
+    return torch.from_numpy(numbered.ids).to(losses.device), numbered.names

@@ -142,7 +142,7 @@ def test_figures_are_written(
         (["--domain", "ward"], "--loss COLUMN"),
         (["--domain", "ward", "--loss", "loss", "--format", "latx"], "Did you mean 'latex'"),
         (["--domain", "ward", "--loss", "loss", "--levels", "2"], "between 0 and 1"),
-        (["--domain", "ward", "--loss", "loss", "--output", "no/such/folder/x"], "no folder"),
+        (["--domain", "ward", "--loss", "loss", "--output", "no/such/folder/x"], "does not exist"),
         (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "Memory"),
         (["--domain", "ward", "--loss", "loss", "--alpha", "1"], "strictly between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--confidence", "2"], "strictly between 0 and 1"),

@@ -174,8 +174,10 @@ def test_the_flights_are_a_table_by_name(
 ) -> None:
     import eqrm.data.datasets.flights as module
 
+    load_all = module.load_flights
+
     def some_days(weather: bool = False) -> eqrm.data.Table:
-        table = eqrm.data.load_flights(weather)
+        table = load_all(weather)
         return table.in_domains(table.domain_names[:30])
 
     monkeypatch.setattr(module, "load_flights", some_days)
@@ -239,7 +241,7 @@ def changed(frame: pd.DataFrame, column: str, rows: list[int], value: object) ->
     ("frame", "words"),
     [
         (changed(hospitals(number=6), "ill", [3], None), "target 'ill' is missing in 1 of 150"),
-        (changed(hospitals(number=6), "hospital", [3], None), "'hospital' is missing in 1 of 150"),
+        (changed(hospitals(number=6), "hospital", [3], None), "('hospital') are missing in 1 of 150"),
         (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
         (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
         (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to learn"),

@@ -82,8 +82,8 @@ def test_missing_text_and_numbers_are_kept_as_missing(missing: object) -> None:
     ("columns", "target", "domains", "words"),
     [
         ({"a": [1.0]}, [np.nan], ["x"], "target 'target' is missing in 1 of 1 rows .first: row 1"),
-        ({"a": [1.0, 2]}, [0, 1], ["x", ""], "domain 'domain' is missing in 1 of 2 rows"),
-        ({"a": [1.0, 2]}, [0, 1], np.array(["x", None], dtype=object), "domain .* is missing"),
+        ({"a": [1.0, 2]}, [0, 1], ["x", ""], "domains \\('domain'\\) are missing in 1 of 2 rows"),
+        ({"a": [1.0, 2]}, [0, 1], np.array(["x", None], dtype=object), "domains .* are missing"),
         ({"a": [1.0, 2]}, [0, np.inf], ["x", "y"], "target 'target' is inf in row 2"),
         ({"a": [1.0, 2]}, [0.0], ["x"], "Column 'a' has 2 rows and the target has 1"),
         ({"a": [1.0]}, [0.0], ["x", "y"], "target has 1 rows and the domains 2"),

@@ -6,49 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 import torch
 
 import eqrm
-from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, OneDomainWarning, as_groups, domain_weights
-
-DAYS = ["2013-03-02", "2013-01-05", "2013-03-02", "2013-02-01"]
-FORMS: dict[str, Any] = {
-    "list": DAYS,
-    "numpy texts": np.array(DAYS),
-    "numpy objects": np.array(DAYS, dtype=object),
-    "numpy dates": np.array(DAYS, dtype="datetime64[D]"),
-    "pandas": pd.Series(DAYS, index=[7, 7, 1, 0]),
-    "pandas categorical": pd.Series(DAYS).astype("category"),
-    "pandas dates": pd.to_datetime(pd.Series(DAYS)),
-    "pandas dates as objects": pd.to_datetime(pd.Series(DAYS)).astype(object),
-    "pandas dates, categorical": pd.to_datetime(pd.Series(DAYS)).astype("category"),
-    "timestamps": list(pd.to_datetime(DAYS)),
-    "polars times": pl.Series(DAYS).str.to_datetime(),
-    "pandas column": pd.DataFrame({"day": DAYS}),
-    "polars": pl.Series(DAYS),
-    "polars categorical": pl.Series(DAYS).cast(pl.Categorical),
-    "polars dates": pl.Series(DAYS).str.to_date(),
-    "arrow": pa.chunked_array([DAYS[:1], DAYS[1:]]),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_the_same_days_gives_the_same_domains(form: str) -> None:
-    groups = as_groups(FORMS[form], rows=4)
-    assert groups.names == ("2013-01-05", "2013-02-01", "2013-03-02")
-    assert groups.ids.tolist() == [2, 0, 2, 1]
-    assert groups.ids.dtype == np.int64
-    assert groups.counts.tolist() == [1, 1, 2]
-
-
-def test_a_day_keeps_its_name_beside_domains_with_a_time() -> None:
-    times = pd.to_datetime(pd.Series(["2013-01-05 00:00", "2013-01-06 04:30"]))
-    assert as_groups(times, rows=2).names == ("2013-01-05", "2013-01-06T04:30")
-    assert as_groups(list(times), rows=2).names == ("2013-01-05", "2013-01-06T04:30")
 
 
 @pytest.mark.parametrize(
@@ -68,45 +30,6 @@ def test_no_groups_are_one_domain_and_a_named_warning() -> None:
 
 def test_no_groups_are_no_matter_where_no_level_was_asked_for() -> None:
     assert len(as_groups(None, rows=3, level_asked=False)) == 1
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        ["a", None, "b", float("nan")],
-        np.array(["a", None, "b", np.nan], dtype=object),
-        np.array([1.0, np.nan, 2.0, np.nan]),
-        np.array(["2013-01-01", "NaT", "2013-01-02", "NaT"], dtype="datetime64[D]"),
-        pd.Series(["a", None, "b", None]),
-        pd.Series(["a", None, "b", None]).astype("category"),
-        pd.Series([1, None, 2, None], dtype="Int64"),
-        pd.to_datetime(pd.Series(["2013-01-01", None, "2013-01-02", None])),
-        pl.Series(["a", None, "b", None]),
-        pl.Series([1, None, 2, None]),
-    ],
-    ids=lambda form: type(form).__module__ + str(getattr(form, "dtype", "")),
-)
-def test_missing_groups_are_refused_by_row(form: Any) -> None:
-    with pytest.raises(DomainDataError, match=r"missing in 2 of 4 rows \(rows 1, 3\)"):
-        as_groups(form, rows=4)
-
-
-@pytest.mark.parametrize(
-    ("form", "message"),
-    [
-        (["a", "b"], r"there are 3 rows, and the shape of groups is \(2,\)"),
-        (np.zeros((3, 2), dtype=int), r"shape of groups is \(3, 2\)"),
-        ("day", "not str"),
-        (7, "not int"),
-        (["a", 1, "b"], "numbers and texts"),
-        ([0.5, 1.5, 2.0], "fractions"),
-        (np.array([0.5, 1.5, 2.0]), "floating-point"),
-        ([["a"], ["b"], ["c"]], "hold lists"),
-    ],
-)
-def test_groups_that_name_no_domains_are_refused(form: Any, message: str) -> None:
-    with pytest.raises(DomainDataError, match=message):
-        as_groups(form, rows=3)
 
 
 def random_groups(rows: int = 500, domains: int = 17) -> tuple[Groups, Any, Any]:

@@ -210,7 +210,7 @@ def test_losses_far_from_zero_keep_their_variance(route: str, tmp_path: Path) ->
 def test_names_like_007_and_7_stay_apart(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("site,loss\n007,1\n7,2\n007,3\n")
-    assert eqrm.evaluate(path, domains="site", losses="loss").domains == ("007", "7")
+    assert eqrm.evaluate(path, domains="site", losses="loss").domains == ("7", "007")
     path.write_text("site,loss\n10,1\n9,2\n")
     assert eqrm.evaluate(path, domains="site", losses="loss").domains == (9, 10)
 

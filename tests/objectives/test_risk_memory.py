@@ -217,7 +217,7 @@ class TestState:
         objective = EQRM(0.9, memory=RiskMemory(4))
         with pytest.raises(DomainDataError, match=r"holds 4 domains.*made for 5"):
             objective(torch.tensor([1.0]), torch.tensor([0]), 5)
-        with pytest.raises(DomainDataError, match="between 0 and 3"):
+        with pytest.raises(DomainDataError, match="from 0 to 3"):
             objective(torch.tensor([1.0]), torch.tensor([4]))
         with pytest.raises(RuntimeError, match="size mismatch for risks"):
             RiskMemory(3).load_state_dict(RiskMemory(4).state_dict())

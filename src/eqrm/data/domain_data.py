@@ -12,8 +12,8 @@ from torch import Tensor
 
 from eqrm.data.domain_checks import Inputs, check_ids, check_lengths, check_names
 from eqrm.data.splits import examples_to_hold_out, parts_of_domains
+from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError, counted, near_names
-from eqrm.risks import number_domains
 
 
 class Rows(NamedTuple):
@@ -84,9 +84,10 @@ class DomainData:
         """
         if len(domains) == 0:
             raise DomainDataError("There are no examples: at least one is needed.")
-        ids, found = number_domains(domains, torch.device("cpu"))
+        numbered = number_domains(domains)
         inputs = x if _is_lazy(x) else _tensor_from(x, "x")
-        return cls(inputs, _tensor_from(y, "y"), ids, tuple(str(name) for name in found))
+        names = tuple(str(name) for name in numbered.names)
+        return cls(inputs, _tensor_from(y, "y"), torch.from_numpy(numbered.ids), names)
 
     def __len__(self) -> int:
         return len(self.domains)

@@ -14,10 +14,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from eqrm.checks import is_missing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.risks import is_missing
 
 SHOWN = 5
 LARGEST_DENSE = 4e9

@@ -6,22 +6,18 @@ Everything here is numpy: estimators and gradient boosting call it in every step
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.domains import Name, number_domains
+from eqrm.errors import EqrmWarning
 from eqrm.objectives.base import RiskObjective
-from eqrm.risks import is_missing, number_domains
 
 Numbers = NDArray[np.float64]
-Name = int | str
-SHOWN_ROWS = 5
 ONE_DOMAIN = "all rows"
 """What the only domain is called where no groups were given."""
 
@@ -98,14 +94,13 @@ class Groups:
 def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: int = 2) -> Groups:
     """The domains of ``rows`` rows, numbered in the order of their sorted names.
 
-    ``groups`` is a list, an array, a tensor, or a column of pandas, polars or Arrow: integers,
-    texts, dates, or a categorical. ``None`` makes all rows one domain, which is announced by a
-    :class:`OneDomainWarning` where a level was asked for. Missing values are refused.
+    ``groups`` is whatever :func:`eqrm.domains.number_domains` takes. ``None`` makes all rows one
+    domain, which is announced by a :class:`OneDomainWarning` where a level was asked for.
 
     >>> as_groups(["mon", None, "tue"], rows=3)
     Traceback (most recent call last):
     ...
-    eqrm.errors.DomainDataError: groups are missing in 1 of 3 rows (row 1). Give such rows ...
+    eqrm.errors.DomainDataError: groups are missing in 1 of 3 rows (first: row 1, ...
     """
     if groups is None:
         if level_asked:
@@ -116,9 +111,8 @@ def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: i
                 stacklevel=stacklevel + 1,
             )
         return Groups(np.zeros(rows, dtype=np.int64), (ONE_DOMAIN,), np.array([rows]))
-    column = _column(groups, rows)
-    ids, names = _numbered(column)
-    return Groups(ids, names, np.bincount(ids, minlength=len(names)))
+    found = number_domains(groups, rows, "groups")
+    return Groups(found.ids, found.names, np.bincount(found.ids, minlength=len(found.names)))
 
 
 def domain_weights(risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
@@ -138,125 +132,3 @@ def domain_weights(risks: Numbers, objective: RiskObjective) -> tuple[float, Num
         return float(value), np.zeros(len(given))
     (slope,) = torch.autograd.grad(value, given)
     return float(value.detach()), slope.numpy()
-
-
-def _column(groups: Any, rows: int) -> Any:
-    """One value per row, as a list of objects, or an array of numbers, or a categorical."""
-    if isinstance(groups, (str, bytes, dict, set, frozenset)) or not hasattr(groups, "__len__"):
-        raise DomainDataError(
-            "groups must be a list, an array or a column with the domain of each row, not "
-            f"{type(groups).__name__}."
-        )
-    shape = tuple(getattr(groups, "shape", (len(groups),)))
-    if len(shape) == 2 and shape[1] == 1:
-        groups = groups.iloc[:, 0] if hasattr(groups, "iloc") else np.asarray(groups)[:, 0]
-        shape = shape[:1]
-    if shape != (rows,):
-        raise DomainDataError(
-            f"groups must give one domain per row: there are {rows} rows, and the shape of groups "
-            f"is {shape}."
-        )
-    categorical = getattr(groups, "cat", groups)
-    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
-        return categorical
-    return _as_list_or_numbers(groups)
-
-
-def _as_list_or_numbers(groups: Any) -> Any:
-    if hasattr(groups, "detach"):
-        return groups.detach().cpu().numpy()
-    if isinstance(groups, np.ndarray):
-        return groups if groups.dtype.kind in "biufM" else groups.tolist()
-    if isinstance(groups, (list, tuple)):
-        return groups
-    kind = getattr(getattr(groups, "dtype", None), "kind", "")
-    if kind in ("i", "u", "f", "b", "M") and hasattr(groups, "to_numpy"):
-        found = groups.to_numpy()
-        return found if found.dtype.kind in "biufM" else found.tolist()
-    for method in ("to_list", "to_pylist", "tolist"):
-        if hasattr(groups, method):
-            return getattr(groups, method)()
-    return np.asarray(groups).tolist()
-
-
-def _numbered(column: Any) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
-    if hasattr(column, "codes"):
-        codes = np.asarray(column.codes)
-        _refuse_rows(np.flatnonzero(codes < 0), len(codes))
-        if getattr(column.categories.dtype, "kind", "") == "M":
-            return _numbered_dates(np.asarray(column.categories)[codes])
-    elif isinstance(column, np.ndarray):
-        if column.dtype.kind in "fM":
-            _refuse_rows(np.flatnonzero(np.isnan(column)), len(column))
-        if column.dtype.kind == "M":
-            return _numbered_dates(column)
-    else:
-        return _numbered_objects(column)
-    ids, names = number_domains(column, torch.device("cpu"))
-    return np.asarray(ids.numpy(), dtype=np.int64), _plain(names)
-
-
-def _numbered_dates(dates: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
-    """Each by its date, and its time where it has one: a name must not depend on the others."""
-    found, ids = np.unique(dates, return_inverse=True)
-    return ids.reshape(-1), tuple(np.datetime_as_string(found, unit="auto").tolist())
-
-
-def _numbered_objects(column: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[Name, ...]]:
-    """By a dictionary: several times as fast as sorting texts, and one look per distinct name."""
-    try:
-        distinct = set(column)
-    except TypeError:
-        raise DomainDataError(
-            "Domains must be integers or texts, one per row, but groups hold "
-            f"{type(column[0]).__name__}s."
-        ) from None
-    if any(is_missing(name) for name in distinct):
-        missing = [row for row, name in enumerate(column) if is_missing(name)]
-        _refuse_rows(np.array(missing), len(column))
-    kinds = {_kind(name) for name in distinct}
-    if len(kinds) > 1:
-        raise DomainDataError(
-            f"Domains must be of one kind, but groups hold {' and '.join(sorted(kinds))}. Turn "
-            "them into texts: [str(name) for name in groups]."
-        )
-    if kinds == {"moments"}:
-        return _numbered_dates(np.array(column, dtype="datetime64[ns]"))
-    if kinds == {"fractions"}:
-        raise DomainDataError("Domains must be integers or texts, but groups hold fractions.")
-    names = sorted(distinct)
-    places = {name: place for place, name in enumerate(names)}
-    ids = np.fromiter(map(places.__getitem__, column), dtype=np.int64, count=len(column))
-    return ids, _plain(names)
-
-
-def _kind(name: Any) -> str:
-    if isinstance(name, str):
-        return "texts"
-    if isinstance(name, (float, np.floating)):
-        return "fractions"
-    if isinstance(name, (datetime, np.datetime64)) and getattr(name, "tzinfo", None) is None:
-        return "moments"
-    return "numbers" if isinstance(name, (int, np.integer)) else type(name).__name__
-
-
-def _plain(names: Sequence[Any]) -> tuple[Name, ...]:
-    """Integers and texts, which can be written to a file and compared when they are read."""
-    return tuple(
-        int(name)
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool)
-        else str(name)
-        for name in names
-    )
-
-
-def _refuse_rows(rows: NDArray[np.int64], total: int) -> None:
-    if rows.size == 0:
-        return
-    shown = ", ".join(map(str, rows[:SHOWN_ROWS].tolist()))
-    more = f" and {rows.size - SHOWN_ROWS} more" if rows.size > SHOWN_ROWS else ""
-    word = "row" if rows.size == 1 else "rows"
-    raise DomainDataError(
-        f"groups are missing in {rows.size} of {total} rows ({word} {shown}{more}). Give such "
-        "rows a domain of their own or drop them."
-    )

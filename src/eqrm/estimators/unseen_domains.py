@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.groups import ONE_DOMAIN, Groups, as_groups
+from eqrm.estimators.groups import ONE_DOMAIN
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, named
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 
@@ -39,8 +39,7 @@ class JudgedByDomain:
             raise DomainDataError(
                 "Risks by domain need groups: pass the domain of each row as groups=."
             )
-        domains = as_groups(groups, len(losses))
-        return risks_of_losses(type(self).__name__, losses, _Named(domains))
+        return risks_of_losses(type(self).__name__, losses, groups)
 
     def certificate(
         self,
@@ -82,17 +81,6 @@ def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
     both = [name for name in domains if str(name) in known]
     if both:
         raise DomainDataError(
-            "What holds for unseen domains cannot be measured on "
-            f"{named(both)}, which the predictor {part}. Give domains that fit has not seen."
+            f"What holds for unseen domains cannot be measured on {named_domains(both)}, which the "
+            f"predictor {part}. Give domains that fit has not seen."
         )
-
-
-class _Named:
-    """Domains as evaluation takes them: codes and categories."""
-
-    def __init__(self, groups: Groups) -> None:
-        self.codes = groups.ids
-        self.categories = np.array(groups.names, dtype=object)
-
-    def __len__(self) -> int:
-        return len(self.codes)

@@ -1,1 +1,1 @@
-"""Files that appear whole or not at all."""
+"""Files: written whole or not at all, read without running anything that is in them."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all. Nothing else in the package writes files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from eqrm.errors import SettingError
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """A temporary file beside ``path`` to write to; it takes the place of ``path`` at the end.
 
-    If anything goes wrong before, it is removed, and what was at ``path`` stays as it was.
+    If anything goes wrong before, it is removed, and what was at ``path`` stays as it was. With
+    ``durable`` the content is on the disk before the file takes its place.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -27,22 +28,43 @@ def whole_file(path: Path) -> Iterator[Path]:
     refuse_unwritable(path)
     path = path.resolve()  # a link stays a link, and what it points to is written
     draft = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
+    draft.touch()
+    mode = draft.stat().st_mode
     try:
         yield draft
+        draft.chmod(mode)  # some libraries replace it by a file that only its owner can read
+        if durable:
+            _force_to_disk(draft)
         os.replace(draft, path)
+        if durable:
+            _force_to_disk(path.parent)  # the rename itself
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def refuse_unwritable(path: Path) -> None:
     """Raise if a file cannot be written there, before any work is done for it."""
     if path.is_dir():
-        raise SettingError(f"{path} is a folder. Name a file in it.")
+        raise SettingError(f"{path} is a folder. Give the name of a file in it.")
     if path.exists() and not path.is_file():
-        raise SettingError(
-            f"{path} is no plain file, and would be replaced by one. Choose another."
-        )
+        raise SettingError(f"{path} is not a regular file and is not replaced. Choose another.")
     if not path.parent.is_dir():
-        raise SettingError(f"There is no folder {path.parent}. Make it, or choose another.")
+        raise SettingError(
+            f"The folder {path.parent} does not exist. Create it, or choose another."
+        )
     if not os.access(path.parent, os.W_OK):
-        raise SettingError(f"The folder {path.parent} cannot be written to. Choose another.")
+        raise SettingError(f"The folder {path.parent} is not writable. Choose another.")
+
+
+def _force_to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -164,7 +164,7 @@ def test_a_report_that_fails_leaves_the_old_one(
 ) -> None:
     path = tmp_path / "report.html"
     path.write_text("old", encoding="utf-8")
-    with pytest.raises(SettingError, match="no folder"):
+    with pytest.raises(SettingError, match="does not exist"):
         write_report(measured(), tmp_path / "nowhere" / "report.html")
 
     def full(*_: object, **__: object) -> int:

@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, near_names
 
 ENDINGS = {
@@ -156,6 +158,28 @@ class TableFiles:
             header = [str(field) for field in self.run(sql, self.files[:1]).fetchone() or ()]
         return [field.strip() for field in header].count(name) > 1
 
+    def domain(self, name: str) -> str:
+        """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it.
+
+        Numbers stay numbers: that they are whole, and that no domain is missing, is looked at
+        once per domain and not once per row.
+        """
+        if self.is_filename(name):
+            return FILENAME
+        identifier, kind = self.column(name), self.types[name]
+        if kind.startswith(("VARCHAR", "FLOAT", "DOUBLE")) or kind.endswith(("INT", "INTEGER")):
+            return identifier
+        if kind == "BOOLEAN":
+            return f"CASE WHEN {identifier} THEN 'True' WHEN NOT {identifier} THEN 'False' END"
+        if kind.startswith("DECIMAL"):
+            return f"CAST({identifier} AS DOUBLE)"
+        if kind == "TIMESTAMP WITH TIME ZONE":
+            return f"CAST({identifier} AT TIME ZONE 'UTC' AS VARCHAR) || '+00:00'"
+        text = f"CAST({identifier} AS VARCHAR)"
+        if kind.startswith("TIMESTAMP"):
+            return f"regexp_replace({text}, ' 00:00:00$', '')"
+        return text
+
     def is_filename(self, name: str) -> bool:
         """Whether a domain column means the file's name."""
         return name == FILENAME and FILENAME not in self.types
@@ -226,6 +250,12 @@ def quoted(identifier: str) -> str:
     '"a""; DROP TABLE x; --"'
     """
     return '"' + identifier.replace('"', '""') + '"'
+
+
+def fetched_list(values: Any) -> list[Any]:
+    """A column that DuckDB fetched as a list, None where it is NULL."""
+    mask = np.ma.getmaskarray(values)
+    return [None if m else v for v, m in zip(np.ma.getdata(values).tolist(), mask, strict=True)]
 
 
 def _as_patterns(files: Sequence[Path]) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.domains import joined_name
 from eqrm.errors import DomainDataError, near_names
-from eqrm.risks import is_missing
 
 
 def in_memory(values: Any) -> NDArray[Any]:
@@ -42,7 +42,7 @@ def column(table: Any, name: Any) -> Any:
         parts = [in_memory(column(table, part)).tolist() for part in name]
         if len(parts) == 1:
             return column(table, name[0])
-        return np.array([joined(row) for row in zip(*parts, strict=True)], dtype=object)
+        return np.array([joined_name(row) for row in zip(*parts, strict=True)], dtype=object)
     names = _names(table)
     if name not in names:
         raise DomainDataError(
@@ -56,17 +56,6 @@ def column(table: Any, name: Any) -> Any:
     if hasattr(values, "cat") and hasattr(values.cat, "codes"):
         return values  # a pandas categorical keeps its categories
     return in_memory(values.to_numpy() if hasattr(values, "to_numpy") else values)
-
-
-def joined(parts: Sequence[Any]) -> str | None:
-    """The name of a domain that several columns make; None if one of them is missing.
-
-    >>> joined(["Oslo", 1]), joined(["a | b", "c"])
-    ('Oslo | 1', 'a \\\\| b | c')
-    """
-    if any(is_missing(part) for part in parts):
-        return None
-    return " | ".join(str(part).replace("|", "\\|") for part in parts)
 
 
 def _names(table: Any) -> list[str]:

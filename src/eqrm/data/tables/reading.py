@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.tables.encoder import refuse_absent
-from eqrm.data.tables.files import TableFiles, opened, quoted
+from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
 from eqrm.data.tables.table import Column, Table, is_numbers
 from eqrm.errors import DomainDataError, MissingExtraError
 
@@ -24,7 +24,7 @@ MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """What stands for a missing number in a CSV file, in lower case."""
 TRUTH = {"true": 1.0, "false": 0.0}
 """Truth values, in lower case: numbers in Parquet files, so they are in CSV files."""
-TARGET = "target"
+TARGET, DOMAIN = "target", "domain"
 _TEXT = ("VARCHAR", "ENUM", "UUID")
 _NOT_FEATURES = ("DATE", "TIME", "INTERVAL", "STRUCT", "MAP", "LIST", "UNION", "BLOB", "BIT")
 SHOWN = 3
@@ -58,7 +58,7 @@ def read_table(
             raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
         names = _feature_names(source, target, domain, features, drop)
         kinds = {name: "category" if name in categories else "" for name in names}
-        columns = _columns(source, {**kinds, target: TARGET, domain: "category"})
+        columns = _columns(source, {**kinds, target: TARGET, domain: DOMAIN})
     domains = columns.pop(domain)
     return Table(
         {name: columns[name] for name in names},
@@ -73,7 +73,7 @@ def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Ta
     """The columns of another table from files, each of the kind that it is there."""
     kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
     target = "number" if is_numbers(like.target) else "category"
-    wanted = {**kinds, like.target_name: target, like.domain_name: "category"}
+    wanted = {**kinds, like.target_name: target, like.domain_name: DOMAIN}
     columns = read_columns(files, wanted)
     return Table(
         {name: columns[name] for name in like.columns},
@@ -144,7 +144,9 @@ def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
     columns = {}
     for name, kind in kinds.items():
         values = found[name]
-        if values.dtype.kind == "O":
+        if kind == DOMAIN:  # named, and refused where missing, by the table
+            columns[name] = np.array(fetched_list(values), dtype=object)
+        elif values.dtype.kind == "O":
             text = _as_text(values)
             columns[name] = text if kind == "category" else _numbers_or_text(name, text, kind)
         else:
@@ -154,6 +156,8 @@ def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
 
 def _expression(source: TableFiles, name: str, kind: str) -> str:
     """A column as text where it is text or shall be, as a double where it is a number."""
+    if kind == DOMAIN:
+        return f"{source.domain(name)} AS {quoted(name)}"
     identifier, type_name = source.column(name), source.types[name]
     if kind == "category" or type_name.startswith(_TEXT):
         return f"CAST({identifier} AS VARCHAR) AS {quoted(name)}"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import is_missing
 from eqrm.data.splits import parts_of_domains
+from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError, near_names
 
 if TYPE_CHECKING:
@@ -40,8 +42,9 @@ class Table:
     def __post_init__(self) -> None:
         columns = {str(name): as_column(values, name) for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "target", _complete(self.target, self.target_name, "target"))
-        domains = _complete(self.domains, self.domain_name, "domain").astype(str)
+        object.__setattr__(self, "target", _complete(self.target, self.target_name))
+        numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
+        domains = np.array([str(name) for name in numbered.names], dtype=str)[numbered.ids]
         object.__setattr__(self, "domains", domains)
         for name, column in columns.items():
             if len(column) != len(self.target):
@@ -221,7 +224,7 @@ def as_column(values: Any, name: object) -> Column:
 
 def _of_objects(array: Column, name: object) -> Column:
     """Python objects: all numbers or all text, None and NaN where missing."""
-    missing = np.array([_is_missing(value) for value in array], dtype=bool)
+    missing = np.array([is_missing(value) for value in array], dtype=bool)
     present = array[~missing]
     if all(isinstance(value, str) for value in present):
         return np.where(missing, "", array).astype(str)
@@ -233,13 +236,6 @@ def _of_objects(array: Column, name: object) -> Column:
         if len(kinds) > 1
         else f"Column {name!r} holds {kinds[0]}, neither numbers nor text."
     )
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, and pandas' NA and NaT, which are not equal to themselves or cannot say."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and value != value
 
 
 def missing_in(column: Column) -> NDArray[np.bool_]:
@@ -254,21 +250,18 @@ def missing_in(column: Column) -> NDArray[np.bool_]:
     return found
 
 
-def _complete(values: Any, name: str, what: str) -> Column:
-    """The target or the domains: at least one row, nothing missing."""
-    array = np.asarray(values)
-    column = as_column(array, name)
-    if what == "domain" and array.dtype.kind in "biu":
-        column = array.astype(str)  # 7 and not 7.0
+def _complete(values: Any, name: str) -> Column:
+    """The target: at least one row, nothing missing."""
+    column = as_column(values, name)
     if len(column) == 0:
         raise DomainDataError("The table has no rows: at least one is needed.")
     missing = np.flatnonzero(missing_in(column))
     if missing.size:
         raise DomainDataError(
-            f"The {what} {name!r} is missing in {missing.size:,} of {len(column):,} rows (first: "
+            f"The target {name!r} is missing in {missing.size:,} of {len(column):,} rows (first: "
             f"row {missing[0] + 1:,}). Fill it in, or leave these rows out where the table is made."
         )
     if is_numbers(column) and not np.isfinite(column).all():
         first = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise DomainDataError(f"The {what} {name!r} is {column[first]} in row {first + 1:,}.")
+        raise DomainDataError(f"The target {name!r} is {column[first]} in row {first + 1:,}.")
     return column

@@ -10,9 +10,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from eqrm.domains import Name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.from_arrays import variances_from
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, Name
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.objectives.across_processes import several_processes
 from eqrm.risks import domain_risks
 

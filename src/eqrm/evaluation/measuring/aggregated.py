@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
+from eqrm.domains import domain_names, named_domains
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, named, plain_names
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.measuring.metrics import as_numbers
-from eqrm.risks import is_missing
 
 LARGEST_COUNT = 2.0**53
 """Beyond it, a float64 cannot count."""
@@ -29,7 +30,7 @@ def risks_of_table(domains: Any, counts: Any, means: Any, variances: Any) -> Mea
     ...
     eqrm.errors.DomainDataError: n must be a whole number of at least 1, but for domain 'b' ...
     """
-    names = plain_names(_present(domains))
+    names = domain_names(in_memory(domains).tolist())
     n, mean, variance = (as_numbers(in_memory(v)) for v in (counts, means, variances))
     with np.errstate(invalid="ignore"):
         _refuse(
@@ -54,14 +55,6 @@ def risks_of_table(domains: Any, counts: Any, means: Any, variances: Any) -> Mea
     return MeasuredRisks.of(names, n.astype(np.int64), mean, np.where(several, variance, np.nan))
 
 
-def _present(domains: Any) -> list[Any]:
-    listed = list(in_memory(domains).tolist())
-    for position, name in enumerate(listed):
-        if is_missing(name):
-            raise DomainDataError(f"The domain of row {position + 1} is missing. Name it.")
-    return listed
-
-
 def refuse_missing_predictors(predictors: Any) -> None:
     """Raise for rows of a table per domain that do not say whose they are."""
     for position, name in enumerate(predictors.tolist()):
@@ -76,5 +69,5 @@ def _refuse(names: list[Any], values: Any, wrong: Any, rule: str, advice: str) -
         positions = np.flatnonzero(wrong)
         found = [names[int(i)] for i in positions]
         raise DomainDataError(
-            f"{rule}, but for {named(found)} it is {values[positions[0]]:g}. {advice}."
+            f"{rule}, but for {named_domains(found)} it is {values[positions[0]]:g}. {advice}."
         )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.class_probabilities import class_losses, positions_of
 from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers
 from eqrm.evaluation.measuring.unusable_rows import Expected, Row, refuse, refuse_if_never_right
-from eqrm.risks import domain_risks, is_missing
+from eqrm.risks import domain_risks
 
 Numbers = NDArray[np.float64]
 LossFunction = Callable[[Any, Any], Any]
@@ -75,50 +75,6 @@ def risks_of_function(
     return _reduced(name, losses, domains, Expected(), None, losses)
 
 
-@dataclass(frozen=True)
-class Coded:
-    """Domains as positions in a list of names, as a pandas categorical has them."""
-
-    codes: NDArray[np.int64]
-    categories: list[Any]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-def coded(domains: Any) -> Any:
-    """Texts and other objects by number; arrays of numbers, and tensors, as they are.
-
-    numpy would give every row the length of the longest name.
-
-    >>> coded(["b", "a", "b"]).codes.tolist()
-    [0, 1, 0]
-    """
-    if hasattr(domains, "cat") or hasattr(domains, "codes"):
-        return domains
-    if getattr(getattr(domains, "dtype", None), "kind", "") in ("M", "O"):
-        domains = np.asarray(domains)  # of dates with a time zone, numpy makes objects
-        domains = _dates(domains) if domains.dtype.kind == "M" else domains
-    is_objects = isinstance(domains, np.ndarray) and domains.dtype.kind == "O"
-    if not is_objects and not isinstance(domains, (list, tuple)):
-        return domains if hasattr(domains, "detach") else np.asarray(domains)
-    numbers: dict[Any, int] = {}
-    codes = np.empty(len(domains), dtype=np.int64)
-    for i, name in enumerate(domains):
-        codes[i] = -1 if is_missing(name) else numbers.setdefault(_hashable(name), len(numbers))
-    return Coded(codes, list(numbers))
-
-
-def _hashable(name: Any) -> Any:
-    try:
-        hash(name)
-    except TypeError:
-        raise DomainDataError(
-            f"Domains must be integers or texts, but {name!r} came. Give one name per example."
-        ) from None
-    return name
-
-
 def _stacked(values: NDArray[Any]) -> NDArray[Any]:
     """A column of lists, as frames hold probabilities of classes, as (n, K)."""
     if values.dtype.kind == "O" and values.size and isinstance(values[0], (list, np.ndarray)):
@@ -154,13 +110,6 @@ def _wrong_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Numbers:
     )
 
 
-def _dates(dates: NDArray[Any]) -> NDArray[Any]:
-    """Dates as texts in SQL's manner; missing ones as None."""
-    texts = [text.replace("T", " ") for text in np.datetime_as_string(dates, "s").tolist()]
-    missing = np.isnat(dates)
-    return np.array([None if m else t for t, m in zip(texts, missing, strict=True)], dtype=object)
-
-
 def _reduced(
     name: str,
     losses: Numbers,
@@ -169,7 +118,7 @@ def _reduced(
     labels: NDArray[Any] | None,
     predictions: NDArray[Any],
 ) -> MeasuredRisks:
-    measured = domain_risks(torch.from_numpy(np.ascontiguousarray(losses)), coded(domains))
+    measured = domain_risks(torch.from_numpy(np.ascontiguousarray(losses)), domains)
     bad = np.flatnonzero(~np.isfinite(losses))
     if bad.size:
         ids = measured.ids.numpy()

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.data.tables.files import TableFiles, opened
-from eqrm.data.tables.frames import joined
+from eqrm.checks import is_missing
+from eqrm.data.tables.files import TableFiles, fetched_list, opened
+from eqrm.domains import ADVICE, Name, domain_names, joined_name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.aggregated import refuse_missing_predictors, risks_of_table
 from eqrm.evaluation.measuring.columns import AGGREGATED, Question
-from eqrm.evaluation.measuring.loss_columns import INTEGERS, LossColumn, as_double, loss_columns
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, Name, plain_names
+from eqrm.evaluation.measuring.loss_columns import LossColumn, as_double, loss_columns
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse, refuse_if_never_right
 
 
@@ -25,7 +26,7 @@ def risks_of_files(data: Any, question: Question) -> dict[str, MeasuredRisks]:
         if question.losses is None and not isinstance(question.metric, str):
             from eqrm.evaluation.measuring.streamed_files import risks_of_function
 
-            domains = _domain_sql(table, _domain_columns(question))
+            domains = [table.domain(name) for name in _domain_columns(question)]
             return risks_of_function(table, question, domains)
         return _grouped(table, _domain_columns(question), loss_columns(table, question))
 
@@ -33,23 +34,6 @@ def risks_of_files(data: Any, question: Question) -> dict[str, MeasuredRisks]:
 def _domain_columns(question: Question) -> list[str]:
     domains = question.domains
     return [domains] if isinstance(domains, str) else list(domains)
-
-
-def _domain_sql(table: TableFiles, columns: list[str]) -> list[str]:
-    parts = []
-    for name in columns:
-        if table.is_filename(name):
-            parts.append("filename")
-            continue
-        identifier, kind = table.column(name), table.types[name]
-        if kind.startswith(("FLOAT", "DOUBLE")):
-            raise DomainDataError(
-                f"Domains must be integers or texts, but the column {name!r} holds "
-                "floating-point numbers. Convert it where the file is written."
-            )
-        plain = kind.removeprefix("U") in INTEGERS or kind == "VARCHAR"
-        parts.append(identifier if plain else f"CAST({identifier} AS VARCHAR)")
-    return parts
 
 
 def _row_by_row(
@@ -85,7 +69,7 @@ def _grouped(
     table: TableFiles, names: list[str], columns: list[LossColumn]
 ) -> dict[str, MeasuredRisks]:
     """One pass: examples, mean (compensated sum) and variance (Welford) per domain."""
-    domains = _domain_sql(table, names)
+    domains = [table.domain(name) for name in names]
     keys = ", ".join(f"d{j}" for j in range(len(domains)))
     sums = ", ".join(
         f"count(l{i}) AS n{i}, favg(l{i}) AS m{i}, var_samp(l{i}) AS v{i}"
@@ -113,26 +97,21 @@ def _grouped(
 def _names_of_domains(
     table: TableFiles, names: list[str], found: Mapping[str, Any], width: int
 ) -> list[Name]:
-    columns = [_listed(found[f"d{j}"]) for j in range(width)]
-    rows = columns[0] if width == 1 else [joined(row) for row in zip(*columns, strict=True)]
-    if any(row is None for row in rows):
+    columns = [fetched_list(found[f"d{j}"]) for j in range(width)]
+    rows = columns[0] if width == 1 else [joined_name(row) for row in zip(*columns, strict=True)]
+    if any(is_missing(row) for row in rows):
         shown = " or ".join(repr(name) for name in names)
-        missing = int(np.asarray(found["n"])[[row is None for row in rows]].sum())
+        missing = int(np.asarray(found["n"])[[is_missing(row) for row in rows]].sum())
         place = _first_missing_domain(table, names)
         raise DomainDataError(
-            f"The domain ({shown}) is missing in {missing} rows, first in {place}. "
-            "Give such rows a domain of their own or drop them."
+            f"The domain ({shown}) is missing in {missing:,} rows, first in {place}. {ADVICE}"
         )
-    return plain_names(rows)
-
-
-def _listed(values: Any) -> list[Any]:
-    mask = np.ma.getmaskarray(values)
-    return [None if m else v for v, m in zip(np.ma.getdata(values).tolist(), mask, strict=True)]
+    return domain_names(rows)
 
 
 def _first_missing_domain(table: TableFiles, names: list[str]) -> str:
-    absent = " OR ".join(f"{table.column(n)} IS NULL" for n in names if not table.is_filename(n))
+    held = [table.column(name) for name in names if not table.is_filename(name)]
+    absent = " OR ".join(f"{sql} IS NULL OR trim(CAST({sql} AS VARCHAR)) = ''" for sql in held)
     for path in table.files:
         sql = (
             f"SELECT row FROM (SELECT *, row_number() OVER () AS row FROM {table.source}) "
@@ -160,7 +139,7 @@ def _refuse_rows(
     found: list[Row] = []
     for path in table.files:
         for *keys, y, p, row in table.run(sql, [path], **column.parameters).fetchall():
-            domain = keys[0] if len(keys) == 1 else joined(keys)
+            domain = keys[0] if len(keys) == 1 else joined_name(keys)
             found.append(Row(f"{path} row {row}", domain, y, p))
         if len(found) >= SHOWN:
             break
@@ -170,7 +149,7 @@ def _refuse_rows(
 
 def _of_aggregated(table: TableFiles, question: Question) -> dict[str, MeasuredRisks]:
     names = _domain_columns(question)
-    domains = _domain_sql(table, names)
+    domains = [table.domain(name) for name in names]
     keys = [f"{sql} AS d{j}" for j, sql in enumerate(domains)]
     held = {key: question.columns[key] for key in AGGREGATED}
     values = [
@@ -188,7 +167,7 @@ def _of_aggregated(table: TableFiles, question: Question) -> dict[str, MeasuredR
     ]
     if question.predictor is None:
         return {"predictor": risks_of_table(rows, *arrays)}
-    of_predictor = np.array(_listed(found["predictor"]), dtype=object)
+    of_predictor = np.array(fetched_list(found["predictor"]), dtype=object)
     refuse_missing_predictors(of_predictor)
     return {
         str(name): risks_of_table(*(a[of_predictor == name] for a in (rows, *arrays)))

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError, counted
+from eqrm.domains import Name, domain_names, name_order, named_domains
+from eqrm.errors import DomainDataError
+from eqrm.text import counted
 
 Numbers = NDArray[np.float64]
-Name = int | str
 FEWEST_DOMAINS = 2
-NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +39,14 @@ class MeasuredRisks:
     @classmethod
     def of(cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any) -> MeasuredRisks:
         """Put the domains in order; refuse repeated domains, and fewer than two of them."""
-        names = plain_names(domains)
-        order = np.array(sorted(range(len(names)), key=lambda i: sort_key(names[i])), dtype=int)
+        names = domain_names(domains)
+        order = np.array(sorted(range(len(names)), key=lambda i: name_order(names[i])), dtype=int)
         ordered = tuple(names[i] for i in order)
         repeated = [a for a, b in pairwise(ordered) if a == b]
         if repeated:
             raise DomainDataError(_about_repeated(domains, repeated))
         if len(ordered) < FEWEST_DOMAINS:
-            found = f"only {named(ordered)}" if ordered else "none"
+            found = f"only {named_domains(ordered)}" if ordered else "none"
             raise DomainDataError(
                 f"How risk varies over domains needs at least two domains, but there is {found}. "
                 "Give the data of more domains, or another column as the domain."
@@ -120,11 +120,11 @@ def paired(
         name, missing = next((n, m) for n, m in lacking.items() if m)
         raise DomainDataError(
             f"Predictors are compared on the same domains, but {name!r} has no examples of "
-            f"{named(sorted(missing, key=sort_key))}. Give it those domains too, or keep to the "
-            f"{counted(len(everywhere), 'domain')} that all have (common_domains=True, "
-            "--common-domains)."
+            f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
+            f"the {counted(len(everywhere), 'domain')} that all predictors share "
+            "(common_domains=True, --common-domains)."
         )
-    kept = sorted(everywhere, key=sort_key)
+    kept = sorted(everywhere, key=name_order)
     if len(kept) < FEWEST_DOMAINS:
         raise DomainDataError(
             f"The predictors have {counted(len(kept), 'domain')} in common, and at least two are "
@@ -155,13 +155,13 @@ def _by_texts(measured: MeasuredRisks) -> MeasuredRisks:
 def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
     if len(set(domains)) == len(domains):
         return (
-            f"There is {named(repeated)} as a number and as a text. Name all domains by numbers, "
-            "or all by texts."
+            f"{named_domains(repeated).capitalize()} appears both as a number and as a text. Use "
+            "numbers for all domains, or texts for all."
         )
     return (
-        f"There is more than one row for {named(repeated)}. A table per domain has one row for "
-        "each domain; with several predictors in it, name the column that tells them apart "
-        "(predictor=, --predictor)."
+        f"There is more than one row for {named_domains(repeated)}. A table per domain must have "
+        "one row for each domain; with several predictors in it, name the column that tells them "
+        "apart (predictor=, --predictor)."
     )
 
 
@@ -170,49 +170,7 @@ def _finite_variances(variances: Any, names: Sequence[Name]) -> Numbers:
     if np.isinf(values).any():
         large = [names[int(i)] for i in np.flatnonzero(np.isinf(values))]
         raise DomainDataError(
-            f"The losses of {named(large)} are so large that their variance overflows. Rescale "
-            "or bound the losses."
+            f"The losses of {named_domains(large)} are so large that their variance overflows. "
+            "Rescale or bound the losses."
         )
     return values
-
-
-def plain_names(domains: Sequence[Any]) -> list[Name]:
-    """Integers or texts; texts become integers where all of them are integers in plain digits.
-
-    >>> plain_names(["10", "2"]), plain_names(["007", "7"]), plain_names([np.int64(3)])
-    ([10, 2], ['007', '7'], [3])
-    """
-    if all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in domains):
-        return [int(name) for name in domains]
-    texts = [str(name) for name in domains]
-    if all(_is_plain_integer(text) for text in texts):
-        return [int(text) for text in texts]
-    return list(texts)
-
-
-def named(domains: Sequence[Name]) -> str:
-    """The first few of some domains, for an error message.
-
-    >>> named(["a"]), named([1, 2, 3, 4, 5, 6, 7])
-    ("domain 'a'", 'domains 1, 2, 3, 4, 5 and 2 more')
-    """
-    shown = ", ".join(_short(name) for name in domains[:NAMED_AT_MOST])
-    more = len(domains) - NAMED_AT_MOST
-    return f"domain{'s' if len(domains) != 1 else ''} {shown}" + (
-        f" and {more} more" if more > 0 else ""
-    )
-
-
-def _short(name: Name, longest: int = 60) -> str:
-    text = repr(name)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _is_plain_integer(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and len(digits) <= 18 and str(int(text)) == text
-
-
-def sort_key(name: Name) -> tuple[bool, int, str]:
-    """Numbers by size, then texts by letter."""
-    return (False, name, "") if isinstance(name, int) else (True, 0, name)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eqrm.checks import is_missing
+from eqrm.domains import Name, name_order, named_domains
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, Name, named, sort_key
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers
-from eqrm.risks import is_missing
 
 SHOWN = 3
 
@@ -81,7 +82,7 @@ def refuse(
     expected: Expected,
 ) -> None:
     """Raise the error about rows without a usable loss."""
-    where = named(sorted(domains, key=sort_key))
+    where = named_domains(sorted(domains, key=name_order))
     first = "; ".join(_shown(row, expected) for row in rows[:SHOWN])
     raise DomainDataError(
         f"{predictor}: rows without a usable loss: {bad} of {total}, in {where}. "

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from eqrm.distributions.empirical import Empirical
+from eqrm.domains import Name
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference.comparison import (
     Interval,
@@ -18,7 +19,7 @@ from eqrm.evaluation.inference.comparison import (
     order_statistic_interval,
 )
 from eqrm.evaluation.inference.risk_checks import checked_confidence
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, Name
+from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.rounding import decimals, rounded
 from eqrm.level import Level
 

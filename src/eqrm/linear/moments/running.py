@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eqrm.domains import name_order, number_domains
 from eqrm.errors import DomainDataError
-from eqrm.risks import Domains, number_domains
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +77,8 @@ class MomentAccumulator:
         if isinstance(domains, (str, int, np.integer)):
             self._add_rows(str(domains), columns, response)
             return
-        ids, names = number(domains, len(response))
+        numbered = number_domains(domains, len(response))
+        ids, names = numbered.ids, numbered.names
         order = np.argsort(ids, kind="stable")
         ends = np.cumsum(np.bincount(ids, minlength=len(names)))
         for position, name in enumerate(names):
@@ -136,16 +136,7 @@ class MomentAccumulator:
         """The domains by number if all names are integers, else by name."""
         if not self.parts:
             raise DomainDataError("There are no rows: at least one domain with a row is needed.")
-        return sorted(self.parts.items(), key=sort_key(self.parts))
-
-
-def sort_key(names: Any) -> Any:
-    """Sort "2" before "10" where all names are integers."""
-    try:
-        numbers = {name: int(name) for name in names}
-    except ValueError:
-        return lambda item: item[0]
-    return lambda item: (numbers[item[0]], item[0])
+        return sorted(self.parts.items(), key=lambda item: name_order(item[0]))
 
 
 def as_matrix(X: Any) -> NDArray[Any]:
@@ -185,17 +176,3 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         return array.astype(np.float64)
     except (TypeError, ValueError):
         raise refusal from None
-
-
-def number(domains: Domains, rows: int) -> tuple[NDArray[np.int64], Sequence[Any]]:
-    """A number per row, and the name behind each number."""
-    shape = tuple(domains.shape) if hasattr(domains, "shape") else (len(domains),)
-    if shape != (rows,):
-        raise DomainDataError(
-            f"There must be one domain per row: there are {rows} rows, and domains of shape "
-            f"{shape}."
-        )
-    if rows == 0:
-        return np.zeros(0, dtype=np.int64), ()
-    ids, names = number_domains(domains, torch.device("cpu"))
-    return ids.numpy(), names

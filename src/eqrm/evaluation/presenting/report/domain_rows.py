@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.domains import Name
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measuring.measured_risks import Name
 from eqrm.evaluation.presenting.report.safe_json import bytes_of
 from eqrm.evaluation.presenting.report.shapes import digits_of, shorts
 

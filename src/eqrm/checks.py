@@ -1,0 +1,186 @@
+"""The checks of numbers and choices that users give, with their error texts.
+
+A :class:`Rule` is a condition and the same condition in words. Settings, hyperparameters and
+options are all checked by rules, so that the same mistake is refused in the same words anywhere.
+
+>>> POSITIVE_INTEGER.check(0, "steps")
+Traceback (most recent call last):
+...
+eqrm.errors.SettingError: steps must be an integer of at least 1, got 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from eqrm.errors import LevelError, SettingError
+from eqrm.level import Level
+from eqrm.text import did_you_mean
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which values are allowed: a condition, and the same in words that complete "must be …"."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+    def check(self, value: T, name: str) -> T:
+        """The value itself, or a ``SettingError`` that names it."""
+        if not self.holds(value):
+            raise SettingError(f"{name} must be {self.words}, got {value!r}.")
+        return value
+
+
+def is_integer(value: object) -> bool:
+    """Whether it is an integer of Python or numpy; True and False are not.
+
+    >>> is_integer(3), is_integer(3.0), is_integer(True)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number that is finite.
+
+    >>> is_number(0.5), is_number(float("inf")), is_number("0.5")
+    (True, False, False)
+    """
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and pandas' NA, and texts of blanks.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing(" "), is_missing("a")
+    (True, True, True, False)
+    """
+    if isinstance(value, str):
+        return not value.strip()
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA does not say
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def integer(least: int | None = None, most: int | None = None) -> Rule:
+    """An integer within closed limits.
+
+    >>> integer(2, most=10).words, integer().words
+    ('an integer from 2 to 10', 'an integer')
+    """
+    return Rule(
+        f"an integer{_limits(least, most, None, None)}",
+        lambda v: is_integer(v) and _within(v, least, most, None, None),
+    )
+
+
+def number(
+    least: float | None = None,
+    most: float | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> Rule:
+    """A finite number; ``least`` and ``most`` belong to its range, ``above`` and ``below`` do not.
+
+    >>> number(above=0, most=1).words, number(0, 1).words, number(above=0, below=1).words
+    ('a number above 0 and at most 1', 'a number from 0 to 1', 'a number strictly between 0 and 1')
+    """
+    return Rule(
+        f"a number{_limits(least, most, above, below)}",
+        lambda v: is_number(v) and _within(v, least, most, above, below),
+    )
+
+
+def _limits(
+    least: float | None, most: float | None, above: float | None, below: float | None
+) -> str:
+    if least is not None and most is not None:
+        return f" from {least} to {most}"
+    if above is not None and below is not None:
+        return f" strictly between {above} and {below}"
+    named = (("above", above), ("of at least", least), ("at most", most), ("below", below))
+    parts = [f"{word} {limit}" for word, limit in named if limit is not None]
+    return f" {' and '.join(parts)}" if parts else ""
+
+
+def _within(
+    value: Any, least: float | None, most: float | None, above: float | None, below: float | None
+) -> bool:
+    return (
+        (least is None or value >= least)
+        and (most is None or value <= most)
+        and (above is None or value > above)
+        and (below is None or value < below)
+    )
+
+
+def optional(rule: Rule) -> Rule:
+    """The same rule, or None.
+
+    >>> optional(POSITIVE).words
+    'None or a number above 0'
+    """
+    return Rule(f"None or {rule.words}", lambda v: v is None or rule.holds(v))
+
+
+def _is_level(value: object) -> bool:
+    try:
+        Level.of(value)  # type: ignore[arg-type]
+    except LevelError:
+        return False
+    return True
+
+
+POSITIVE = number(above=0)
+NON_NEGATIVE = number(0)
+FRACTION = number(0, 1)
+OPEN_FRACTION = number(above=0, below=1)
+POSITIVE_INTEGER = integer(1)
+NON_NEGATIVE_INTEGER = integer(0)
+FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ in ("bool_", "bool"))
+LEVEL = Rule("a level: a number from 0 to 1, a Level, or a text such as '1-e^-1000'", _is_level)
+
+
+def one_of(value: object, choices: Iterable[str], what: str) -> str:
+    """The value, if it is one of the choices; otherwise the nearest of them is suggested.
+
+    >>> one_of("grupdro", ["erm", "groupdro"], "objective")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: Unknown objective 'grupdro'. Did you mean 'groupdro'? Choose from: ...
+    """
+    options = list(choices)
+    if not isinstance(value, str) or value not in options:
+        raise SettingError(f"Unknown {what} {value!r}. {did_you_mean(value, options)}")
+    return value
+
+
+def refuse_unknown(
+    given: Iterable[str], known: Iterable[str], owner: str, what: str = "setting"
+) -> None:
+    """Raise if a name was given that ``owner`` does not have; all such names are told.
+
+    >>> refuse_unknown(["widht"], ["width", "depth"], "Predictor 'mlp'")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: Predictor 'mlp' has no setting 'widht'. Did you mean 'width'? ...
+    """
+    options = list(known)
+    unknown = [name for name in given if name not in options]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        plural = "" if len(unknown) == 1 else "s"
+        raise SettingError(
+            f"{owner} has no {what}{plural} {names}. {did_you_mean(unknown[0], options)}"
+        )

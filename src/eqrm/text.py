@@ -1,0 +1,81 @@
+"""Words and columns for people: counts, short lists, suggestions, aligned tables."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "domain"), counted(1200, "domain")
+    ('1 domain', '1,200 domains')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(items: Sequence[object], most: int = 5) -> str:
+    """The first few items, quoted, and how many more there are.
+
+    >>> listed(["a", "b"]), listed(range(9))
+    ("'a', 'b'", '0, 1, 2, 3, 4 and 4 more')
+    """
+    shown = ", ".join(shortened(repr(item)) for item in items[:most])
+    return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """A text that is too long for a message, cut with an ellipsis.
+
+    >>> shortened("abcdef", most=4)
+    'abc…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str:
+    """Suggest the choice nearest to ``name``, then list the choices.
+
+    >>> did_you_mean("gausian", ["gaussian", "kde"])
+    "Did you mean 'gaussian'? Choose from: gaussian, kde."
+    >>> did_you_mean("Hospitl", ["hospital id", 7])
+    "Did you mean 'hospital id'? Choose from: 'hospital id', 7."
+    """
+    options = list(choices)
+    texts = {str(option).lower(): option for option in options}
+    close = difflib.get_close_matches(str(name).lower(), list(texts), n=1)
+    hint = f"Did you mean {texts[close[0]]!r}? " if close else ""
+    more = f" and {len(options) - most:,} more" if len(options) > most else ""
+    return f"{hint}Choose from: {', '.join(map(_bare, options[:most]))}{more}."
+
+
+def _bare(option: object) -> str:
+    text = str(option)
+    return text if re.fullmatch(r"[\w.+-]+", text) else repr(option)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of texts: the first to the left, the others to the right.
+
+    >>> print(aligned([["level", "risk"], ["0.9", "1.25"]]))
+    level  risk
+    0.9    1.25
+    """
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first + " " * (widths[0] - _width(first))]
+        cells += [" " * (w - _width(cell)) + cell for cell, w in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Places that a text takes in a terminal: wide letters and emoji take two."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

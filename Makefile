@@ -19,7 +19,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check verify bench docs clean
+.PHONY: help setup demo test check coverage verify bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,7 +40,9 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> ruff: lint"
 	@$(BIN)/ruff check --quiet .
 	@echo "==> ruff: format"
-	@$(BIN)/ruff format --quiet --check . || { echo "run '$(BIN)/ruff format .' to mend this"; exit 1; }
+	@$(BIN)/ruff format --quiet --check . || { echo "run '$(BIN)/ruff format .' to fix this"; exit 1; }
+	@echo "==> spelling"
+	@$(BIN)/codespell
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy --strict src
 	@echo "==> import rules"
@@ -50,9 +52,11 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> doctests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore=src/eqrm/distributions/kde/triton_root.py src README.md
 
-test: check ## check, then the tests (what continuous integration runs)
+test: check coverage ## check, then the tests with coverage (what continuous integration runs)
+
+coverage: $(READY) ## the tests, and how much of the code they run: 93% at least
 	@echo "==> tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=html:coverage-output
 
 verify: $(READY) ## every must-hold check at full size: a line per item, and JSON
 	@echo "==> verify"
@@ -69,5 +73,5 @@ docs: $(READY) ## write docs/reference.md from the docstrings
 	@$(BIN)/python scripts/build_reference.py
 
 clean: ## remove the environment, caches and outputs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output src/eqrm/distributions/kde/libeqrm.so
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output coverage-output .coverage src/eqrm/distributions/kde/libeqrm.so
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

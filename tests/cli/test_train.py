@@ -196,7 +196,10 @@ def test_the_flights_are_a_table_by_name(
 
 MISTAKES = [
     (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
-    (["--target", "ill", "--domain", "hospitl"], "no column 'hospitl' in t.csv. Did you mean 'hos"),
+    (
+        ["--target", "ill", "--domain", "hospitl"],
+        "t.csv has no column 'hospitl'. Did you mean 'hos",
+    ),
     (["--domain", "hospital"], "Give --target COLUMN"),
     (["--target", "ill"], "Give --domain COLUMN"),
     (["--target", "ill", "--domain", "hospital", "--model", "lightgm"], "Did you mean 'lightgbm'"),
@@ -204,9 +207,12 @@ MISTAKES = [
     (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "'high' is not a level"),
     (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
     (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
-    (["--target", "ill", "--domain", "hospital", "--task", "x"], "There is no task 'x'"),
-    (["--target", "ill", "--domain", "hospital", "--test-share", "2"], "must lie between 0 and 1"),
-    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "There is no domain 'X'"),
+    (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--test-share", "2"],
+        "strictly between 0 and 1, got 2",
+    ),
+    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
     (["--target", "ill", "--domain", "hospital", "--weather"], "belongs to the table 'flights'"),
     (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
     (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, SettingError
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def test_a_table_is_read_with_its_domains_as_they_are_written(
     path = tmp_path / f"t{ending}"
     frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
     data = eqrm.dataset("table", file=str(path), target="ill", domain="hospital")
-    assert data.names == ("007", "7")
-    assert data.domains.tolist() == [0, 1, 0, 1]
+    assert data.names == ("7", "007")
+    assert data.domains.tolist() == [1, 0, 1, 0]
     assert data.y.tolist() == [0, 1, 1, 0]
     age = (frame["age"] - frame["age"].mean()) / np.std(frame["age"])
     columns = data.x.T.tolist()
@@ -54,15 +54,15 @@ def test_targets_are_classes_or_numbers(frame: pd.DataFrame, tmp_path: Path) -> 
 def test_wrong_tables_are_refused_in_words(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    with pytest.raises(DataFileError, match=r"no column 'hospitl'\. Did you mean 'hospital'"):
+    with pytest.raises(DomainDataError, match=r"no column 'hospitl'\. Did you mean 'hospital'"):
         eqrm.dataset("table", file=str(path), target="ill", domain="hospitl")
     with pytest.raises(SettingError, match="needs the setting 'target'"):
         eqrm.dataset("table", file=str(path), domain="hospital")
     path.write_bytes(b"")
-    with pytest.raises(DataFileError, match="cannot be read as a table"):
+    with pytest.raises(DataFileError, match="is empty"):
         eqrm.dataset("table", file=str(path), target="ill", domain="hospital")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(DataFileError, match="cannot be read as a table"):
+    with pytest.raises(DataFileError, match="cannot be read as PARQUET"):
         eqrm.dataset("table", file=str(tmp_path / "t.parquet"), target="ill", domain="hospital")
 
 
@@ -83,9 +83,13 @@ def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_roo
     monkeypatch.chdir(here)
     monkeypatch.delenv("EQRM_DATA", raising=False)
     settings = {"file": "t.csv", "target": "ill", "domain": "hospital"}
-    with pytest.raises(DataFileError, match=f"not in the working directory {here}.*absolute path"):
+    with pytest.raises(
+        DataFileError, match=f"no file t.csv in the working directory {here} .there is no"
+    ):
         eqrm.dataset("table", **settings)
-    with pytest.raises(DataFileError, match=f"neither in .* {here} nor in the data root {root}"):
+    with pytest.raises(
+        DataFileError, match=f"in the working directory {here} or in the data root {root}"
+    ):
         eqrm.dataset("table", root, **settings)
     frame.to_csv(root / "t.csv", index=False)
     assert len(eqrm.dataset("table", root, **settings)) == 4

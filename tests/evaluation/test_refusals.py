@@ -100,7 +100,7 @@ def test_a_misspelt_column_is_refused_with_the_nearest(
 ) -> None:
     with pytest.raises(DomainDataError) as caught:
         eqrm.evaluate(ROUTES[route](world(), tmp_path), **question)
-    assert f"There is no column {wrong!r}" in str(caught.value)
+    assert f"has no column {wrong!r}" in str(caught.value)
     if meant:
         assert f"Did you mean {meant!r}?" in str(caught.value)
 
@@ -160,9 +160,9 @@ def test_a_damaged_csv_file_is_refused(kind: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
     as_csv(world(), tmp_path)
-    with pytest.raises(DataFileError, match=r"no file .*Did you mean 'measured\.csv'"):
+    with pytest.raises(DataFileError, match=r"does not exist. Did you mean 'measured\.csv'"):
         eqrm.evaluate(tmp_path / "mesured.csv", **GIVEN)
-    with pytest.raises(DataFileError, match="no file"):
+    with pytest.raises(DataFileError, match="does not exist"):
         eqrm.evaluate(str(tmp_path / "*.parquet"), **GIVEN)
     (tmp_path / "measured.xlsx").write_text("x")
     with pytest.raises(DataFileError, match="neither CSV nor Parquet"):

@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import eqrm
-from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_table
-from eqrm.data.tables.task import Task
-from eqrm.tabular.model import TableModel, new_estimator
-from eqrm.tabular.model_file import save_table_model
+from eqrm.tabular.model import TableModel, new_estimator, save_table_model
 from eqrm.tabular.predictions import predict_file
 
 
@@ -30,12 +28,12 @@ def stays(target: Any) -> pa.Table:
 def saved_model(file: Path) -> Path:
     """A model of the mean risk for 'ill', trained on a file."""
     table = read_table(file, "ill", "ward")
-    task = Task.of(table.target)
-    encoder = TableEncoder.fit(table.columns)
-    estimator = new_estimator("linear", task, None)
-    estimator.fit(encoder.transform(table.columns), task.labels(table.target), table.domains)
+    preprocessor = TablePreprocessor.fit(table)
+    estimator = new_estimator("linear", preprocessor.task, None)
+    data = preprocessor.encode(table)
+    estimator.fit(data.x.numpy(), data.y.numpy(), table.domains)
     path = file.with_name("model.safetensors")
-    save_table_model(TableModel(estimator, encoder, task, None, "ill", "ward"), path)
+    save_table_model(TableModel(estimator, preprocessor, None), path)
     return path
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.errors import SettingError
+
 if TYPE_CHECKING:
     from eqrm.data.datasets.catalogue import Published, Source
     from eqrm.data.fetching.downloads import Report
@@ -131,13 +133,14 @@ def _there(entry: Published, root: Path | None) -> str:
 def _of_ones_own(name: str) -> str | None:
     """The name of a dataset that is not fetched: it comes with eqrm, or is the user's files."""
     from eqrm.data.datasets.catalogue import CATALOGUE
-    from eqrm.data.datasets.registry import DATASETS, registered_name
+    from eqrm.data.datasets.registry import DATASETS
 
     fetched = {made for key, entry in CATALOGUE.items() for made in (key, *entry.datasets)}
-    plain = name.lower().replace("-", "").replace("_", "")
-    if plain not in (each.replace("-", "") for each in set(DATASETS) - fetched):
+    try:
+        registered = DATASETS.name_of(name)
+    except SettingError:
         return None
-    return registered_name(name)
+    return None if registered in fetched else registered
 
 
 def _own_lines(name: str) -> list[str]:

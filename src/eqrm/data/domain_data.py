@@ -73,10 +73,11 @@ class DomainData:
         object.__setattr__(self, "parts", {part: kept for part, kept in left.items() if kept})
 
     @classmethod
-    def from_arrays(cls, x: Any, y: Any, domains: Any) -> DomainData:
+    def from_arrays(cls, x: Any, y: Any, domains: Any, **rest: Any) -> DomainData:
         """From numpy arrays, lists or tensors; domains are named by any integers or strings.
 
         Numbers of x become float32 unless they are bytes (images) or integers, which stay.
+        ``rest`` are the attributes ``target_names``, ``parts`` and ``notes``.
 
         >>> data = DomainData.from_arrays(np.zeros((3, 2)), [0, 1, 1], ["Rome", "Oslo", "Rome"])
         >>> data.names, data.domains, data.y.dtype
@@ -87,7 +88,8 @@ class DomainData:
         numbered = number_domains(domains)
         inputs = x if _is_lazy(x) else _tensor_from(x, "x")
         names = tuple(str(name) for name in numbered.names)
-        return cls(inputs, _tensor_from(y, "y"), torch.from_numpy(numbered.ids), names)
+        ids = torch.from_numpy(numbered.ids)
+        return cls(inputs, _tensor_from(y, "y"), ids, names, **rest)
 
     def __len__(self) -> int:
         return len(self.domains)

@@ -1,4 +1,4 @@
-"""A model of a table: an estimator, what turns columns into its matrix, and what it predicts."""
+"""A model of a table: an estimator with its preprocessor, made, saved and loaded."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.task import Task
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.errors import DataFileError, DomainDataError, SettingError, did_you_mean
+from eqrm.estimators.model_files import read_model, save_model
 from eqrm.level import Level
 
 QRM = ("classifier.QRMClassifier", "regressor.QRMRegressor")
@@ -30,7 +32,7 @@ MODELS: dict[str, tuple[str, str]] = {
     ),
 }
 """Name → its classifier and its regressor, in this folder."""
-PREDICTION = "prediction"
+FORMAT = "eqrm table model 1"
 DECIDED = ("alpha", "model", "random_state")
 """Settings that have an option of their own."""
 
@@ -43,41 +45,19 @@ class TableModel:
     """
 
     estimator: Any
-    encoder: TableEncoder
-    task: Task
+    preprocessor: TablePreprocessor
     level: Level | None
-    target_name: str
-    domain_name: str
 
-    def scores(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the loss is a function of: probabilities (n,) of the second of two classes,
-        (n, K) of more, or the predicted numbers (n,)."""
-        if not self.task.classes:
-            return np.asarray(self.estimator.predict(matrix), dtype=np.float64)
-        probabilities = np.asarray(self.estimator.predict_proba(matrix), dtype=np.float64)
-        return probabilities[:, 1] if len(self.task.classes) == 2 else probabilities
+    def predict(self, frame: Any, unseen: str = "warn") -> dict[str, NDArray[Any]]:
+        """Columns of predictions, as :meth:`Task.predictions` describes them.
 
-    def predict(self, columns: Mapping[str, Any], unseen: str = "warn") -> dict[str, NDArray[Any]]:
-        """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.
-
-        Predicted classes are numbers where the target holds numbers, and texts where it holds
-        texts. ``unseen`` says what to do about categories that training had not: "warn" or
-        "error".
+        ``frame`` is a table of any kind with the columns of training. ``unseen`` says what to do
+        about categories that did not occur in training: "warn" or "error".
         """
-        matrix = self.encoder.transform(columns, unseen)
-        scores = self.scores(matrix)
-        classes = self.task.classes
-        if not classes:
-            return {PREDICTION: scores}
-        if len(classes) == 2:
-            chosen = (scores > 0.5).astype(int)
-            scores = np.column_stack([1.0 - scores, scores])
-        else:
-            chosen = scores.argmax(axis=1)
-        return {
-            PREDICTION: self.task.values[chosen],
-            **{f"p_{name}": scores[:, place] for place, name in enumerate(classes)},
-        }
+        matrix, task = self.preprocessor.encoder.transform(frame, unseen), self.preprocessor.task
+        if not task.classes:
+            return task.predictions(np.asarray(self.estimator.predict(matrix), dtype=np.float64))
+        return task.predictions(np.asarray(self.estimator.predict_proba(matrix), dtype=np.float64))
 
 
 def new_estimator(
@@ -112,3 +92,30 @@ def known_model(model: str) -> str:
     if model not in MODELS:
         raise SettingError(f"There is no model {model!r}. {did_you_mean(model, MODELS)}")
     return model
+
+
+def save_table_model(model: TableModel, path: Path) -> None:
+    """Write a model to one file, without pickle: whole, or not at all."""
+    level = None if model.level is None else str(model.level)
+    attached = {"format": FORMAT, "level": level, **model.preprocessor.to_dict()}
+    save_model(model.estimator, path, attached)
+
+
+def load_table_model(path: Path) -> TableModel:
+    """The model of a file that :func:`save_table_model` wrote; anything else is refused."""
+    saved = read_model(path)
+    content = saved.attached
+    if content is None or content.get("format") != FORMAT:
+        raise DataFileError(
+            f"{path} holds a model without the columns of a table: 'eqrm train' did not write it. "
+            "Use eqrm.load_model in Python."
+        )
+    try:
+        preprocessor = TablePreprocessor.from_dict(content)
+        level = None if content["level"] is None else Level.parse(content["level"])
+        takes, gives = saved.estimator.n_features_in_, len(preprocessor.encoder.features)
+        if takes != gives:
+            raise DomainDataError(f"the estimator takes {takes} features, the columns give {gives}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataFileError(f"{path} is damaged: {error}. Train the model again.") from None
+    return TableModel(saved.estimator, preprocessor, level)

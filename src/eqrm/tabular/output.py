@@ -27,10 +27,11 @@ from eqrm.tabular.gains import (
     predictor_name,
     quantile_table,
 )
-from eqrm.tabular.model_file import ENDING, save_table_model
+from eqrm.tabular.model import save_table_model
 from eqrm.tabular.training import TableTraining
 
 WIDTH = 96
+ENDING = ".safetensors"
 LISTED = "files.json"
 """Names what a training wrote, so that the next one in the same folder can replace it."""
 WRITER = "eqrm train"
@@ -74,7 +75,7 @@ def in_words(training: TableTraining, confidence: float) -> str:
 def opening(training: TableTraining) -> str:
     """Rows and domains on both sides, and what a risk is."""
     judged = training.evaluation
-    name = next(iter(training.models.values())).domain_name
+    name = next(iter(training.models.values())).preprocessor.domain_name
     loss = {"squared": "squared error"}.get(judged.loss, judged.loss)
     return (
         f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows), judged on "

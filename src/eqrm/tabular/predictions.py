@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns
+from eqrm.data.tables.task import PREDICTION
 from eqrm.errors import MissingExtraError, SettingError, did_you_mean
 from eqrm.files.writing import refuse_unwritable, whole_file
-from eqrm.tabular.model import PREDICTION, TableModel
-from eqrm.tabular.model_file import load_table_model
+from eqrm.tabular.model import load_table_model
 
 ENDINGS = (".csv", ".parquet")
 
@@ -37,8 +38,9 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     """
     check_output(output)
     model = load_table_model(model_file)
-    also = [model.domain_name, model.target_name]
-    columns = read_columns(table, model.encoder.kinds(), also)
+    preprocessor = model.preprocessor
+    also = [preprocessor.domain_name, preprocessor.target_name]
+    columns = read_columns(table, preprocessor.encoder.kinds(), also)
     predictions = model.predict(columns, unseen)
     kept = {name: columns[name] for name in also if name in columns}
     clash = [name for name in predictions if name in kept]
@@ -48,12 +50,12 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
         )
     with whole_file(output) as draft:
         if output.suffix.lower() == ".csv":
-            if model.task.numbers and model.target_name in kept:
-                chosen = _spelled(predictions[PREDICTION], kept[model.target_name])
+            if preprocessor.task.numbers and preprocessor.target_name in kept:
+                chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
             _write_csv(draft, {**kept, **predictions})
         else:
-            _write_parquet(draft, model, table, list(kept), predictions)
+            _write_parquet(draft, preprocessor, table, list(kept), predictions)
     rows = len(predictions[PREDICTION])
     return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}."
 
@@ -85,7 +87,7 @@ def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
 
 def _write_parquet(
     path: Path,
-    model: TableModel,
+    preprocessor: TablePreprocessor,
     table: str,
     kept: list[str],
     predictions: dict[str, NDArray[Any]],
@@ -98,13 +100,13 @@ def _write_parquet(
     stored = read_as_stored(table, kept) if kept else pyarrow.table({})
     columns = {name: stored.column(name) for name in kept}
     columns |= {name: pyarrow.array(values) for name, values in predictions.items()}
-    target = columns.get(model.target_name)
+    task, target = preprocessor.task, columns.get(preprocessor.target_name)
     if target is not None:
-        in_numbers = model.task.numbers or not model.task.classes
+        in_numbers = task.numbers or not task.classes
         if in_numbers and pyarrow.types.is_string(target.type):  # as CSV files hold them
             target = _first_that_fits(target, [pyarrow.int64(), pyarrow.float64()])
-            columns[model.target_name] = target
-        if model.task.classes:
+            columns[preprocessor.target_name] = target
+        if task.classes:
             columns[PREDICTION] = _first_that_fits(columns[PREDICTION], [target.type])
     parquet.write_table(pyarrow.table(columns), path)
 

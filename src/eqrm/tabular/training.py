@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.encoder import TableEncoder, refuse_absent
+from eqrm.data.tables.frames import refuse_absent
+from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import Task, one_class_note
+from eqrm.data.tables.task import one_class_note
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
@@ -88,11 +89,11 @@ def train_on_table(
     (['ERM', 'α = 0.9'], 20, 20)
     """
     refuse_shared_domains(train, test)
-    task = Task.of(train.target, plan.task)
+    progress("encoding the table")
+    preprocessor = TablePreprocessor.fit(train, plan.task)
+    task, encoder = preprocessor.task, preprocessor.encoder
     labels, test_labels = task.labels(train.target), task.labels(test.target)
     new_estimator(plan.model, task, None, plan.seed, plan.settings)  # wrong settings, before work
-    progress("encoding the table")
-    encoder = TableEncoder.fit(train.columns)
     seen = encoder.transform(train.columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
@@ -113,9 +114,7 @@ def train_on_table(
                 raise
             notes.append(f"Interrupted: {name} and what was to follow were not trained.")
             break
-        models[name] = TableModel(
-            estimator, encoder, task, level, train.target_name, train.domain_name
-        )
+        models[name] = TableModel(estimator, preprocessor, level)
     progress("judging on unseen domains")
     # From the margins: a probability that is rounded to 0 would make a loss infinite.
     losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}

@@ -4,54 +4,45 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.table import Table
+from eqrm.registry import Place, Registry
 
 
-@dataclass(frozen=True)
-class Entry:
-    """The function that reads a dataset, and the settings that its name stands for.
-
-    The function takes the data root, and settings by keyword.
-    """
-
-    module: str
-    attribute: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+def _images(*places: str) -> Place:
+    return "eqrm.data.datasets.image_folders:image_folder", {"folder": places}
 
 
-def _images(*places: str) -> Entry:
-    return Entry("eqrm.data.datasets.image_folders", "image_folder", {"folder": places})
+def _molecules(*files: str, **rest: Any) -> Place:
+    return "eqrm.data.datasets.molecules:molecules", {"file": files, **rest}
 
 
-DATASETS: dict[str, Entry] = {
-    "colored-mnist": Entry("eqrm.data.datasets.mnist", "colored_mnist"),
-    "domainnet": _images("domain_net", "domainnet", "DomainNet"),
-    "flights": Entry("eqrm.data.datasets.table", "flights"),
-    "hiv": Entry(
-        "eqrm.data.datasets.molecules",
-        "molecules",
-        {"file": ("molecules/hiv.csv.gz", "molecules/HIV.csv"), "tasks": ("HIV_active",)},
-    ),
-    "image-folder": Entry("eqrm.data.datasets.image_folders", "image_folder"),
-    "iwildcam": Entry("eqrm.data.datasets.wilds", "iwildcam"),
-    "molecules": Entry("eqrm.data.datasets.molecules", "molecules"),
-    "muv": Entry("eqrm.data.datasets.molecules", "molecules", {"file": "molecules/muv.csv.gz"}),
-    "officehome": _images("office_home", "officehome", "OfficeHomeDataset_10072016"),
-    "ogb-molpcba": Entry("eqrm.data.datasets.ogb", "ogb_molpcba"),
-    "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
-    "rotated-mnist": Entry("eqrm.data.datasets.mnist", "rotated_mnist"),
-    "table": Entry("eqrm.data.datasets.table", "table"),
-    "terraincognita": Entry("eqrm.data.datasets.terra_incognita", "terra_incognita"),
-    "tox21": Entry("eqrm.data.datasets.molecules", "molecules", {"file": "molecules/tox21.csv.gz"}),
-    "vlcs": _images("VLCS", "vlcs"),
-}
-"""Name → where it is. Modules load when a dataset of theirs is asked for."""
+DATASETS = Registry[Callable[..., DomainData | Table]](
+    "dataset",
+    {
+        "colored-mnist": "eqrm.data.datasets.mnist:colored_mnist",
+        "domainnet": _images("domain_net", "domainnet", "DomainNet"),
+        "flights": "eqrm.data.datasets.table:flights_table",
+        "hiv": _molecules("molecules/hiv.csv.gz", "molecules/HIV.csv", tasks=("HIV_active",)),
+        "image-folder": "eqrm.data.datasets.image_folders:image_folder",
+        "iwildcam": "eqrm.data.datasets.wilds:iwildcam",
+        "molecules": "eqrm.data.datasets.molecules:molecules",
+        "muv": _molecules("molecules/muv.csv.gz"),
+        "officehome": _images("office_home", "officehome", "OfficeHomeDataset_10072016"),
+        "ogb-molpcba": "eqrm.data.datasets.ogb:ogb_molpcba",
+        "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
+        "rotated-mnist": "eqrm.data.datasets.mnist:rotated_mnist",
+        "table": "eqrm.data.datasets.table:table_of_file",
+        "terraincognita": "eqrm.data.datasets.terra_incognita:terra_incognita",
+        "tox21": _molecules("molecules/tox21.csv.gz"),
+        "vlcs": _images("VLCS", "vlcs"),
+    },
+)
+"""Name → the function that reads it: it takes the data root, and settings by keyword."""
 
 
 def dataset_settings(name: str) -> dict[str, Any]:
@@ -60,13 +51,7 @@ def dataset_settings(name: str) -> dict[str, Any]:
     >>> dataset_settings("tox21")["acyclic"]
     'one-domain'
     """
-    entry = _entry(name)
-    parameters = inspect.signature(_function(entry)).parameters.values()
-    return {
-        parameter.name: parameter.default
-        for parameter in parameters
-        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in entry.fixed
-    }
+    return DATASETS.settings(name, leave_out=("root",))
 
 
 def dataset_description(name: str) -> str:
@@ -75,30 +60,8 @@ def dataset_description(name: str) -> str:
     >>> dataset_description("rotated-mnist")
     "MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle."
     """
-    text = inspect.getdoc(_function(_entry(name))) or ""
+    text = inspect.getdoc(DATASETS.load(name)) or ""
     return " ".join(text.split("\n\n")[0].replace("``", "").split())
-
-
-def _entry(name: str) -> Entry:
-    return DATASETS[registered_name(name)]
-
-
-def registered_name(name: str) -> str:
-    """The name that a dataset is registered by; upper and lower case, - and _ do not matter.
-
-    >>> registered_name("ColoredMNIST")
-    'colored-mnist'
-    """
-    plain = {key.replace("-", ""): key for key in DATASETS}
-    key = str(name).lower().replace("-", "").replace("_", "")
-    if key not in plain:
-        raise SettingError(f"There is no dataset {name!r}. {did_you_mean(name, DATASETS)}")
-    return plain[key]
-
-
-def _function(entry: Entry) -> Callable[..., DomainData]:
-    found: Callable[..., DomainData] = getattr(import_module(entry.module), entry.attribute)
-    return found
 
 
 def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: Any) -> DomainData:
@@ -108,26 +71,30 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
     refused before anything is read.
 
+    The tables (``table`` and ``flights``) are encoded with the means, scales and categories of
+    the whole table, test domains included. ``eqrm train`` and ``eqrm train-network`` take those
+    of the training domains only; so does :class:`~eqrm.data.tables.preprocessor.TablePreprocessor`
+    fitted on a part of :func:`raw_dataset`.
+
     >>> flights = dataset("flights")
     >>> flights, flights.names[0]
     (DomainData(327,346 examples, 365 domains), '2013-01-01')
     >>> dataset("colored_mnits")
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: There is no dataset 'colored_mnits'. Did you mean 'colored-mnist'? ...
+    eqrm.errors.SettingError: Unknown dataset 'colored_mnits'. Did you mean 'colored-mnist'? ...
     """
-    entry = _entry(name)
-    allowed = dataset_settings(name)
-    for key in settings:
-        if key not in allowed:
-            raise SettingError(
-                f"The dataset {name!r} has no setting {key!r}. {did_you_mean(key, allowed)}"
-            )
-    missing = [
-        key
-        for key, default in allowed.items()
-        if default is inspect.Parameter.empty and key not in settings
-    ]
-    if missing:
-        raise SettingError(f"The dataset {name!r} needs the setting {missing[0]!r}.")
-    return _function(entry)(root, **{**entry.fixed, **settings})
+    found = raw_dataset(name, root, **settings)
+    return TablePreprocessor.fit(found).encode(found) if isinstance(found, Table) else found
+
+
+def raw_dataset(
+    name: str, root: str | os.PathLike[str] | None = None, **settings: Any
+) -> DomainData | Table:
+    """What a name stands for before anything is learned from it: a table is not encoded yet.
+
+    >>> raw_dataset("flights").categories
+    ('hour', 'carrier', 'origin')
+    """
+    found: DomainData | Table = DATASETS.make(name, root, given=settings, leave_out=("root",))
+    return found

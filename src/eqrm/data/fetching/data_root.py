@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
 
@@ -22,36 +23,28 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
         )
     path = Path(named).expanduser()
     if not path.is_dir():
-        raise DataFileError(f"The data root {path} is no folder. Make it, or name another.")
+        raise DataFileError(f"The data root {path} is not a folder. Create it, or name another.")
     return path
 
 
 def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
-    """A file of the user's own: as it is named from the working directory, or in the data root.
+    """A file, pattern or folder of the user's own: in the working directory, or in the data root.
 
     It needs no data root.
 
     >>> own_file("/", "no/such/file.csv")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: There is no file no/such/file.csv, neither in the working ...
+    eqrm.errors.DataFileError: There is no file no/such/file.csv in the working directory ...
     """
-    here = Path(file).expanduser()
-    if here.is_file():
-        return here
-    if here.is_dir():
-        raise DataFileError(f"{here} is a folder: name a file in it.")
-    if here.is_absolute():
-        raise DataFileError(f"There is no file {here}.")
-    looked = f"in the working directory {Path.cwd()}"
+    places = {f"the working directory {Path.cwd()}": Path(file).expanduser()}
     if root is not None or os.environ.get("EQRM_DATA"):
-        folder = data_root(root)
-        if (folder / file).is_file():
-            return folder / file
-        looked = f"neither {looked} nor in the data root {folder}"
-    else:
-        looked = f"not {looked}, and there is no data root to look in (EQRM_DATA, --data-root)"
-    raise DataFileError(f"There is no file {file}, {looked}. An absolute path works anywhere.")
+        places[f"the data root {data_root(root)}"] = data_root(root) / file
+    for place in places.values():
+        if place.exists() or glob.glob(str(place), recursive=True):
+            return place
+    hint = "" if len(places) > 1 else " (there is no data root to look in: EQRM_DATA, --data-root)"
+    raise DataFileError(f"There is no file {file} in {' or in '.join(places)}{hint}.")
 
 
 def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:

@@ -7,22 +7,18 @@ words, and everything else is an error.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.table import Column, as_column, is_numbers, missing_in
-from eqrm.errors import (
-    DomainDataError,
-    EqrmWarning,
-    SettingError,
-    counted,
-    did_you_mean,
-    near_names,
-)
+from eqrm.checks import one_of
+from eqrm.data.tables.frames import column, frame_columns, refuse_absent
+from eqrm.data.tables.table import NO_ROWS, Column, as_column, is_numbers, missing_in
+from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.text import counted, did_you_mean, listed
 
 Matrix = NDArray[np.float64]
 FORMAT = "eqrm table encoder 1"
@@ -31,11 +27,10 @@ MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 20
 """From so many on, categories that are most of the rows are likely identifiers."""
 UNSEEN = ("warn", "error")
-SHOWN = 5
 
 
 class UnseenCategoryWarning(EqrmWarning):
-    """A category that training had not: all its indicators are 0."""
+    """A category that did not occur in training: all its indicators are 0."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +67,15 @@ class NumberColumn:
             first = next((v for v in column.tolist() if not _is_number(v)), column[0])
             raise DomainDataError(
                 f"Column {self.name!r} held numbers in training, but now it holds text such as "
-                f"{first!r}. Turn it into numbers; leave a missing value empty."
+                f"{first!r}. Convert it to numbers; leave missing values empty."
             )
         _refuse_infinite(self.name, column)
         missing = np.isnan(column)
         if missing.any() and not self.may_be_missing:
             raise DomainDataError(
                 f"Column {self.name!r} is missing in {missing.sum():,} of {len(column):,} rows "
-                f"(first: row {np.flatnonzero(missing)[0] + 1:,}), but it never was in training: "
-                "nothing was learned about that. Fill it in."
+                f"(first: row {np.flatnonzero(missing)[0] + 1:,}), but was never missing in "
+                "training, so the model has no way to handle it. Fill it in."
             )
         values = np.where(missing, 0.0, (column - self.mean) / self.scale)
         return [values, missing.astype(np.float64)] if self.may_be_missing else [values]
@@ -88,7 +83,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """An indicator per category of training; "" stands for a missing value, where there were."""
+    """An indicator per category of training; "" stands for missing values, if there were any."""
 
     name: str
     categories: tuple[str, ...]
@@ -101,7 +96,7 @@ class CategoryColumn:
         if len(found) > MOST_CATEGORIES:
             raise DomainDataError(
                 f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
-                f"{found[1]!r}: more than {MOST_CATEGORIES:,} cannot be categories. If it is an "
+                f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
                 "identifier, leave it out."
             )
         return cls(name, tuple(found))
@@ -116,7 +111,7 @@ class CategoryColumn:
         if is_numbers(column):
             raise DomainDataError(
                 f"Column {self.name!r} held categories in training, such as "
-                f"{self.categories[-1]!r}, but now it holds numbers. Turn it into text."
+                f"{self.categories[-1]!r}, but now it holds numbers. Convert it to text."
             )
         known = np.array(self.categories)
         values = np.where(missing_in(column), "", column)
@@ -128,14 +123,13 @@ class CategoryColumn:
 
     def _tell_unseen(self, values: Column, rows: int, unseen: str) -> None:
         names = np.unique(values).tolist()
-        shown = ", ".join(repr(name) if name else "missing values" for name in names[:SHOWN])
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         message = (
-            f"Column {self.name!r} has categories that training had not: {shown}{more}, in "
-            f"{len(values):,} of {rows:,} rows."
+            f"Column {self.name!r} has categories that did not occur in training: "
+            f"{listed([name or '(missing)' for name in names])}, in {len(values):,} of {rows:,} "
+            "rows."
         )
         if unseen == "error":
-            raise DomainDataError(f"{message} {near_names(names[0], self.categories)}")
+            raise DomainDataError(f"{message} {did_you_mean(names[0], self.categories)}")
         warnings.warn(
             f"{message} They count as none of the known ones.", UnseenCategoryWarning, stacklevel=5
         )
@@ -164,26 +158,27 @@ class TableEncoder:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, columns: Mapping[str, Any]) -> TableEncoder:
-        """Learn means, scales and categories from the columns of a table."""
+    def fit(cls, frame: Any) -> TableEncoder:
+        """Learn means, scales and categories from the columns of a frame."""
         parts: list[NumberColumn | CategoryColumn] = []
         notes: list[str] = []
-        for name, values in columns.items():
-            column = as_column(values, name)
-            if len(column) == 0:
-                raise DomainDataError("The table has no rows: at least one is needed.")
-            notes += _about_missing(name, column)
-            if (column == column[0]).all():
+        names = frame_columns(frame)
+        for name in names:
+            values = as_column(column(frame, name), name)
+            if len(values) == 0:
+                raise DomainDataError(NO_ROWS)
+            notes += _about_missing(name, values)
+            if (values == values[0]).all():
                 notes.append(f"Column {name!r} has the same value in every row and is left out.")
             else:
-                kind = NumberColumn if is_numbers(column) else CategoryColumn
-                parts.append(kind.fit(name, column))
-                notes += _about_identifiers(parts[-1], len(column))
+                kind = NumberColumn if is_numbers(values) else CategoryColumn
+                parts.append(kind.fit(str(name), values))
+                notes += _about_identifiers(parts[-1], len(values))
         if not parts:
             raise DomainDataError(
                 "No feature is left: every column has the same value in every row."
-                if columns
-                else "The table has no feature columns beside target and domain."
+                if names
+                else "The table has no feature columns besides target and domain."
             )
         return cls(tuple(parts), tuple(notes))
 
@@ -204,23 +199,22 @@ class TableEncoder:
             for part in self.columns
         }
 
-    def transform(self, columns: Mapping[str, Any], unseen: str = "warn") -> Matrix:
-        """The matrix (n, features) of a table with (at least) these columns.
+    def transform(self, frame: Any, unseen: str = "warn") -> Matrix:
+        """The matrix (n, features) of a frame with (at least) these columns, found by name.
 
-        A category that training had not has no indicator: all of them are 0, which an
+        A category that did not occur in training has no indicator: all of them are 0, which an
         ``UnseenCategoryWarning`` announces, or ``unseen="error"`` refuses.
         """
-        if unseen not in UNSEEN:
-            raise SettingError(f"There is no unseen={unseen!r}. {did_you_mean(unseen, UNSEEN)}")
-        refuse_absent(self.names, list(columns))
+        one_of(unseen, UNSEEN, "value of unseen")
+        refuse_absent(self.names, frame_columns(frame))
         encoded = [
             values
             for part in self.columns
-            for values in part.encode(as_column(columns[part.name], part.name), unseen)
+            for values in part.encode(as_column(column(frame, part.name), part.name), unseen)
         ]
         lengths = {len(values) for values in encoded}
         if len(lengths) > 1:
-            raise DomainDataError(f"All columns must have the same number of rows, not {lengths}.")
+            raise DomainDataError(f"All columns must have the same number of rows, got {lengths}.")
         return np.column_stack(encoded)
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,7 +239,7 @@ class TableEncoder:
         True
         """
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-            raise DomainDataError(f"This is no table encoder: its format should be {FORMAT!r}.")
+            raise DomainDataError(f"This is not a table encoder: its format should be {FORMAT!r}.")
         try:
             parts = tuple(_read_part(part) for part in content["columns"])
             return cls(parts, tuple(str(note) for note in content["notes"]))
@@ -260,22 +254,6 @@ def _read_part(part: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     return CategoryColumn(str(part["name"]), tuple(str(c) for c in part["categories"]))
 
 
-def refuse_absent(needed: Sequence[str], there: Sequence[str]) -> None:
-    """Raise if a column is not there, naming all that are not.
-
-    >>> refuse_absent(["age", "ward"], ["Age", "ward"])
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: The table has no column 'age'. Did you mean 'Age'? ...
-    """
-    absent = [name for name in needed if name not in there]
-    if not absent:
-        return
-    word = "column" if len(absent) == 1 else "columns"
-    names = ", ".join(repr(name) for name in absent)
-    raise DomainDataError(f"The table has no {word} {names}. {near_names(absent[0], list(there))}")
-
-
 def _about_missing(name: str, column: Column) -> list[str]:
     """What is done about missing values, in words; too many of them are refused."""
     number = int(missing_in(column).sum())
@@ -285,8 +263,8 @@ def _about_missing(name: str, column: Column) -> list[str]:
     if share > LARGEST_MISSING_SHARE:
         raise DomainDataError(
             f"Column {name!r} is missing in {share:.0%} of the rows ({number:,} of "
-            f"{len(column):,}), and at most {LARGEST_MISSING_SHARE:.0%} may be. Fill it in as your "
-            "subject demands, or leave the column out."
+            f"{len(column):,}); at most {LARGEST_MISSING_SHARE:.0%} are allowed. Fill in the "
+            "missing values, or leave the column out."
         )
     what = "the mean, and an indicator" if is_numbers(column) else "a category of their own"
     return [
@@ -296,7 +274,7 @@ def _about_missing(name: str, column: Column) -> list[str]:
 
 
 def _about_identifiers(part: NumberColumn | CategoryColumn, rows: int) -> list[str]:
-    """A word where a column of text has a value of its own in most rows, such as a time."""
+    """A note where a column of text has a different value in most rows, such as a time."""
     if not isinstance(part, CategoryColumn) or len(part.categories) < MANY_CATEGORIES:
         return []
     if 2 * len(part.categories) <= rows:
@@ -312,7 +290,7 @@ def _refuse_infinite(name: str, column: Column) -> None:
     if infinite.size:
         raise DomainDataError(
             f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
-            f"{infinite[0] + 1:,}). Mend these, or leave the column out."
+            f"{infinite[0] + 1:,}). Fix these values, or leave the column out."
         )
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, near_names
+from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
+from eqrm.text import did_you_mean
 
 ENDINGS = {
     ".parquet": "parquet",
@@ -125,13 +126,13 @@ class TableFiles:
         if name not in self.types:
             shown = self.files[0].name + (" …" if len(self.files) > 1 else "")
             raise DomainDataError(
-                f"There is no column {name!r} in {shown}. {near_names(name, list(self.types))}"
+                f"{shown} has no column {name!r}. {did_you_mean(name, list(self.types))}"
                 f"{self._hint_of_one_column}"
             )
         if self._stands_twice(name):
             raise DomainDataError(
-                f"There is more than one column {name!r} in {self.files[0].name}. Rename them "
-                "apart where the file is written."
+                f"{self.files[0].name} has more than one column {name!r}. Give each column a name "
+                "of its own where the file is written."
             )
         return quoted(name)
 
@@ -224,8 +225,8 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
         if not matches:
             folder = Path(text).parent if Path(text).parent.is_dir() else Path()
             names = sorted(p.name for p in folder.iterdir() if _ending(p) in ENDINGS)
-            hint = f" {near_names(Path(text).name, names)}" if names else ""
-            raise DataFileError(f"There is no file {text!r}.{hint}")
+            hint = f" {did_you_mean(Path(text).name, names)}" if names else ""
+            raise DataFileError(f"The file {text!r} does not exist.{hint}")
         found |= {path: None for match in matches for path in _files_of(Path(match))}
     return list(found)
 

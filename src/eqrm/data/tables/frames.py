@@ -1,15 +1,22 @@
-"""Columns of a table in memory: pandas, polars, Arrow, or anything with columns by name."""
+"""Tables in memory: pandas, polars, Arrow tables and record batches, mappings of columns.
+
+The one reader of frames: columns are found by name, whatever the kind of frame and their order.
+No package is imported here; a frame is known by its methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.domains import joined_name
-from eqrm.errors import DomainDataError, near_names
+from eqrm.errors import DomainDataError
+from eqrm.text import did_you_mean
+
+ROWS_AT_ONCE = 1 << 18
 
 
 def in_memory(values: Any) -> NDArray[Any]:
@@ -26,46 +33,164 @@ def in_memory(values: Any) -> NDArray[Any]:
         ) from None
 
 
-def column(table: Any, name: Any) -> Any:
+def is_frame(values: Any) -> bool:
+    """Whether something is a table with named columns.
+
+    >>> is_frame({"age": [31]}), is_frame([[31]])
+    (True, False)
+    """
+    return _names(values) is not None
+
+
+def frame_columns(frame: Any) -> list[Any]:
+    """The names of the columns of a frame; what has no named columns is refused.
+
+    >>> frame_columns({"age": [31], "ward": ["A"]})
+    ['age', 'ward']
+    """
+    names = _names(frame)
+    if names is None:
+        raise DomainDataError(
+            "Data must be a table with named columns (pandas, polars, Arrow, or a mapping), got "
+            f"{type(frame).__name__}."
+        )
+    return names
+
+
+def _names(frame: Any) -> list[Any] | None:
+    if isinstance(frame, Mapping):
+        return list(frame)
+    names = frame.schema.names if _is_arrow(frame) else getattr(frame, "columns", None)
+    if names is None or callable(names) or any(not isinstance(n, (str, int)) for n in names):
+        return None
+    return list(names)
+
+
+def _is_arrow(frame: Any) -> bool:
+    """An Arrow table or record batch; the schema of a polars frame has a method for its names."""
+    return isinstance(getattr(getattr(frame, "schema", None), "names", None), list)
+
+
+def column(frame: Any, name: Any) -> Any:
     """A column as an array; several columns together make one of joined texts.
 
+    A pandas categorical stays one, so that its categories keep their order.
+
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"city": ["Oslo", "Rome"], "year": [1, 2]})
-    >>> column(table, "city").tolist(), column(table, ["city", "year"]).tolist()
+    >>> frame = pd.DataFrame({"city": ["Oslo", "Rome"], "year": [1, 2]})
+    >>> column(frame, "city").tolist(), column(frame, ["city", "year"]).tolist()
     (['Oslo', 'Rome'], ['Oslo | 1', 'Rome | 2'])
-    >>> column(table, "cty")
+    >>> column(frame, "cty")
     Traceback (most recent call last):
     ...
-    eqrm.errors.DomainDataError: There is no column 'cty' in the table. Did you mean 'city'? ...
+    eqrm.errors.DomainDataError: The table has no column 'cty'. Did you mean 'city'? ...
     """
     if isinstance(name, (list, tuple)):
-        parts = [in_memory(column(table, part)).tolist() for part in name]
-        if len(parts) == 1:
-            return column(table, name[0])
+        if len(name) == 1:
+            return column(frame, name[0])
+        parts = [in_memory(column(frame, part)).tolist() for part in name]
         return np.array([joined_name(row) for row in zip(*parts, strict=True)], dtype=object)
-    names = _names(table)
-    if name not in names:
-        raise DomainDataError(
-            f"There is no column {name!r} in the table. {near_names(name, names)}"
-        )
-    if names.count(name) > 1:
-        raise DomainDataError(
-            f"There are {names.count(name)} columns {name!r} in the table. Rename them apart."
-        )
-    values = table[name]
-    if hasattr(values, "cat") and hasattr(values.cat, "codes"):
-        return values  # a pandas categorical keeps its categories
-    return in_memory(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    refuse_absent([name], frame_columns(frame))
+    values = _stored(frame, name)
+    is_categorical = hasattr(getattr(values, "cat", values), "codes")
+    return values if is_categorical else in_memory(values)
 
 
-def _names(table: Any) -> list[str]:
-    for attribute in ("column_names", "columns"):
-        names = getattr(table, attribute, None)
-        if names is not None and all(isinstance(name, (str, int)) for name in names):
-            return list(names)
+def _stored(frame: Any, name: Any) -> Any:
+    return frame.column(name) if _is_arrow(frame) else frame[name]
+
+
+def refuse_absent(needed: Sequence[Any], there: Sequence[Any]) -> None:
+    """Raise if a column is absent, naming all that are, or if a name stands for two columns.
+
+    >>> refuse_absent(["age", "ward"], ["Age", "ward"])
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: The table has no column 'age'. Did you mean 'Age'? ...
+    """
+    absent = [name for name in needed if name not in there]
+    if absent:
+        names = ", ".join(map(repr, absent))
+        plural = "" if len(absent) == 1 else "s"
+        raise DomainDataError(
+            f"The table has no column{plural} {names}. {did_you_mean(absent[0], there)}"
+        )
+    for name in needed:
+        if there.count(name) > 1:
+            raise DomainDataError(
+                f"The table has {there.count(name)} columns {name!r}. Rename them."
+            )
+
+
+def number_matrix(frame: Any, names: Sequence[Any]) -> NDArray[np.float64]:
+    """Columns of numbers by name, in this order: (n, columns) float64, NaN where missing.
+
+    >>> number_matrix({"b": [3, 4], "a": [1, None]}, ["a", "b"])
+    array([[ 1.,  3.],
+           [nan,  4.]])
+    """
+    refuse_absent(names, frame_columns(frame))
+    return np.column_stack([_numbers(frame, name) for name in names])
+
+
+def _numbers(frame: Any, name: Any) -> NDArray[np.float64]:
+    values = _stored(frame, name)
+    try:
+        if hasattr(values, "to_numpy") and hasattr(values, "iloc"):  # pandas' NA is not a number
+            values = values.to_numpy(na_value=np.nan)
+        array = in_memory(values)
+        if array.dtype.kind in "mM":
+            raise TypeError("a date or a duration")
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DomainDataError(
+            f"Column {name!r} does not hold numbers only. Turn it into numbers first, or leave "
+            "it out of the features."
+        ) from None
+
+
+def frame_parts(table: Any) -> Iterator[Any]:
+    """Frames of a limited number of rows, in order, from a frame, a reader or an iterable."""
     if isinstance(table, Mapping):
-        return list(table)
-    raise DomainDataError(
-        "Data must be a file, a pattern of files, or a table with named columns "
-        f"(pandas, polars, Arrow), not {type(table).__name__}."
-    )
+        yield table
+    elif hasattr(table, "iloc"):
+        for start in range(0, len(table), ROWS_AT_ONCE):
+            yield table.iloc[start : start + ROWS_AT_ONCE]
+    elif hasattr(table, "iter_slices"):  # polars
+        yield from table.iter_slices(ROWS_AT_ONCE)
+    elif hasattr(table, "to_batches"):  # an Arrow table
+        yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
+    elif _is_arrow(table) and hasattr(table, "num_rows"):  # an Arrow record batch
+        yield table
+    elif isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
+        for part in table:
+            yield from frame_parts(part)
+    else:
+        raise DomainDataError(
+            "A table must be a frame of pandas, polars or Arrow, a mapping of columns, or an "
+            f"iterable of these, got {type(table).__name__}."
+        )
+
+
+def choose_features(
+    frame: Any, target: str, domain: str, features: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The feature columns: those asked for, or all but target and domain."""
+    columns = frame_columns(frame)
+    if isinstance(features, str):
+        raise DomainDataError(f"features must be a list of columns, got the string {features!r}.")
+    if target == domain:
+        raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
+    chosen = [n for n in columns if n not in (target, domain)] if features is None else features
+    refuse_absent([target, domain, *chosen], columns)
+    if not chosen:
+        raise DomainDataError("The table has no feature columns besides target and domain.")
+    return tuple(chosen)
+
+
+def batch_of(
+    part: Any, features: Sequence[str], target: str, domain: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
+    """X, y and domains of a part of a table."""
+    values = number_matrix(part, [*features, target])
+    return values[:, :-1], values[:, -1], column(part, domain)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.encoder import refuse_absent
 from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
+from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.table import Column, Table, is_numbers
 from eqrm.errors import DomainDataError, MissingExtraError
 

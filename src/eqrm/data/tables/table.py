@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import is_missing
+from eqrm.checks import OPEN_FRACTION, is_missing
 from eqrm.data.splits import parts_of_domains
 from eqrm.domains import number_domains
-from eqrm.errors import DomainDataError, MissingExtraError, SettingError, near_names
+from eqrm.errors import DomainDataError, MissingExtraError, SettingError
+from eqrm.text import did_you_mean
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 Column = NDArray[Any]
 """float64 for numbers (NaN where missing), text for categories ("" where missing)."""
+NO_ROWS = "The table has no rows: at least one is needed."
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +41,29 @@ class Table:
     domains: NDArray[np.str_]
     target_name: str = "target"
     domain_name: str = "domain"
+    _ids: NDArray[np.int64] = field(init=False, repr=False)
+    _names: NDArray[np.str_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         columns = {str(name): as_column(values, name) for name, values in self.columns.items()}
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "target", _complete(self.target, self.target_name))
+        target = _complete(self.target, self.target_name)
         numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
-        domains = np.array([str(name) for name in numbered.names], dtype=str)[numbered.ids]
-        object.__setattr__(self, "domains", domains)
-        for name, column in columns.items():
-            if len(column) != len(self.target):
+        for name, length in (
+            *((f"Column {name!r}", len(column)) for name, column in columns.items()),
+            ("The column of domains", len(numbered.ids)),
+        ):
+            if length != len(target):
                 raise DomainDataError(
-                    f"Column {name!r} has {len(column):,} rows and the target has "
-                    f"{len(self.target):,}. All columns must have the same number of rows."
+                    f"{name} has {length:,} rows and the target has {len(target):,}. All columns "
+                    "must have the same number of rows."
                 )
-        if len(self.target) != len(domains):
-            raise DomainDataError(
-                f"The target has {len(self.target):,} rows and the domains {len(domains):,}."
-            )
+        names = np.array([str(name) for name in numbered.names], dtype=str)
+        self._set(columns=columns, target=target, _ids=numbered.ids, _names=names)
+        self._set(domains=names[numbered.ids])
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -72,8 +80,8 @@ class Table:
 
     @property
     def domain_names(self) -> tuple[str, ...]:
-        """The names of the domains, each once, sorted."""
-        return tuple(np.unique(self.domains).tolist())
+        """The names of the domains, each once, in order (2 before 10)."""
+        return tuple(self._names[np.unique(self._ids)].tolist())
 
     def rows(self, chosen: Any) -> Table:
         """The rows that a mask (n,) or an array of positions picks, in that order.
@@ -83,13 +91,16 @@ class Table:
         array([57., 40.])
         """
         chosen = np.asarray(chosen)
-        return Table(
-            {name: column[chosen] for name, column in self.columns.items()},
-            self.target[chosen],
-            self.domains[chosen],
-            self.target_name,
-            self.domain_name,
+        part = copy(self)  # rows of a table that was checked need no check
+        part._set(
+            columns={name: column[chosen] for name, column in self.columns.items()},
+            target=self.target[chosen],
+            domains=self.domains[chosen],
+            _ids=self._ids[chosen],
         )
+        if len(part) == 0:
+            raise DomainDataError(NO_ROWS)
+        return part
 
     def with_features(
         self, features: Sequence[str] | None = None, drop: Sequence[str] = ()
@@ -101,29 +112,32 @@ class Table:
         """
         for name in (*(features or ()), *drop):
             if name not in self.columns:
-                there = list(self.columns)
-                raise DomainDataError(f"There is no feature {name!r}. {near_names(name, there)}")
+                raise DomainDataError(
+                    f"The table has no feature {name!r}. {did_you_mean(name, self.columns)}"
+                )
         chosen = [name for name in features or self.columns if name not in drop]
         if not chosen:
             raise DomainDataError("No feature is left: keep at least one.")
-        columns = {name: self.columns[name] for name in chosen}
-        return replace(self, columns=columns)
+        return replace(self, columns={name: self.columns[name] for name in chosen})
 
     def in_domains(self, names: Sequence[str]) -> Table:
-        """The rows of these domains, in the table's order; a name that is not there is refused.
+        """The rows of these domains, in the table's order; an unknown name is refused.
 
         >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
         >>> len(table.in_domains(["b"]))
         2
         """
-        self._refuse_unknown_domains(names)
-        return self.rows(np.isin(self.domains, list(names)))
+        return self.rows(self._is_in(names))
 
-    def _refuse_unknown_domains(self, names: Sequence[str]) -> None:
+    def _is_in(self, names: Sequence[str]) -> NDArray[np.bool_]:
         known = self.domain_names
-        for name in names:
-            if name not in known:
-                raise DomainDataError(f"There is no domain {name!r}. {near_names(name, known)}")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise DomainDataError(
+                f"Unknown domain {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
+            )
+        found: NDArray[np.bool_] = np.isin(self._names, list(names))[self._ids]
+        return found
 
     def split(self, test: float | Sequence[str] = 0.5, seed: int = 0) -> tuple[Table, Table]:
         """Two tables that share no domain: the one to train on, and the one held out.
@@ -135,19 +149,16 @@ class Table:
         >>> train.domain_names, held_out.domain_names
         (('a', 'c'), ('b',))
         """
+        drawn = isinstance(test, (int, float))
         names = self.domain_names
-        if isinstance(test, (int, float)):
-            held_out = _drawn(names, float(test), seed)
-        else:
-            self._refuse_unknown_domains(test)
-            held_out = list(dict.fromkeys(test))
+        held_out = list(dict.fromkeys(_drawn(names, test, seed) if drawn else test))  # type: ignore[arg-type]
+        chosen = self._is_in(held_out)
         for number, what in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
             if number == 0:
                 raise SettingError(
                     f"No domain is left to {what}: there are {len(names)}. Hold out "
                     f"{'more' if what == 'hold out' else 'fewer'}."
                 )
-        chosen = np.isin(self.domains, held_out)
         return self.rows(~chosen), self.rows(chosen)
 
     def frame(self) -> DataFrame:
@@ -177,11 +188,7 @@ class Table:
 
 def _drawn(names: Sequence[str], share: float, seed: int) -> list[str]:
     """The names that are held out: those to train on are drawn, the others are left."""
-    if not 0.0 < share < 1.0:
-        raise SettingError(
-            f"The share of domains to hold out must lie between 0 and 1; {share:g} came. To name "
-            "domains, give a list."
-        )
+    OPEN_FRACTION.check(share, "The share of domains to hold out")
     parts: dict[str, list[int] | float | None]
     parts = {"train": None, "validation": [], "test": 1.0 - share}
     return [names[number] for number in parts_of_domains(parts, names, seed)["train"]]
@@ -254,7 +261,7 @@ def _complete(values: Any, name: str) -> Column:
     """The target: at least one row, nothing missing."""
     column = as_column(values, name)
     if len(column) == 0:
-        raise DomainDataError("The table has no rows: at least one is needed.")
+        raise DomainDataError(NO_ROWS)
     missing = np.flatnonzero(missing_in(column))
     if missing.size:
         raise DomainDataError(

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import one_of
 from eqrm.data.tables.table import Column, is_numbers
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.errors import DomainDataError
 
 AUTO, CLASSIFICATION, REGRESSION = "auto", "classification", "regression"
 TASKS = (AUTO, CLASSIFICATION, REGRESSION)
 MOST_CLASSES = 100
 FEW_NUMBERS = 10
+PREDICTION = "prediction"
 EXACT = 2.0**53
-"""Below it, a double holds every whole number."""
+"""Below it, a double holds every integer."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,7 @@ class Task:
     @classmethod
     def of(cls, target: Column, asked: str = AUTO) -> Task:
         """Classes if the target is text or has two values, else a number, unless asked for."""
-        if asked not in TASKS:
-            raise SettingError(f"There is no task {asked!r}. {did_you_mean(asked, TASKS)}")
+        one_of(asked, TASKS, "task")
         distinct = np.unique(target)
         if len(distinct) == 1:
             raise DomainDataError(
@@ -73,7 +74,7 @@ class Task:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The classes as the target holds them: whole numbers, other numbers, or texts.
+        """The classes as the target holds them: integers, other numbers, or texts.
 
         >>> Task(("0", "1"), numbers=True).values, Task(("0", "1")).values
         (array([0, 1]), array(['0', '1'], dtype='<U1'))
@@ -98,12 +99,28 @@ class Task:
         unknown = [value for value in values if value not in self.classes]
         if unknown:
             raise DomainDataError(
-                f"The test domains have the class {unknown[0]!r}, which no training domain has. "
-                "Train on domains that have it, or leave such rows out."
+                f"The class {unknown[0]!r} does not occur in any training domain. Train on domains "
+                "that have it, or leave such rows out."
             )
         numbers = np.array([self.classes.index(value) for value in values])
         found: NDArray[Any] = numbers[np.unique(target, return_inverse=True)[1]]
         return found
+
+    def predictions(self, scores: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+        """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.
+
+        ``scores`` are probabilities (n,) of the second of two classes, (n, K) of K classes, or
+        predicted numbers (n,). Predicted classes are of the type that the target has.
+
+        >>> Task(("no", "yes")).predictions(np.array([0.75, 0.5]))["prediction"].tolist()
+        ['yes', 'no']
+        """
+        if not self.classes:
+            return {PREDICTION: scores}
+        if scores.ndim == 1:
+            scores = np.column_stack([1.0 - scores, scores])
+        columns = {f"p_{name}": scores[:, place] for place, name in enumerate(self.classes)}
+        return {PREDICTION: self.values[scores.argmax(axis=1)], **columns}
 
     def note(self, target: Column) -> list[str]:
         """What was decided where it could have been decided otherwise."""
@@ -112,7 +129,7 @@ class Task:
             return []
         return [
             f"The target has {len(distinct)} different numbers and is predicted as a number; "
-            "for classes, say --task classification."
+            "to predict classes, set --task classification."
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +163,7 @@ def one_class_note(labels: NDArray[Any], domains: NDArray[Any]) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """A class by name: whole numbers without a fraction.
+    """A class by name: integers without a fraction.
 
     >>> _shown(np.float64(1.0)), _shown(np.str_("yes")), _shown(0.5)
     ('1', 'yes', '0.5')

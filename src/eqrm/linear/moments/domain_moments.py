@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eqrm.data.tables.frame_batches import batch_of, choose_features, parts_of
+from eqrm.data.tables.frames import batch_of, choose_features, frame_parts
 from eqrm.errors import DomainDataError, did_you_mean
 from eqrm.linear.moments import file as moments_file
 from eqrm.linear.moments.checks import check_shapes, check_values, float64
@@ -123,7 +123,7 @@ class DomainMoments:
         >>> DomainMoments.from_table(table, target="pain", domain="ward")
         DomainMoments(2 domains, 1 feature: dose -> pain, 3 rows)
         """
-        parts = parts_of(table)
+        parts = frame_parts(table)
         first = next(parts, None)
         if first is None:
             raise DomainDataError("The table has no rows.")

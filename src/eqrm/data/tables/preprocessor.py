@@ -1,0 +1,72 @@
+"""From a table to what models take: features as a matrix, targets as numbers, domains by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqrm.data.domain_data import DomainData
+from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.table import Table
+from eqrm.data.tables.task import AUTO, Task
+
+
+@dataclass(frozen=True)
+class TablePreprocessor:
+    """What a model has to know about its table, and what is saved with it.
+
+    Fit it on the domains that the model is trained on, and on no others: means, scales and
+    categories of test domains would leak into training. ``encoder`` turns feature columns into a
+    matrix, ``task`` turns targets into class numbers and scores into predictions.
+
+    >>> table = Table({"age": [31, 57, 44]}, ["ill", "well", "ill"], ["Rome", "Oslo", "Bonn"])
+    >>> preprocessor = TablePreprocessor.fit(table.in_domains(["Oslo", "Rome"]))
+    >>> data = preprocessor.encode(table)
+    >>> data.x, data.y, data.names
+    (tensor([[-1.], [ 1.], [ 0.]]), tensor([0, 1, 0]), ('Bonn', 'Oslo', 'Rome'))
+    """
+
+    encoder: TableEncoder
+    task: Task
+    target_name: str
+    domain_name: str
+
+    @classmethod
+    def fit(cls, table: Table, task: str = AUTO) -> TablePreprocessor:
+        """Learn from a table of training domains; ``task`` as for :meth:`Task.of`."""
+        encoder = TableEncoder.fit(table.columns)
+        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_name)
+
+    def encode(self, table: Table, unseen: str = "warn") -> DomainData:
+        """A table with the same columns as a dataset: x (n, features) float32, y (n,).
+
+        y is the number of the class, or a float32 where the task is regression. A class that
+        training did not have is refused; ``unseen`` as for :meth:`TableEncoder.transform`.
+        """
+        return DomainData.from_arrays(
+            self.encoder.transform(table.columns, unseen),
+            self.task.labels(table.target),
+            table.domains,
+            target_names=self.task.classes,
+            notes=self.encoder.notes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+        return {
+            "target": self.target_name,
+            "domain": self.domain_name,
+            "task": self.task.to_dict(),
+            "encoder": self.encoder.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TablePreprocessor:
+        """The preprocessor that :meth:`to_dict` described."""
+        return cls(
+            TableEncoder.from_dict(content["encoder"]),
+            Task.from_dict(content["task"]),
+            str(content["target"]),
+            str(content["domain"]),
+        )

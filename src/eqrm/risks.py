@@ -1,23 +1,31 @@
-"""From losses per example to one risk per domain."""
+"""From losses per example to one risk per domain.
+
+:class:`DomainRisks` is differentiable and is what objectives are computed from;
+:class:`MeasuredRisks` holds the same as plain numbers and is what evaluations are computed from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eqrm.checks import POSITIVE_INTEGER
-from eqrm.domains import Name, domain_names, number_domains
+from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
 
-__all__ = ["DomainRisks", "domain_risks"]
+__all__ = ["DomainRisks", "MeasuredRisks", "domain_risks"]
 
 Domains = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+Numbers = NDArray[np.float64]
+FEWEST_DOMAINS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +62,15 @@ class DomainRisks:
         >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
         tensor([1., 2.])
         """
-        return variances_of_means(self.squared_deviations(self.values.detach()), self.counts)
+        variances, several = self.loss_variances, self.counts > 1
+        known = torch.where(several, variances, 0.0)
+        pooled = known.sum().detach() / several.sum().clamp(min=1)
+        return torch.where(several, variances, pooled) / self.counts.clamp(min=1)
+
+    @property
+    def loss_variances(self) -> Tensor:
+        """The variance s² of the losses of each domain (divisor n − 1); NaN where n < 2."""
+        return variances_of(self.squared_deviations(self.values.detach()), self.counts)
 
     def squared_deviations(self, centres: Tensor) -> Tensor:
         """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""
@@ -71,6 +87,17 @@ class DomainRisks:
         """
         errors = self.sampling_variances.detach().sqrt()
         return torch.where(self.counts > 1, errors, torch.nan)
+
+    def measured(self) -> MeasuredRisks:
+        """The same as numbers: without a gradient, and without absent domains.
+
+        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), ["a", "a", "b"]).measured().risks
+        array([2., 5.])
+        """
+        present = self.counts > 0
+        found = [t.detach()[present].cpu() for t in (self.counts, self.values, self.loss_variances)]
+        names = [self.names[i] for i in present.nonzero()[:, 0].tolist()]
+        return MeasuredRisks.of(names, *found)
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:
@@ -94,13 +121,148 @@ class DomainRisks:
             raise DomainDataError(message, index=error.index) from None
 
 
-def variances_of_means(squares: Tensor, counts: Tensor) -> Tensor:
-    """s²/n per domain from its sum of squared deviations (m,) and its examples (m,)."""
-    numbers = counts.to(squares.dtype)
-    several = counts > 1
-    variances = squares / torch.where(several, numbers - 1.0, 1.0)
-    pooled = torch.where(several, variances, 0.0).sum().detach() / several.sum().clamp(min=1)
-    return torch.where(several, variances, pooled) / numbers.clamp(min=1)
+def variances_of(squares: Tensor, counts: Tensor) -> Tensor:
+    """s² per domain from its sum of squared deviations (m,) and its examples (m,)."""
+    return torch.where(counts > 1, squares / (counts - 1).clamp(min=1), torch.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRisks:
+    """Per domain: its name, the number of examples, the mean of their losses, their variance.
+
+    Four arrays of one length m, in the order of the names (numbers before texts). ``risks`` are
+    the means; ``variances`` are the unbiased variances of the losses (divisor n − 1), NaN for
+    a domain with one example.
+
+    >>> risks = MeasuredRisks.of(["b", "a"], [4, 9], [0.5, 0.2], [0.04, 0.09])
+    >>> risks.domains, risks.risks.tolist(), risks.standard_errors.tolist()
+    (('a', 'b'), [0.2, 0.5], [0.1, 0.1])
+    """
+
+    domains: tuple[Name, ...]
+    counts: NDArray[np.int64]
+    risks: Numbers
+    variances: Numbers
+
+    @classmethod
+    def of(cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any) -> MeasuredRisks:
+        """Put the domains in order; refuse repeated domains, and fewer than two of them."""
+        names = domain_names(domains)
+        order = np.array(sorted(range(len(names)), key=lambda i: name_order(names[i])), dtype=int)
+        ordered = tuple(names[i] for i in order)
+        repeated = [a for a, b in pairwise(ordered) if a == b]
+        if repeated:
+            raise DomainDataError(_about_repeated(domains, repeated))
+        if len(ordered) < FEWEST_DOMAINS:
+            found = f"only {named_domains(ordered)}" if ordered else "none"
+            raise DomainDataError(
+                f"At least two domains are needed to see how risk varies, got {found}. "
+                "Give the data of more domains, or use another column as the domain."
+            )
+        return cls(
+            domains=ordered,
+            counts=np.asarray(counts, dtype=np.int64)[order],
+            risks=np.asarray(risks, dtype=np.float64)[order],
+            variances=_finite_variances(variances, names)[order],
+        )
+
+    @classmethod
+    def merged(
+        cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any
+    ) -> MeasuredRisks:
+        """Merge several rows of one domain, such as parts of its examples, into one.
+
+        >>> risks = MeasuredRisks.merged(["a", "b", "a"], [1, 2, 1], [1, 5, 3], [np.nan, 0.5, 0])
+        >>> risks.counts.tolist(), risks.risks.tolist(), risks.variances.tolist()
+        ([2, 2], [2.0, 5.0], [2.0, 0.5])
+        """
+        names = domain_names(domains)
+        place = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        if len(place) == len(names):
+            return cls.of(names, counts, risks, variances)
+        n, means, s2 = (np.asarray(v, dtype=np.float64) for v in (counts, risks, variances))
+        ids = np.array([place[name] for name in names])
+        n, means, squares = merged_moments(ids, n, means, np.where(n > 1, s2, 0.0) * (n - 1.0))
+        s2 = variances_of(torch.from_numpy(squares), torch.from_numpy(n)).numpy()
+        return cls.of(list(place), n, means, s2)
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+    @property
+    def standard_errors(self) -> Numbers:
+        """The sampling error s/√n of each risk; NaN for a domain with one example."""
+        errors: Numbers = np.sqrt(self.variances / self.counts)
+        return errors
+
+    def only(self, domains: Sequence[Name]) -> MeasuredRisks:
+        """The same measurements of these domains alone.
+
+        >>> MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1]).only([1, 3]).domains
+        (1, 3)
+        """
+        position = {name: i for i, name in enumerate(self.domains)}
+        rows = [position[name] for name in domains]
+        return MeasuredRisks.of(domains, self.counts[rows], self.risks[rows], self.variances[rows])
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Plain lists, for JSON; the variance of a domain with one example is None."""
+        return {
+            "domains": list(self.domains),
+            "counts": self.counts.tolist(),
+            "risks": self.risks.tolist(),
+            "variances": [None if np.isnan(v) else v for v in self.variances.tolist()],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Sequence[Any]]) -> MeasuredRisks:
+        """Read what :meth:`to_dict` gave.
+
+        >>> risks = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5])
+        >>> MeasuredRisks.from_dict(risks.to_dict()).to_dict() == risks.to_dict()
+        True
+        """
+        variances = [np.nan if v is None else v for v in content["variances"]]
+        return cls.of(content["domains"], content["counts"], content["risks"], variances)
+
+
+def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
+    if len(set(domains)) == len(domains):
+        return (
+            f"{named_domains(repeated).capitalize()} appears both as a number and as a text. Use "
+            "numbers for all domains, or texts for all."
+        )
+    return f"There must be one row per domain, got several rows for {named_domains(repeated)}."
+
+
+def _finite_variances(variances: Any, names: Sequence[Name]) -> Numbers:
+    values = np.asarray(variances, dtype=np.float64)
+    if np.isinf(values).any():
+        large = [names[int(i)] for i in np.flatnonzero(np.isinf(values))]
+        raise DomainDataError(
+            f"The losses of {named_domains(large)} are so large that their variance overflows. "
+            "Rescale or bound the losses."
+        )
+    return values
+
+
+def merged_moments(
+    ids: NDArray[np.int64], counts: Numbers, means: Numbers, squares: Numbers
+) -> Numbers:
+    """Merge parts into groups: examples, means and sums of squared deviations (3, m).
+
+    Part i has ``counts`` examples and belongs to group ``ids`` from 0 to m−1. By the formulas of
+    Chan, Golub and LeVeque, relative to each group's first part, so that losses far from 0 keep
+    their digits: mean = μ + Σ nᵢ(meanᵢ − μ)/n and squares = Σ squaresᵢ + Σ nᵢ(meanᵢ − mean)².
+    """
+    size = int(ids.max(initial=-1)) + 1
+    first = np.zeros(size, dtype=np.int64)
+    first[ids[::-1]] = np.arange(ids.size)[::-1]  # of repeated places, the last written stays
+    total = np.bincount(ids, counts, size)
+    mean = means[first]
+    mean = mean + np.bincount(ids, counts * (means - mean[ids]), size) / np.maximum(total, 1.0)
+    deviations = squares + counts * (means - mean[ids]) ** 2
+    return np.stack([total, mean, np.bincount(ids, deviations, size)])
 
 
 def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = None) -> DomainRisks:

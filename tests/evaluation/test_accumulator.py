@@ -19,9 +19,7 @@ def by_pandas(losses: torch.Tensor, sites: list[str]) -> pd.DataFrame:
     return pd.Series(losses.numpy()).groupby(np.array(sites)).agg(["count", "mean", "var"])
 
 
-def assert_same(
-    found: eqrm.evaluation.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e-12
-) -> None:
+def assert_same(found: eqrm.risks.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e-12) -> None:
     assert list(found.domains) == list(wanted.index)
     assert found.counts.tolist() == wanted["count"].tolist()
     np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
@@ -98,6 +96,6 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     wanted = by_pandas(*losses_and_sites())
     for case in ("split", "again", "on one"):
         assert first[case] == second[case]
-        assert_same(eqrm.evaluation.MeasuredRisks.from_dict(first[case]), wanted)
+        assert_same(eqrm.risks.MeasuredRisks.from_dict(first[case]), wanted)
     assert first["apart"] != second["apart"]
     assert "Rome" not in second["apart"]["domains"]

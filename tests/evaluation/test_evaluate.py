@@ -178,6 +178,39 @@ def test_the_table_per_domain_gives_the_same_evaluation(route: str, tmp_path: Pa
         np.testing.assert_allclose(found[name].variances, risks.variances, rtol=1e-12)
 
 
+@pytest.mark.parametrize("route", ROUTES)
+def test_rows_of_one_domain_are_merged_to_what_all_examples_give(
+    route: str, tmp_path: Path
+) -> None:
+    """One row per shard, as a group-by on each of many files gives; some have one example."""
+    frame = world().assign(loss=lambda f: f.loss + 1e6, shard=lambda f: f.index // 37)
+    shards = frame.groupby(["ward", "shard"]).loss.agg(n="count", mean="mean", variance="var")
+    assert (shards.n == 1).any()
+    data = ROUTES[route](shards.reset_index(), tmp_path)
+    found = eqrm.evaluate(data, domains="ward", aggregated=True)
+    wanted = by_pandas(frame, frame.loss - 1e6, "ward")
+    assert found["predictor"].counts.tolist() == wanted["count"].tolist()
+    np.testing.assert_allclose(found["predictor"].risks - 1e6, wanted["mean"], rtol=1e-8)
+    np.testing.assert_allclose(found["predictor"].variances, wanted["var"], rtol=1e-7)
+
+
+def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
+    table = pd.DataFrame(
+        {"d": ["a", "b"] * 2, "n": [7, 9] * 2, "mean": [0.1, 0.2, 0.3, 0.4], "variance": 0.5}
+    )
+    question = {"domains": "d", "aggregated": True}
+    with pytest.raises(eqrm.errors.DomainDataError, match=r"as if 2 predictors.*--predictor"):
+        eqrm.evaluate(table, **question)
+    table["model"] = "A"
+    found = eqrm.evaluate(table, predictor="model", **question)
+    assert found["A"].counts.tolist() == [14, 18]
+    np.testing.assert_allclose(found["A"].risks, [0.2, 0.3])
+    copied = pd.concat([table, table])
+    with pytest.raises(eqrm.errors.DomainDataError, match="Every row occurs more than once"):
+        eqrm.evaluate(copied, predictor="model", **question)
+    assert eqrm.evaluate(copied[:7], predictor="model", **question)["A"].counts.sum() == 55
+
+
 def test_predictors_in_several_files_are_paired_by_domain(tmp_path: Path) -> None:
     frame = world()
     frame.to_parquet(tmp_path / "a.parquet")

@@ -13,8 +13,8 @@ from scipy import stats
 import eqrm
 from eqrm.data.tables.files import opened
 from eqrm.errors import SettingError, TooFewDomainsError
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.summary import summarised
+from eqrm.risks import MeasuredRisks
 
 
 def measured(risks: Any, counts: Any = 100, variances: Any = 0.01, names: Any = None) -> Any:

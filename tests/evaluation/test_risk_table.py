@@ -12,9 +12,9 @@ from scipy import stats
 
 import eqrm
 from eqrm.errors import SettingError
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.risk_table import Cell, RiskTable
 from eqrm.evaluation.presenting.rounding import decimals, rounded
+from eqrm.risks import MeasuredRisks
 
 
 def evaluation(*columns: np.ndarray, names: tuple[str, ...] = ("A", "B", "C")) -> eqrm.Evaluation:

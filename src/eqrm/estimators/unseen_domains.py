@@ -11,9 +11,9 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.groups import ONE_DOMAIN
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.risks import MeasuredRisks
 
 
 class JudgedByDomain:

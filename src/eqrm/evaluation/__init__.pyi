@@ -18,4 +18,3 @@ from .inference.planning import domain_plan as domain_plan
 from .inference.true_risk import true_probability_bound as true_probability_bound
 from .inference.true_risk import true_risk_bound as true_risk_bound
 from .measuring.accumulator import RiskAccumulator as RiskAccumulator
-from .measuring.measured_risks import MeasuredRisks as MeasuredRisks

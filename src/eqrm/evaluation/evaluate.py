@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.data.tables.frames import column as column_of
-from eqrm.data.tables.frames import in_memory
-from eqrm.errors import SettingError
+from eqrm.domains import name_order, named_domains
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measuring import aggregated as aggregated_tables
-from eqrm.evaluation.measuring import from_arrays
-from eqrm.evaluation.measuring.class_probabilities import largest_class_loss
-from eqrm.evaluation.measuring.columns import (
+from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
+from eqrm.evaluation.measuring.measurement_spec import (
     AGGREGATED,
     Column,
     Columns,
     Loss,
-    Question,
-    refuse_incomplete,
-    refuse_unknown_columns,
-    several_columns,
+    MeasurementSpec,
 )
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks, paired
+from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
+from eqrm.text import counted
 
 
 def evaluate(
@@ -45,7 +39,7 @@ def evaluate(
     memory: str = "600MB",
     progress: bool = False,
 ) -> Evaluation:
-    """How predictors do over domains, and what that says about domains not seen.
+    """Measure predictors domain by domain, as a basis for statements about unseen domains.
 
     Three ways to give what was measured:
 
@@ -59,19 +53,20 @@ def evaluate(
     - **a table per domain** (``aggregated=True``): the number of examples, the mean and the
       variance of the losses, in columns ``n``, ``mean`` and ``variance`` or as ``columns`` says
       (``{"count": …, "mean": …, "variance": …}``). ``predictor`` names the column that tells
-      several predictors apart.
+      several predictors apart. Several rows of one domain and predictor, such as one per shard
+      of a large table, are merged.
 
     Without ``data`` these are arrays, lists or tensors. With ``data`` they are names of
     columns: ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder
-    or a list of them, read by DuckDB within ``memory`` and ``threads``, with a bar if
-    ``progress``; or a pandas, polars or Arrow table. Several domain columns together make a
-    domain; ``"filename"`` is the file's.
+    or a list of them, read by DuckDB within ``memory`` and ``threads``, with a progress bar if
+    ``progress``; or a pandas, polars or Arrow table. Several domain columns are joined into one
+    domain; ``"filename"`` makes each file a domain.
 
     Several predictors are compared on the same domains. Give a mapping of names to columns as
     ``losses`` or ``predictions``, or a mapping of names to files or tables as ``data``.
-    ``common_domains=True`` leaves out domains that a predictor lacks, instead of refusing.
-    ``bounds`` are the least and the largest loss possible, for bounds on true risks; metrics
-    with natural bounds bring them.
+    Domains that a predictor has no examples of are an error, or left out with
+    ``common_domains=True``. ``bounds`` are the least and the largest loss possible, which bounds
+    on true risks need; metrics with natural bounds set them.
 
     >>> import eqrm
     >>> days = ["mon"] * 2 + ["tue"] * 2 + ["wed"] * 2
@@ -87,9 +82,7 @@ def evaluate(
     >>> found["ERM"].risks.round(3).tolist(), found["EQRM"].risks.round(3).tolist()
     ([0.025, 0.065, 0.725], [0.125, 0.16, 0.25])
     """
-    if columns is not None:
-        refuse_unknown_columns(columns)
-    question = Question(
+    spec = MeasurementSpec(
         domains=domains,
         losses=losses,
         labels=labels,
@@ -105,29 +98,27 @@ def evaluate(
     )
     if bounds is not None:
         bounds = _checked_bounds(bounds)
-    measured = _measured(data, question)
+    measured = _measured(data, spec)
     if not measured:
-        raise SettingError("There is no predictor: name at least one column.")
+        raise SettingError("There is no predictor. Name at least one column.")
     return Evaluation(
         predictors=paired(measured, common_domains),
-        loss=question.name_of_loss,
-        bounds=bounds or _bounds(question, measured),
+        loss=spec.name_of_loss,
+        bounds=bounds or _natural_bounds(spec, measured),
     )
 
 
-def _measured(data: Any, question: Question) -> dict[str, MeasuredRisks]:
+def _measured(data: Any, spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
     if isinstance(data, MeasuredRisks):
         return {"predictor": data}
-    if isinstance(data, Mapping) and not _is_table(data, question.domains):
-        return _of_several(data, question)
-    refuse_incomplete(question)
-    if data is None:
-        return _of_arrays(question)
+    if isinstance(data, Mapping) and not _is_table(data, spec.domains):
+        return _of_several(data, spec)
+    spec.refuse_incomplete()
     if _is_files(data):
         from eqrm.evaluation.measuring.from_files import risks_of_files
 
-        return risks_of_files(data, question)
-    return _of_arrays(_columns_of(data, question))
+        return risks_of_files(data, spec)
+    return risks_of_arrays(spec if data is None else spec.of_table(data))
 
 
 def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
@@ -136,85 +127,22 @@ def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
     return all(isinstance(name, (str, int)) and name in data for name in names)
 
 
-def _of_several(data: Mapping[str, Any], question: Question) -> dict[str, MeasuredRisks]:
-    """A file or table per predictor; where it holds several, their names are joined."""
-    if not data:
-        raise SettingError("There is no data: give at least one predictor.")
-    found: dict[str, MeasuredRisks] = {}
-    for name, part in data.items():
-        inside = _measured(part, question)
-        single = len(inside) == 1
-        found |= {str(name) if single else f"{name}: {key}": r for key, r in inside.items()}
-    return found
-
-
-def _of_arrays(question: Question) -> dict[str, MeasuredRisks]:
-    if question.aggregated:
-        return _of_aggregated_arrays(question)
-    metric = question.known_metric
-    if question.losses is not None:
-        return {
-            name: from_arrays.risks_of_losses(name, column, question.domains)
-            for name, column in _by_name(question.losses, "predictor").items()
-        }
-    found = {}
-    for name, column in _by_name(question.predictions, "predictor").items():
-        given = (name, question.labels, column, question.domains)
-        if metric is None:
-            found[name] = from_arrays.risks_of_function(*given, question.metric)  # type: ignore[arg-type]
-        else:
-            found[name] = from_arrays.risks_of_predictions(*given, metric, question.clip)
-    return found
-
-
-def _of_aggregated_arrays(question: Question) -> dict[str, MeasuredRisks]:
-    import numpy as np
-
-    columns = [question.domains, *(question.columns[key] for key in AGGREGATED)]
-    if any(isinstance(column, str) for column in columns):
-        raise SettingError(
-            "Without data, columns must hold the arrays of a table per domain: "
-            "columns={'count': …, 'mean': …, 'variance': …}."
-        )
-    if question.predictor is None:
-        return {"predictor": aggregated_tables.risks_of_table(*columns)}
-    aggregated_tables.refuse_missing_predictors(np.asarray(question.predictor))
-    of_predictor = np.asarray(question.predictor).astype(str)
-    arrays = [in_memory(column) for column in columns]
-    return {
-        name: aggregated_tables.risks_of_table(*(a[of_predictor == name] for a in arrays))
-        for name in dict.fromkeys(of_predictor.tolist())
-    }
-
-
-def _columns_of(table: Any, question: Question) -> Question:
-    """The question about a table in memory, as a question about arrays."""
-    if question.aggregated:
-        return replace(
-            question,
-            domains=column_of(table, question.domains),
-            columns={key: column_of(table, name) for key, name in question.columns.items()},
-            predictor=None if question.predictor is None else column_of(table, question.predictor),
-        )
-    return replace(
-        question,
-        domains=column_of(table, question.domains),
-        losses=several_columns(table, question.losses),
-        labels=None if question.labels is None else column_of(table, question.labels),
-        predictions=several_columns(table, question.predictions),
-    )
-
-
-def _by_name(columns: Any, otherwise: str) -> dict[str, Any]:
-    if isinstance(columns, Mapping):
-        return {str(name): column for name, column in columns.items()}
-    return {otherwise: columns}
-
-
 def _is_files(data: Any) -> bool:
     if isinstance(data, (str, Path)):
         return True
     return isinstance(data, (list, tuple)) and all(isinstance(p, (str, Path)) for p in data)
+
+
+def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
+    """A file or table per predictor; where it holds several, their names are joined."""
+    if not data:
+        raise SettingError("There is no data. Give at least one predictor.")
+    found: dict[str, MeasuredRisks] = {}
+    for name, part in data.items():
+        inside = _measured(part, spec)
+        single = len(inside) == 1
+        found |= {str(name) if single else f"{name}: {key}": r for key, r in inside.items()}
+    return found
 
 
 def _checked_bounds(bounds: Any) -> tuple[float, float]:
@@ -224,20 +152,76 @@ def _checked_bounds(bounds: Any) -> tuple[float, float]:
         low = high = float("nan")
     if not float("-inf") < low < high < float("inf"):
         raise SettingError(
-            "bounds must be two finite numbers, the least and the largest loss possible, but "
-            f"they are {bounds!r}. Leave them out where the loss has none."
+            "bounds must be two finite numbers, the least and the largest loss possible, got "
+            f"{bounds!r}. Leave them out if the loss is unbounded."
         )
     return low, high
 
 
-def _bounds(
-    question: Question, measured: Mapping[str, MeasuredRisks]
+def _natural_bounds(
+    spec: MeasurementSpec, measured: Mapping[str, MeasuredRisks]
 ) -> tuple[float, float] | None:
-    metric = question.known_metric
+    metric = spec.known_metric
     if metric is None:
         return None
     low, high = metric.bounds
     largest = max(float(risks.risks.max()) for risks in measured.values())
-    if largest > high:  # Brier's sum over several classes
-        high = largest_class_loss(metric)
+    if largest > high and metric.classes is not None:  # Brier's sum over several classes
+        high = metric.classes.largest
     return (low, high) if high < float("inf") else None
+
+
+def paired(
+    predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
+) -> dict[str, MeasuredRisks]:
+    """The predictors on the same domains; a domain that one of them lacks is refused.
+
+    With ``common_domains``, such domains are left out instead.
+
+    >>> a = MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1])
+    >>> b = MeasuredRisks.of([1, 2], [5, 5], [0.3, 0.1], [1, 1])
+    >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
+    (1, 2)
+    """
+    predictors = _with_names_of_one_type(predictors)
+    everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
+    everything = set.union(*(set(p.domains) for p in predictors.values()))
+    if everywhere == everything:
+        return dict(predictors)
+    if not common_domains:
+        lacking = {name: everything - set(p.domains) for name, p in predictors.items()}
+        name, missing = next((n, m) for n, m in lacking.items() if m)
+        raise DomainDataError(
+            f"Predictors are compared on the same domains, but {name!r} has no examples of "
+            f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
+            f"the {counted(len(everywhere), 'domain')} that all predictors share "
+            "(common_domains=True, --common-domains)."
+        )
+    kept = sorted(everywhere, key=name_order)
+    if len(kept) < FEWEST_DOMAINS:
+        raise DomainDataError(
+            f"The predictors have {counted(len(kept), 'domain')} in common, but at least two are "
+            "needed. Check that all files use the same names for the domains."
+        )
+    return {name: p.only(kept) for name, p in predictors.items()}
+
+
+def _with_names_of_one_type(
+    predictors: Mapping[str, MeasuredRisks],
+) -> Mapping[str, MeasuredRisks]:
+    """Domains that are integers for one predictor are texts if they are so for another."""
+    as_integers = [all(isinstance(d, int) for d in p.domains) for p in predictors.values()]
+    if all(as_integers) or not any(as_integers):
+        return predictors
+    return {name: _named_by_texts(p) for name, p in predictors.items()}
+
+
+def _named_by_texts(measured: MeasuredRisks) -> MeasuredRisks:
+    texts = [str(name) for name in measured.domains]
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    return MeasuredRisks(
+        domains=tuple(texts[i] for i in order),
+        counts=measured.counts[order],
+        risks=measured.risks[order],
+        variances=measured.variances[order],
+    )

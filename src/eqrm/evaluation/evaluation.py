@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError, SettingError, did_you_mean
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
+from eqrm.risks import MeasuredRisks
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.cdf_bands import CdfBand

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from eqrm.errors import DomainDataError
-from eqrm.risks import DomainRisks, variances_of_means
+from eqrm.risks import DomainRisks, variances_of
 
 
 def several_processes() -> bool:
@@ -33,12 +33,12 @@ class RisksOfAllProcesses(DomainRisks):
     """The risks over all processes, differentiable in the losses of this one."""
 
     @property
-    def sampling_variances(self) -> Tensor:
+    def loss_variances(self) -> Tensor:
         """As for one process, from the squared deviations of all; every process must ask."""
         own = self.squared_deviations(self.values.detach())
         everywhere = own.detach().clone()
         dist.all_reduce(everywhere)
-        return variances_of_means(flowing_into(own, everywhere), self.counts)
+        return variances_of(flowing_into(own, everywhere), self.counts)
 
 
 def of_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:

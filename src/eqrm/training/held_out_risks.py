@@ -16,9 +16,9 @@ from eqrm.data.domain_data import DomainData
 from eqrm.distributions.empirical import Empirical
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor
+from eqrm.risks import MeasuredRisks
 from eqrm.training.device_data import rows_on
 from eqrm.training.processes import rank, summed, world_size
 

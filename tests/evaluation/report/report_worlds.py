@@ -8,7 +8,7 @@ import numpy as np
 
 import eqrm
 from eqrm import Evaluation
-from eqrm.evaluation import MeasuredRisks
+from eqrm.risks import MeasuredRisks
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -15,8 +15,8 @@ import pytest
 import eqrm
 from eqrm import Evaluation
 from eqrm.errors import SettingError
-from eqrm.evaluation import MeasuredRisks
 from eqrm.evaluation.presenting.report import report_html, write_report
+from eqrm.risks import MeasuredRisks
 from evaluation.report.report_worlds import HOSTILE, measured
 from evaluation.routes import world
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from eqrm import Evaluation
-from eqrm.evaluation import MeasuredRisks
 from eqrm.evaluation.presenting.report import write_report
+from eqrm.risks import MeasuredRisks
 from evaluation.report.browser import ABSENT, Browser, browser, chromium
 from evaluation.report.report_worlds import HOSTILE, measured, sentence_of
 

@@ -181,10 +181,6 @@ def denoised_quantile(
 
 def _measured(risks: Any, counts: Any, loss_variances: Any) -> tuple[Vector, Vector, Vector]:
     """Risks, examples and sampling variances s²/n, with the mean s² where n = 1."""
-    import torch
-
-    from eqrm.risks import variances_of_means
-
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
     variances = per_domain(loss_variances, "loss_variances", values.size)
@@ -201,9 +197,8 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> tuple[Vector, Vec
             "Every domain has one example, so sampling noise cannot be told from real spread: "
             "at least one domain needs two examples."
         )
-    squares = np.where(numbers > 1, variances, 0.0) * (numbers - 1.0)
-    noise = variances_of_means(torch.from_numpy(squares), torch.from_numpy(numbers))
-    return values, numbers, noise.numpy()
+    known = numbers > 1
+    return values, numbers, np.where(known, variances, variances[known].mean()) / numbers
 
 
 def _reliability(risks: Vector, noise: Vector) -> float:

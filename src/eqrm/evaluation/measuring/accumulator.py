@@ -12,12 +12,11 @@ from torch import Tensor
 
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.from_arrays import variances_from
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.objectives.across_processes import several_processes
-from eqrm.risks import domain_risks
+from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
 State = dict[str, Any]
+_ROWS = ("count", "mean", "squares")
 
 
 class RiskAccumulator:
@@ -26,8 +25,8 @@ class RiskAccumulator:
     Used like a metric of torchmetrics: :meth:`update` with each batch, :meth:`compute` at the
     end, :meth:`reset` before the next use. Under ``torch.distributed``, :meth:`compute` merges
     what all processes gathered, and returns the same on each; every process must call it. A
-    domain may be split over processes and batches in any way. Sums are merged in float64 by
-    the formulas of Chan, Golub and LeVeque, which lose no digits when the losses are far from 0.
+    domain may be split over processes and batches in any way. Everything is merged in float64 by
+    :func:`eqrm.risks.merged_moments`, which loses no digits when the losses are far from 0.
 
     >>> gathered = RiskAccumulator()
     >>> gathered.update(torch.tensor([0.1, 0.3]), ["Oslo", "Rome"])
@@ -44,7 +43,7 @@ class RiskAccumulator:
     def reset(self) -> None:
         """Forget everything gathered."""
         self._place: dict[Name, int] = {}
-        self._sums = np.zeros((3, 0))
+        self._sums: Numbers = np.zeros((3, 0))
 
     def update(self, losses: Tensor | Any, domains: Any) -> None:
         """Add a batch: one loss per example (n,), and the domain of each.
@@ -59,8 +58,8 @@ class RiskAccumulator:
         if bad.any():
             name = batch.names[int(bad.nonzero()[0, 0])]
             raise DomainDataError(
-                f"A loss of domain {name!r} is NaN or infinite. Find out where the model gives "
-                "it; the batch was not added."
+                f"A loss of domain {name!r} is NaN or infinite. The batch was not added: check "
+                "where the model produces such a loss."
             )
         squares = batch.squared_deviations(batch.values)
         sums = torch.stack([batch.counts.to(torch.float64), batch.values, squares]).numpy()
@@ -94,13 +93,14 @@ class RiskAccumulator:
         """
         try:
             sums = np.array([state[key] for key in _ROWS], dtype=np.float64)
-            fits = sums.shape == (3, len(state["domains"]))
+            given = list(state["domains"])
+            fits = sums.shape == (3, len(given))
         except (KeyError, TypeError, ValueError):
             fits = False
         if not fits:
             raise DomainDataError("The state must hold a count, mean and squares per domain.")
         self.reset()
-        self._add(state["domains"], sums)
+        self._add([int(n) if isinstance(n, (int, np.integer)) else str(n) for n in given], sums)
 
     def compute(self) -> MeasuredRisks:
         """The measured risks of all batches of all processes, ready for ``eqrm.evaluate``."""
@@ -109,30 +109,15 @@ class RiskAccumulator:
             whole = RiskAccumulator(across_processes=False)
             for state in _states_of_all_processes(self.state_dict()):
                 whole._add(state["domains"], np.array([state[k] for k in _ROWS]).reshape(3, -1))
-        count, mean, squares = whole._sums
-        counts = count.astype(np.int64)
-        return MeasuredRisks.of(list(whole._place), counts, mean, variances_from(squares, counts))
+        count, mean, squares = torch.from_numpy(whole._sums)
+        return MeasuredRisks.of(list(whole._place), count, mean, variances_of(squares, count))
 
-    def _add(self, names: list[Any], sums: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        """n = a + b, mean += δ·b/n, squares += squares_b + δ²·a·b/n, with δ = mean_b − mean."""
-        names = [int(n) if isinstance(n, (int, np.integer)) else str(n) for n in names]
+    def _add(self, names: list[Name], sums: Numbers) -> None:
+        known = np.arange(len(self._place))
         for name in names:
             self._place.setdefault(name, len(self._place))
-        new = len(self._place) - self._sums.shape[1]
-        self._sums = np.pad(self._sums, ((0, 0), (0, new)))
-        places = np.array([self._place[name] for name in names], dtype=np.int64)
-        count, mean, squares = self._sums[:, places]
-        more, more_mean, more_squares = sums
-        total = np.maximum(count + more, 1.0)
-        gap = more_mean - mean
-        self._sums[:, places] = (
-            count + more,
-            mean + gap * (more / total),
-            squares + more_squares + gap * gap * (count * more / total),
-        )
-
-
-_ROWS = ("count", "mean", "squares")
+        ids = np.append(known, [self._place[name] for name in names]).astype(np.int64)
+        self._sums = merged_moments(ids, *np.concatenate([self._sums, sums], axis=1))
 
 
 def _as_losses(losses: Any) -> Tensor:
@@ -144,20 +129,22 @@ def _as_losses(losses: Any) -> Tensor:
         return torch.as_tensor(losses, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
         raise DomainDataError(
-            f"Losses must be numbers, one per example, but {type(losses).__name__} came."
+            f"Losses must be numbers, one per example, got {type(losses).__name__}."
         ) from None
 
 
 def _states_of_all_processes(state: State) -> list[State]:
     """Every process's state, in the order of their ranks, on every process.
 
-    As text, padded to one length: gloo and NCCL gather equal shapes only. JSON keeps every
-    digit of a float64, and reading it runs nothing.
+    As JSON text, padded to one length: gloo and NCCL gather equal shapes only. JSON
+    keeps every digit of a float64, and reading it runs nothing.
     """
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     text = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
     own = torch.from_numpy(text.copy()).to(device)
-    lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(_world())]
+    lengths = [
+        torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())
+    ]
     dist.all_gather(lengths, torch.tensor([len(own)], device=device))
     longest = max(int(length) for length in lengths)
     padded = torch.nn.functional.pad(own, (0, longest - len(own)))
@@ -167,7 +154,3 @@ def _states_of_all_processes(state: State) -> list[State]:
         json.loads(bytes(part[: int(length)].cpu().numpy()))
         for part, length in zip(gathered, lengths, strict=True)
     ]
-
-
-def _world() -> int:
-    return dist.get_world_size()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,43 @@ from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
-from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.class_probabilities import class_losses, positions_of
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
-from eqrm.evaluation.measuring.metrics import Metric, as_numbers
-from eqrm.evaluation.measuring.unusable_rows import Expected, Row, refuse, refuse_if_never_right
-from eqrm.risks import domain_risks
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
+from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
+from eqrm.evaluation.measuring.metrics import Metric, as_numbers, class_losses, positions_of
+from eqrm.evaluation.measuring.unusable_rows import (
+    SHOWN,
+    Expected,
+    Row,
+    refuse_if_never_right,
+    refuse_rows,
+)
+from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
-Numbers = NDArray[np.float64]
-LossFunction = Callable[[Any, Any], Any]
+
+def risks_of_arrays(spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
+    """The measured risks of every predictor, from the arrays that a specification holds."""
+    if spec.aggregated:
+        columns = [spec.domains, *(spec.columns[key] for key in AGGREGATED)]
+        if any(isinstance(column, str) for column in columns):
+            raise SettingError(
+                "Without data, columns must hold the arrays of a table per domain: "
+                "columns={'count': …, 'mean': …, 'variance': …}."
+            )
+        return risks_of_aggregates(*columns, predictors=spec.predictor)
+    given = spec.predictions if spec.losses is None else spec.losses
+    by_name = given if isinstance(given, Mapping) else {"predictor": given}
+    return {str(name): _measured(str(name), column, spec) for name, column in by_name.items()}
+
+
+def _measured(name: str, column: Any, spec: MeasurementSpec) -> MeasuredRisks:
+    if spec.losses is not None:
+        return risks_of_losses(name, column, spec.domains)
+    metric = spec.known_metric
+    if metric is not None:
+        return risks_of_predictions(name, spec.labels, column, spec.domains, metric)
+    losses = spec.metric(in_memory(spec.labels), in_memory(column))  # type: ignore[operator]
+    return risks_of_losses(name, losses, spec.domains)
 
 
 def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
@@ -34,7 +62,7 @@ def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
 
 
 def risks_of_predictions(
-    name: str, labels: Any, predictions: Any, domains: Any, metric: Metric, clip: float = 0.0
+    name: str, labels: Any, predictions: Any, domains: Any, metric: Metric
 ) -> MeasuredRisks:
     """The same for the losses of predictions: (n,), or (n, K) probabilities of classes.
 
@@ -45,17 +73,17 @@ def risks_of_predictions(
     labels, predictions = _single(in_memory(labels)), _single(_stacked(in_memory(predictions)))
     if labels.ndim != 1 or predictions.ndim not in (1, 2):
         raise DomainDataError(
-            f"{name}: labels must be one per example (n,), and predictions (n,) or (n, classes), "
-            f"but their shapes are {labels.shape} and {predictions.shape}."
+            f"{name}: labels must have the shape (n,) and predictions (n,) or (n, classes), got "
+            f"{labels.shape} and {predictions.shape}."
         )
     if len(labels) != len(predictions):
         raise DomainDataError(
-            f"{name}: there must be one prediction per label, but there are {len(labels)} labels "
-            f"and {len(predictions)} predictions."
+            f"{name}: there must be one prediction per label, got {len(labels)} labels and "
+            f"{len(predictions)} predictions."
         )
     if predictions.ndim == 2:
-        places = positions_of(labels.tolist(), None)
-        losses = class_losses(metric, places, _probabilities(name, predictions), clip)
+        places = positions_of(labels.tolist())
+        losses = class_losses(metric, places, _probabilities(name, predictions))
         expected = Expected(metric, several=True)
     elif metric.name == "0-1" and predictions.dtype.kind != "f":
         losses = _wrong_classes(labels, predictions)
@@ -65,14 +93,6 @@ def risks_of_predictions(
             losses = metric.of_arrays(as_numbers(labels), as_numbers(predictions))
         expected = Expected(metric)
     return _reduced(name, losses, domains, expected, labels, predictions)
-
-
-def risks_of_function(
-    name: str, labels: Any, predictions: Any, domains: Any, loss: LossFunction
-) -> MeasuredRisks:
-    """The same for a loss given as a function of labels and predictions, one loss per row."""
-    losses = as_numbers(in_memory(loss(in_memory(labels), in_memory(predictions))))
-    return _reduced(name, losses, domains, Expected(), None, losses)
 
 
 def _stacked(values: NDArray[Any]) -> NDArray[Any]:
@@ -94,7 +114,7 @@ def _probabilities(name: str, predictions: NDArray[Any]) -> Numbers:
     except (TypeError, ValueError):
         raise DomainDataError(
             f"{name}: predictions of shape {predictions.shape} must be probabilities of classes, "
-            "but they are no numbers."
+            "but they are not numbers."
         ) from None
 
 
@@ -118,30 +138,21 @@ def _reduced(
     labels: NDArray[Any] | None,
     predictions: NDArray[Any],
 ) -> MeasuredRisks:
-    measured = domain_risks(torch.from_numpy(np.ascontiguousarray(losses)), domains)
+    found = domain_risks(torch.from_numpy(np.ascontiguousarray(losses)), domains)
     bad = np.flatnonzero(~np.isfinite(losses))
     if bad.size:
-        ids = measured.ids.numpy()
+        ids = found.ids.numpy()
         rows = [
             Row(
                 f"index {i}",
-                measured.names[int(ids[i])],
+                found.names[int(ids[i])],
                 None if labels is None else labels[i : i + 1].tolist()[0],
                 predictions[i : i + 1].tolist()[0],
             )
-            for i in bad[:3].tolist()
+            for i in bad[:SHOWN].tolist()
         ]
-        found = [measured.names[int(j)] for j in np.unique(ids[bad])]
-        refuse(name, rows, int(bad.size), int(losses.size), found, expected)
-    squares = measured.squared_deviations(measured.values).numpy()
-    counts = measured.counts.numpy()
-    risks = MeasuredRisks.of(
-        measured.names, counts, measured.values.numpy(), variances_from(squares, counts)
-    )
+        affected = [found.names[int(j)] for j in np.unique(ids[bad])]
+        refuse_rows(name, rows, int(bad.size), int(losses.size), affected, expected)
+    risks = found.measured()
     refuse_if_never_right(name, risks, expected)
     return risks
-
-
-def variances_from(squares: Numbers, counts: NDArray[np.int64]) -> Numbers:
-    """Sums of squared deviations over n − 1; NaN where n is 1."""
-    return np.where(counts > 1, squares / np.maximum(counts - 1, 1), np.nan)

@@ -9,31 +9,34 @@ import numpy as np
 
 from eqrm.checks import is_missing
 from eqrm.data.tables.files import TableFiles, fetched_list, opened
+from eqrm.data.tables.frames import in_memory
 from eqrm.domains import ADVICE, Name, domain_names, joined_name
-from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.aggregated import refuse_missing_predictors, risks_of_table
-from eqrm.evaluation.measuring.columns import AGGREGATED, Question
-from eqrm.evaluation.measuring.loss_columns import LossColumn, as_double, loss_columns
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
-from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse, refuse_if_never_right
+from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.evaluation.measuring.accumulator import RiskAccumulator
+from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
+from eqrm.evaluation.measuring.loss_columns import (
+    LossColumn,
+    as_double,
+    loss_columns,
+    named_columns,
+)
+from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
+from eqrm.evaluation.measuring.metrics import as_numbers
+from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
+from eqrm.risks import MeasuredRisks
+
+ROWS_AT_A_TIME = 500_000
 
 
-def risks_of_files(data: Any, question: Question) -> dict[str, MeasuredRisks]:
+def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
     """The measured risks of every predictor in a table of files."""
-    with opened(data, question.threads, question.memory, question.progress) as table:
-        if question.aggregated:
-            return _of_aggregated(table, question)
-        if question.losses is None and not isinstance(question.metric, str):
-            from eqrm.evaluation.measuring.streamed_files import risks_of_function
-
-            domains = [table.domain(name) for name in _domain_columns(question)]
-            return risks_of_function(table, question, domains)
-        return _grouped(table, _domain_columns(question), loss_columns(table, question))
-
-
-def _domain_columns(question: Question) -> list[str]:
-    domains = question.domains
-    return [domains] if isinstance(domains, str) else list(domains)
+    names = [spec.domains] if isinstance(spec.domains, str) else list(spec.domains)
+    with opened(data, spec.threads, spec.memory, spec.progress) as table:
+        if spec.aggregated:
+            return _of_aggregates(table, names, spec)
+        if spec.takes_predictions and callable(spec.metric):
+            return _of_function(table, names, spec)
+        return _grouped(table, names, loss_columns(table, spec))
 
 
 def _row_by_row(
@@ -97,14 +100,13 @@ def _grouped(
 def _names_of_domains(
     table: TableFiles, names: list[str], found: Mapping[str, Any], width: int
 ) -> list[Name]:
-    columns = [fetched_list(found[f"d{j}"]) for j in range(width)]
-    rows = columns[0] if width == 1 else [joined_name(row) for row in zip(*columns, strict=True)]
+    rows = _joined([fetched_list(found[f"d{j}"]) for j in range(width)])
     if any(is_missing(row) for row in rows):
         shown = " or ".join(repr(name) for name in names)
         missing = int(np.asarray(found["n"])[[is_missing(row) for row in rows]].sum())
         place = _first_missing_domain(table, names)
         raise DomainDataError(
-            f"The domain ({shown}) is missing in {missing:,} rows, first in {place}. {ADVICE}"
+            f"The domain ({shown}) is missing in {missing:,} rows (first: {place}). {ADVICE}"
         )
     return domain_names(rows)
 
@@ -139,37 +141,83 @@ def _refuse_rows(
     found: list[Row] = []
     for path in table.files:
         for *keys, y, p, row in table.run(sql, [path], **column.parameters).fetchall():
-            domain = keys[0] if len(keys) == 1 else joined_name(keys)
-            found.append(Row(f"{path} row {row}", domain, y, p))
+            found.append(Row(f"{path} row {row}", _joined([[key] for key in keys])[0], y, p))
         if len(found) >= SHOWN:
             break
     affected = [names[int(i)] for i in np.flatnonzero(bad)]
-    refuse(column.predictor, found, int(bad.sum()), total, affected, column.expected)
+    refuse_rows(column.predictor, found, int(bad.sum()), total, affected, column.expected)
 
 
-def _of_aggregated(table: TableFiles, question: Question) -> dict[str, MeasuredRisks]:
-    names = _domain_columns(question)
-    domains = [table.domain(name) for name in names]
-    keys = [f"{sql} AS d{j}" for j, sql in enumerate(domains)]
-    held = {key: question.columns[key] for key in AGGREGATED}
+def _joined(columns: list[list[Any]]) -> list[Any]:
+    """The domain of each row; several columns together make one."""
+    if len(columns) == 1:
+        return columns[0]
+    return [joined_name(row) for row in zip(*columns, strict=True)]
+
+
+def _of_aggregates(
+    table: TableFiles, names: list[str], spec: MeasurementSpec
+) -> dict[str, MeasuredRisks]:
+    keys = [f"{table.domain(name)} AS d{j}" for j, name in enumerate(names)]
+    held = {key: spec.columns[key] for key in AGGREGATED}
     values = [
         f"{as_double(table.column(name), table.types[name])} AS {key}" for key, name in held.items()
     ]
-    label = "NULL" if question.predictor is None else table.column(question.predictor)
+    label = "NULL" if spec.predictor is None else table.column(spec.predictor)
     sql = (
         f"SELECT {', '.join(keys + values)}, CAST({label} AS VARCHAR) AS predictor, 1 AS n "
         f"FROM {table.source}"
     )
     found = table.fetched(sql)
-    rows = np.array(_names_of_domains(table, names, found, len(domains)), dtype=object)
-    arrays: list[Any] = [
+    rows = _names_of_domains(table, names, found, len(names))
+    numbers: list[Any] = [
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED
     ]
-    if question.predictor is None:
-        return {"predictor": risks_of_table(rows, *arrays)}
-    of_predictor = np.array(fetched_list(found["predictor"]), dtype=object)
-    refuse_missing_predictors(of_predictor)
-    return {
-        str(name): risks_of_table(*(a[of_predictor == name] for a in (rows, *arrays)))
-        for name in dict.fromkeys(of_predictor.tolist())
-    }
+    predictors = None if spec.predictor is None else fetched_list(found["predictor"])
+    return risks_of_aggregates(rows, *numbers, predictors=predictors)
+
+
+def _of_function(
+    table: TableFiles, names: list[str], spec: MeasurementSpec
+) -> dict[str, MeasuredRisks]:
+    """Losses by a Python function, which sees some 100,000 rows at a time.
+
+    Numbers in CSV files arrive as float64, and other columns as they are.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "A loss function over files") from error
+    columns = named_columns(table, spec.predictions)
+    selected = [spec.labels, *columns.values()]
+    keys = {f"d{j}": table.domain(name) for j, name in enumerate(names)}
+    held = {f"v{i}": table.column(name) for i, name in enumerate(selected)}
+    gathered = {name: RiskAccumulator(across_processes=False) for name in columns}
+    start = 0
+    sql = f"{_select({**keys, **held})} FROM {table.source}"
+    for batch in table.batches(sql, ROWS_AT_A_TIME):
+        domains = _joined([batch.column(key).to_pylist() for key in keys])
+        absent = next((i for i, name in enumerate(domains) if is_missing(name)), None)
+        if absent is not None:
+            raise DomainDataError(f"The domain of row {start + absent + 1} is missing. {ADVICE}")
+        labels, *predictions = (_read(batch.column(key)) for key in held)
+        for values, (name, accumulator) in zip(predictions, gathered.items(), strict=True):
+            losses = as_numbers(in_memory(spec.metric(labels, values)))  # type: ignore[operator]
+            bad = np.flatnonzero(~np.isfinite(losses))
+            if bad.size:
+                i = int(bad[0])
+                raise DomainDataError(
+                    f"{name}: the loss of row {start + i + 1} (domain {domains[i]!r}) is "
+                    f"{losses[i]}. Losses must be finite: fix the function or the row."
+                )
+            accumulator.update(losses, domains)
+        start += len(domains)
+    return {name: accumulator.compute() for name, accumulator in gathered.items()}
+
+
+def _read(column: Any) -> Any:
+    values = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "O":
+        numbers = as_numbers(values)
+        return values if np.isnan(numbers).any() else numbers
+    return values

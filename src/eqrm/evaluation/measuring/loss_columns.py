@@ -9,10 +9,10 @@ from typing import Any
 
 from eqrm.data.tables.files import TableFiles, quoted
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.measuring.class_probabilities import sql_class_losses
-from eqrm.evaluation.measuring.columns import Columns, Question, by_column
-from eqrm.evaluation.measuring.metrics import Metric
+from eqrm.evaluation.measuring.measurement_spec import Columns, MeasurementSpec, by_column
+from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
 from eqrm.evaluation.measuring.unusable_rows import Expected
+from eqrm.text import counted, listed
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
 FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
@@ -36,19 +36,19 @@ class LossColumn:
     @property
     def is_finite(self) -> bool:
         """Whether the loss is finite wherever it is not NULL: probabilities were looked at."""
-        return self.expected.metric is not None and self.expected.metric.probabilities
+        return self.expected.metric is not None and self.expected.metric.classes is not None
 
 
-def loss_columns(table: TableFiles, question: Question) -> list[LossColumn]:
+def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:
     """The loss of each predictor."""
-    if question.losses is not None:
+    if spec.losses is not None:
         return [
             _given_loss(table, i, name, column)
-            for i, (name, column) in enumerate(named_columns(table, question.losses).items())
+            for i, (name, column) in enumerate(named_columns(table, spec.losses).items())
         ]
     return [
-        _predicted(table, question, i, name, column)
-        for i, (name, column) in enumerate(named_columns(table, question.predictions).items())
+        _predicted(table, spec, i, name, column)
+        for i, (name, column) in enumerate(named_columns(table, spec.predictions).items())
     ]
 
 
@@ -60,7 +60,9 @@ def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
         if separator and name == column not in table.types and before:
             name, column = before, after
         if name in found:
-            raise SettingError(f"There are two predictors {name!r}. Name them apart: NAME=COLUMN.")
+            raise SettingError(
+                f"Two predictors are called {name!r}. Give each its own name: NAME=COLUMN."
+            )
         found[name] = column
     return found
 
@@ -69,40 +71,42 @@ def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn
     identifier = table.column(column)
     if table.types[column].endswith("]"):
         raise DomainDataError(
-            f"Losses must be one number per row, but the column {column!r} holds lists. "
+            f"Losses must be one number per row, but column {column!r} holds lists. "
             "Probabilities of classes are predictions (--label, --prediction)."
         )
     inputs = {f"p{i}": as_double(identifier, table.types[column])}
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
 
 
-def _predicted(table: TableFiles, question: Question, i: int, name: str, column: str) -> LossColumn:
-    metric = question.known_metric
+def _predicted(
+    table: TableFiles, spec: MeasurementSpec, i: int, name: str, column: str
+) -> LossColumn:
+    metric = spec.known_metric
     if metric is None:
         raise TypeError("a loss given as a function is not SQL")
-    label = table.column(question.labels)
+    label = table.column(spec.labels)
     if "{class}" in column and column not in table.types:
-        return _template(table, question, metric, i, (name, column))
+        return _template(table, spec, metric, i, (name, column))
     prediction = table.column(column)
     kind, shown = table.types[column], (label, prediction)
     if kind.endswith("]"):
         position = f"TRY_CAST({label} AS BIGINT) + 1"
         inputs = {"k": position, f"p{i}": f"CAST({prediction} AS DOUBLE[])"}
-        loss = sql_class_losses(metric, "k", f"p{i}", question.clip)
+        loss = sql_class_losses(metric, "k", f"p{i}")
         return LossColumn(name, loss, inputs, shown, Expected(metric, several=True), {})
     if metric.name == "0-1" and not _is_probability(table, column):
         inputs = {"c": f"CAST({label} AS VARCHAR)", f"p{i}": f"CAST({prediction} AS VARCHAR)"}
         loss = f"CAST(c <> p{i} AS DOUBLE)"
         return LossColumn(name, loss, inputs, shown, Expected(metric, as_classes=True), {})
     inputs = {
-        "y": as_double(label, table.types[question.labels]),
+        "y": as_double(label, table.types[spec.labels]),
         f"p{i}": as_double(prediction, kind),
     }
     return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, Expected(metric), {})
 
 
 def _template(
-    table: TableFiles, question: Question, metric: Metric, i: int, named: tuple[str, str]
+    table: TableFiles, spec: MeasurementSpec, metric: Metric, i: int, named: tuple[str, str]
 ) -> LossColumn:
     """Probabilities in a column per class: ``p_{class}`` stands for p_cat, p_dog, …"""
     name, template = named
@@ -111,17 +115,17 @@ def _template(
     found = {m.group(1): column for column in table.types if (m := pattern.fullmatch(column))}
     if len(found) < 2:
         raise DomainDataError(
-            f"{template!r} fits {len(found)} columns of {table.files[0].name}, and at least two "
-            f"classes are needed. There are: {', '.join(map(repr, list(table.types)[:20]))}."
+            f"{template!r} matches {counted(len(found), 'column')} of {table.files[0].name}, but "
+            f"at least two classes are needed. Columns: {listed(list(table.types), most=20)}."
         )
-    label = table.column(question.labels)
+    label = table.column(spec.labels)
     parameters = {f"class{j}": each for j, each in enumerate(found)}
     whens = " ".join(f"WHEN $class{j} THEN {j + 1}" for j in range(len(found)))
-    listed = ", ".join(as_double(quoted(c), table.types[c]) for c in found.values())
-    inputs = {f"k{i}": f"CASE CAST({label} AS VARCHAR) {whens} END", f"p{i}": f"[{listed}]"}
-    loss = sql_class_losses(metric, f"k{i}", f"p{i}", question.clip)
+    values = ", ".join(as_double(quoted(c), table.types[c]) for c in found.values())
+    inputs = {f"k{i}": f"CASE CAST({label} AS VARCHAR) {whens} END", f"p{i}": f"[{values}]"}
+    loss = sql_class_losses(metric, f"k{i}", f"p{i}")
     expected = Expected(metric, classes=list(found), several=True)
-    return LossColumn(name, loss, inputs, (label, f"[{listed}]"), expected, parameters)
+    return LossColumn(name, loss, inputs, (label, f"[{values}]"), expected, parameters)
 
 
 def _is_probability(table: TableFiles, column: str) -> bool:
@@ -138,7 +142,7 @@ def _is_probability(table: TableFiles, column: str) -> bool:
 
 
 def as_double(identifier: str, kind: str) -> str:
-    """A column as a number in SQL, NULL where it is none; true and false are 1 and 0."""
+    """A column as a number in SQL, NULL where it is not one; true and false are 1 and 0."""
     if kind == "VARCHAR":
         return (
             f"(CASE lower(trim({identifier})) WHEN 'true' THEN 1 WHEN 'false' THEN 0 "

@@ -8,16 +8,34 @@ why.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.errors import SettingError
 
 Numbers = NDArray[np.float64]
+Positions = NDArray[np.int64]
+SLACK_OF_SUM = 0.01
+"""How far the probabilities of the classes may be from adding up to 1 (half precision)."""
+
+
+@dataclass(frozen=True)
+class ClassLoss:
+    """The loss of probabilities of K classes.
+
+    ``of_arrays`` takes the probability of the label's class (n,), all probabilities (n, K) and
+    the position of the label's class (n,) from 0; ``sql`` takes the same as SQL expressions, the
+    probabilities as a LIST and the position from 1. ``largest`` is the largest loss possible.
+    """
+
+    of_arrays: Callable[[Numbers, Numbers, Positions], Numbers]
+    sql: Callable[[str, str, str], str]
+    largest: float
 
 
 @dataclass(frozen=True)
@@ -25,15 +43,25 @@ class Metric:
     """A loss of one label and one prediction.
 
     ``of_arrays`` takes labels and predictions as float64; ``sql`` takes two SQL expressions of
-    type DOUBLE and gives one. ``bounds`` are the least and the largest loss there can be.
-    With ``probabilities``, predictions are probabilities of the label 1 and labels 0 or 1.
+    type DOUBLE and gives one. ``bounds`` are the least and the largest loss possible. A metric
+    with ``classes`` takes probabilities: of label 1, with labels 0 or 1, or of K classes.
     """
 
     name: str
     of_arrays: Callable[[Numbers, Numbers], Numbers]
     sql: Callable[[str, str], str]
     bounds: tuple[float, float]
-    probabilities: bool = False
+    classes: ClassLoss | None = None
+
+    @property
+    def for_classes(self) -> ClassLoss:
+        """The loss of probabilities of several classes; an error if there is none."""
+        if self.classes is None:
+            raise SettingError(
+                f"The metric {self.name!r} does not apply to probabilities of several classes. "
+                "Choose from: 0-1, brier, log-loss."
+            )
+        return self.classes
 
 
 METRICS = ("0-1", "absolute", "brier", "log-loss", "pinball", "squared")
@@ -51,19 +79,65 @@ def metric_of(name: str, clip: float = 0.0) -> Metric:
     >>> metric_of("logloss")
     Traceback (most recent call last):
     ...
-    eqrm.errors.SettingError: There is no metric 'logloss'. Did you mean 'log-loss'? ...
+    eqrm.errors.SettingError: Unknown metric 'logloss'. Did you mean 'log-loss'? ...
     """
     kind, _, option = name.partition(":")
     if kind == "pinball":
         return _pinball(option)
-    if kind not in METRICS or option:
-        raise SettingError(f"There is no metric {name!r}. {did_you_mean(name, METRICS)}")
+    one_of(name, METRICS, "metric")
     if kind == "log-loss":
         return _log_loss(clip)
     return {"0-1": _zero_one, "absolute": _absolute, "brier": _brier, "squared": _squared}[kind]()
 
 
-def probability_of_label(labels: Numbers, predictions: Numbers) -> Numbers:
+def class_losses(metric: Metric, classes: Positions, probabilities: Numbers) -> Numbers:
+    """The losses (n,) of probabilities (n, K), with the classes of the labels as 0 … K−1.
+
+    A class of −1 (a label that is none of the classes) gives NaN, and so do impossible
+    probabilities.
+
+    >>> p = np.array([[0.25, 0.75], [0.5, 0.5]])
+    >>> class_losses(metric_of("brier"), np.array([1, 0]), p).tolist()
+    [0.125, 0.5]
+    """
+    loss = metric.for_classes
+    possible = (classes >= 0) & (classes < probabilities.shape[1])
+    possible &= ((probabilities >= 0.0) & (probabilities <= 1.0)).all(axis=1)
+    possible &= np.abs(probabilities.sum(axis=1) - 1.0) <= SLACK_OF_SUM
+    rows = np.arange(len(classes))
+    chosen = np.where(possible, probabilities[rows, np.where(possible, classes, 0)], np.nan)
+    return loss.of_arrays(chosen, probabilities, classes)
+
+
+def sql_class_losses(metric: Metric, position: str, probabilities: str) -> str:
+    """The same in SQL: ``probabilities`` is a LIST, ``position`` of the label's class from 1."""
+    possible = (
+        f"list_min({probabilities}) >= 0 AND list_max({probabilities}) <= 1 "
+        f"AND abs(list_sum({probabilities}) - 1) <= {SLACK_OF_SUM} "
+        f"AND {position} BETWEEN 1 AND len({probabilities})"
+    )
+    chosen = f"(CASE WHEN {possible} THEN {probabilities}[{position}] END)"
+    return metric.for_classes.sql(chosen, probabilities, position)
+
+
+def positions_of(labels: Sequence[object]) -> Positions:
+    """The class of each label as 0 … K−1, −1 for what is not an integer from 0.
+
+    >>> positions_of([1, "0", 2.5, "cat"]).tolist()
+    [1, 0, -1, -1]
+    """
+    return np.array([_position(label) for label in labels], dtype=np.int64)
+
+
+def _position(label: object) -> int:
+    try:
+        number = float(label)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return -1
+    return int(number) if number >= 0 and number == number // 1 else -1
+
+
+def _probability_of_label(labels: Numbers, predictions: Numbers) -> Numbers:
     """p where the label is 1, 1 − p where it is 0; NaN where either is impossible."""
     chosen = np.where(labels == 1.0, predictions, np.where(labels == 0.0, 1 - predictions, np.nan))
     possible = (predictions >= 0.0) & (predictions <= 1.0)
@@ -80,53 +154,54 @@ def _sql_probability_of_label(label: str, prediction: str) -> str:
 
 def _log_loss(clip: float) -> Metric:
     if not 0.0 <= clip < 0.5:
-        raise SettingError(f"clip must lie between 0 and 0.5, but it is {clip!r}.")
+        raise SettingError(f"clip must be a number of at least 0 and below 0.5, got {clip!r}.")
 
-    def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
-        return minus_log(probability_of_label(labels, predictions), clip)
+    def minus_log(probabilities: Numbers) -> Numbers:
+        if clip > 0.0:
+            probabilities = probabilities.clip(clip, 1.0 - clip)
+        losses: Numbers = -np.log(np.where(probabilities > 0.0, probabilities, np.nan)) + 0.0
+        return losses
 
-    def sql(label: str, prediction: str) -> str:
-        return sql_minus_log(_sql_probability_of_label(label, prediction), clip)
+    def sql_minus_log(probability: str) -> str:
+        if clip > 0.0:
+            low, high = _literal(clip), _literal(1.0 - clip)
+            kept = f"least(greatest({probability}, {low}), {high})"
+            return f"(CASE WHEN {probability} IS NOT NULL THEN -ln({kept}) END)"
+        # DuckDB's logarithm raises an error at 0, so 0 must not reach it.
+        return f"(CASE WHEN {probability} > 0 THEN -ln({probability}) END)"
 
-    return Metric("log-loss", of_arrays, sql, (0.0, _largest_log_loss(clip)), True)
-
-
-def _largest_log_loss(clip: float) -> float:
-    return -math.log(clip) if clip > 0.0 else math.inf
-
-
-def minus_log(probabilities: Numbers, clip: float) -> Numbers:
-    """−log p, NaN where p is 0 or not there; p is kept within [clip, 1 − clip]."""
-    if clip > 0.0:
-        probabilities = probabilities.clip(clip, 1.0 - clip)
-    usable = np.where(probabilities > 0.0, probabilities, np.nan)
-    losses: Numbers = -np.log(usable) + 0.0
-    return losses
-
-
-def sql_minus_log(probability: str, clip: float) -> str:
-    """The same in SQL; DuckDB's logarithm raises an error at 0, so 0 must not reach it."""
-    if clip > 0.0:
-        low, high = _literal(clip), _literal(1.0 - clip)
-        kept = f"least(greatest({probability}, {low}), {high})"
-        return f"(CASE WHEN {probability} IS NOT NULL THEN -ln({kept}) END)"
-    return f"(CASE WHEN {probability} > 0 THEN -ln({probability}) END)"
+    largest = -math.log(clip) if clip > 0.0 else math.inf
+    return Metric(
+        "log-loss",
+        lambda labels, predictions: minus_log(_probability_of_label(labels, predictions)),
+        lambda label, prediction: sql_minus_log(_sql_probability_of_label(label, prediction)),
+        (0.0, largest),
+        ClassLoss(lambda p, _, __: minus_log(p), lambda p, _, __: sql_minus_log(p), largest),
+    )
 
 
 def _brier() -> Metric:
     def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
-        return (1.0 - probability_of_label(labels, predictions)) ** 2
+        return (1.0 - _probability_of_label(labels, predictions)) ** 2
 
     def sql(label: str, prediction: str) -> str:
         miss = f"(1 - {_sql_probability_of_label(label, prediction)})"
         return f"({miss} * {miss})"
 
-    return Metric("brier", of_arrays, sql, (0.0, 1.0), True)
+    def of_classes(chosen: Numbers, probabilities: Numbers, _: Positions) -> Numbers:
+        losses: Numbers = np.square(probabilities).sum(axis=1) - 2.0 * chosen + 1.0
+        return losses
+
+    def sql_of_classes(chosen: str, probabilities: str, _: str) -> str:
+        return f"(list_inner_product({probabilities}, {probabilities}) - 2 * {chosen} + 1)"
+
+    classes = ClassLoss(of_classes, sql_of_classes, 2.0)
+    return Metric("brier", of_arrays, sql, (0.0, 1.0), classes)
 
 
 def _zero_one() -> Metric:
     def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
-        known = ~np.isnan(probability_of_label(labels, predictions))
+        known = ~np.isnan(_probability_of_label(labels, predictions))
         wrong = (predictions >= 0.5) != (labels == 1.0)
         return np.where(known, wrong.astype(np.float64), np.nan)
 
@@ -135,7 +210,16 @@ def _zero_one() -> Metric:
         wrong = f"({prediction} >= 0.5) <> ({label} = 1)"
         return f"(CASE WHEN {known} THEN CAST({wrong} AS DOUBLE) END)"
 
-    return Metric("0-1", of_arrays, sql, (0.0, 1.0), True)
+    def of_classes(chosen: Numbers, probabilities: Numbers, classes: Positions) -> Numbers:
+        wrong = probabilities.argmax(axis=1) != classes
+        return np.where(np.isnan(chosen), np.nan, wrong.astype(np.float64))
+
+    def sql_of_classes(chosen: str, probabilities: str, position: str) -> str:
+        likeliest = f"list_position({probabilities}, list_max({probabilities}))"
+        wrong = f"CAST({likeliest} <> {position} AS DOUBLE)"
+        return f"(CASE WHEN {chosen} IS NOT NULL THEN {wrong} END)"
+
+    return Metric("0-1", of_arrays, sql, (0.0, 1.0), ClassLoss(of_classes, sql_of_classes, 1.0))
 
 
 def _squared() -> Metric:
@@ -153,14 +237,11 @@ def _absolute() -> Metric:
 
 
 def _pinball(option: str) -> Metric:
-    try:
-        level = float(option)
-    except ValueError:
-        level = math.nan
-    if not 0.0 < level < 1.0:
+    level = _number_or_nan(option)
+    if not OPEN_FRACTION.holds(level):
         raise SettingError(
-            "The pinball loss needs the level of the quantile that was predicted, between 0 and "
-            f"1, as in 'pinball:0.9', but {option!r} came."
+            "The pinball loss needs the level of the quantile that was predicted, strictly "
+            f"between 0 and 1, as in 'pinball:0.9', got {option!r}."
         )
 
     def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
@@ -180,7 +261,7 @@ def _literal(number: float) -> str:
 
 
 def as_numbers(values: Any) -> Numbers:
-    """float64, with NaN for what is no number; texts and booleans are read.
+    """float64, with NaN for what is not a number; texts and booleans are read.
 
     >>> as_numbers(["1", "x", None]).tolist(), as_numbers(np.array([True, False])).tolist()
     ([1.0, nan, nan], [1.0, 0.0])

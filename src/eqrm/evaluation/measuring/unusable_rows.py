@@ -10,8 +10,9 @@ from typing import Any
 from eqrm.checks import is_missing
 from eqrm.domains import Name, name_order, named_domains
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers
+from eqrm.risks import MeasuredRisks
+from eqrm.text import listed, shortened
 
 SHOWN = 3
 
@@ -51,16 +52,15 @@ class Expected:
             return f"the {missing} is missing. Fill it in or drop the row"
         if self.several:
             return self._of_classes(row)
-        return _of_probability(row) if self.metric.probabilities else _of_numbers(row)
+        return _of_numbers(row) if self.metric.classes is None else _of_probability(row)
 
     def _of_classes(self, row: Row) -> str:
         if _absent(row.label):
             return "the label is missing. Fill it in or drop the row"
         if self.classes is not None and str(row.label) not in self.classes:
-            shown = ", ".join(list(self.classes)[:10])
             return (
                 f"the label {row.label!r} is never predicted: no column holds its probability "
-                f"(classes: {shown}). Add the column, or mend the label"
+                f"(classes: {listed(self.classes, most=10)}). Add the column, or fix the label"
             )
         if self.classes is None and not _is_position(row.label, row.prediction):
             return (
@@ -73,7 +73,7 @@ class Expected:
         )
 
 
-def refuse(
+def refuse_rows(
     predictor: str,
     rows: Sequence[Row],
     bad: int,
@@ -85,7 +85,7 @@ def refuse(
     where = named_domains(sorted(domains, key=name_order))
     first = "; ".join(_shown(row, expected) for row in rows[:SHOWN])
     raise DomainDataError(
-        f"{predictor}: rows without a usable loss: {bad} of {total}, in {where}. "
+        f"{predictor}: {bad:,} of {total:,} rows have no usable loss, in {where}. "
         f"First: {first}: {expected.complaint(rows[0])}."
     )
 
@@ -94,8 +94,9 @@ def refuse_if_never_right(predictor: str, risks: MeasuredRisks, expected: Expect
     """Raise if no class predicted is the label's, in any row: they must be coded differently."""
     if expected.as_classes and risks.risks.min() == 1.0:
         raise DomainDataError(
-            f"{predictor}: no label is ever predicted, in any of {int(risks.counts.sum())} rows. "
-            "Labels and predictions must be coded alike: 'cat' is not 0, and '1' is not '1.0'."
+            f"{predictor}: no prediction equals its label in any of {int(risks.counts.sum()):,} "
+            "rows. Use the same codes for labels and predictions: 'cat' is not 0, and '1' is not "
+            "'1.0'."
         )
 
 
@@ -109,12 +110,11 @@ def _shown(row: Row, expected: Expected) -> str:
 
 
 def _short(value: Any) -> str:
-    text = "missing" if _absent(value) else repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return "missing" if _absent(value) else shortened(repr(value))
 
 
 def _absent(value: Any) -> bool:
-    """Whether there is nothing; NaN is something, namely what a model may give."""
+    """Whether there is no value; NaN is a value that a model may give."""
     return (is_missing(value) and not isinstance(value, float)) or value == ""
 
 
@@ -123,24 +123,26 @@ def _of_loss(value: Any) -> str:
     if number is None:
         return "the loss is missing. Fill it in or drop the row"
     if math.isnan(number):
-        return "the loss is not a number. Find out where the model gives NaN, or drop the row"
-    return "losses must be finite. Find out where the model overflows, or bound the loss"
+        return "the loss is not a number. Check where the model produces NaN, or drop the row"
+    return "losses must be finite. Check where the model overflows, or bound the loss"
 
 
 def _of_probability(row: Row) -> str:
     label, prediction = _number(row.label), _number(row.prediction)
     if label is None or math.isnan(label):
-        return "the label is missing or no number. Fill it in, recode it as 0 or 1, or drop the row"
+        return (
+            "the label is missing or not a number. Fill it in, recode it as 0 or 1, or drop the row"
+        )
     if label not in (0.0, 1.0):
         return (
-            "labels must be 0 or 1, because one probability per row predicts nothing else. "
-            "Recode the labels, or give a probability per class (prediction 'p_{class}')"
+            "labels must be 0 or 1 when each row has one probability. Recode the labels, or give "
+            "a probability per class (prediction 'p_{class}')"
         )
     if prediction is None or math.isnan(prediction):
         return "the prediction is missing or NaN. Fill it in or drop the row"
     if not 0.0 <= prediction <= 1.0:
         return (
-            "the prediction is no probability between 0 and 1. If it is a logit, give "
+            "the prediction is not a probability between 0 and 1. If it is a logit, give "
             "1/(1 + exp(-logit)); if it is a class, give it as an integer or a text"
         )
     return (
@@ -155,12 +157,12 @@ def _of_numbers(row: Row) -> str:
         if number is None:
             return f"the {what} is missing. Fill it in or drop the row"
         if not math.isfinite(number):
-            return f"the {what} is not a finite number. Mend it or drop the row"
+            return f"the {what} is not a finite number. Fix it or drop the row"
     return "the loss overflows. Rescale labels and predictions"
 
 
 def _number(value: Any) -> float | None:
-    """The number; None where there is none, NaN where it is text."""
+    """The number; None where the value is missing, NaN where it is not a number."""
     return None if _absent(value) else float(as_numbers([value])[0])
 
 

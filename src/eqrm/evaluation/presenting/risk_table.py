@@ -19,9 +19,9 @@ from eqrm.evaluation.inference.comparison import (
     order_statistic_interval,
 )
 from eqrm.evaluation.inference.risk_checks import checked_confidence
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.rounding import decimals, rounded
 from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
 
 MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
 

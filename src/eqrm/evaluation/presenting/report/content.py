@@ -13,12 +13,12 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import NoiseSplit
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.report import domain_rows, levels, shapes
 from eqrm.evaluation.presenting.report.safe_json import bytes_of
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.rounding import decimals, rounded
 from eqrm.evaluation.presenting.summary import Summary
+from eqrm.risks import MeasuredRisks
 
 PACKAGES = ("numpy", "scipy", "torch", "duckdb")
 ONE_EXAMPLE = (

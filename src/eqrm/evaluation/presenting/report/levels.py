@@ -20,10 +20,10 @@ from eqrm.evaluation.inference.certificates import (
 from eqrm.evaluation.inference.noise import denoised_risks
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.evaluation.inference.true_risk import true_risk_bound
-from eqrm.evaluation.measuring.measured_risks import MeasuredRisks
 from eqrm.evaluation.presenting.report.shapes import digits_of, short, shorts, smooth_law
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
 
 LOWEST, HIGHEST = 0.001, 0.99999
 

@@ -1,0 +1,118 @@
+"""What is to be measured: which columns or arrays hold what, and by which loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eqrm.checks import refuse_unknown
+from eqrm.data.tables.frames import column
+from eqrm.errors import SettingError
+from eqrm.evaluation.measuring.metrics import Metric, metric_of
+
+Column = Any
+"""The name of a column, or the column itself (an array) when no data is given."""
+Columns = Column | Mapping[str, Column] | Sequence[str]
+Loss = str | Callable[[Any, Any], Any]
+AGGREGATED = {"count": "n", "mean": "mean", "variance": "variance"}
+"""The columns of a table per domain, and their default names."""
+
+
+@dataclass(frozen=True)
+class MeasurementSpec:
+    """Which columns (by name) or arrays to measure, with which loss, and how to read files."""
+
+    domains: Any
+    losses: Any = None
+    labels: Any = None
+    predictions: Any = None
+    metric: Loss = "log-loss"
+    clip: float = 0.0
+    aggregated: bool = False
+    predictor: Any = None
+    columns: Mapping[str, Any] = field(default_factory=lambda: dict(AGGREGATED))
+    threads: int | None = None
+    memory: str = "600MB"
+    progress: bool = False
+
+    @property
+    def takes_predictions(self) -> bool:
+        """Whether losses are computed from labels and predictions."""
+        return self.losses is None and not self.aggregated
+
+    @property
+    def known_metric(self) -> Metric | None:
+        """The metric by name; None for given losses and for a user's function."""
+        by_name = self.takes_predictions and isinstance(self.metric, str)
+        return metric_of(str(self.metric), self.clip) if by_name else None
+
+    @property
+    def name_of_loss(self) -> str:
+        """The metric's name, a function's name, or "loss"."""
+        metric = self.known_metric
+        if metric is not None:
+            return metric.name
+        return getattr(self.metric, "__name__", "loss") if self.takes_predictions else "loss"
+
+    def refuse_incomplete(self) -> None:
+        """Raise unless there are domains, and either losses or labels with predictions."""
+        if self.domains is None:
+            raise SettingError(
+                "Specify the domain of each row: domains=, or --domain COLUMN on the command line."
+            )
+        refuse_unknown(self.columns, AGGREGATED, "A table per domain", "column")
+        if self.aggregated:
+            return
+        if not (isinstance(self.metric, str) or callable(self.metric)):
+            raise SettingError(
+                "metric must be a name or a function of labels and predictions, got "
+                f"{self.metric!r}."
+            )
+        predicts = self.labels is not None or self.predictions is not None
+        if (self.losses is not None) == predicts:
+            raise SettingError(
+                "Give either losses (--loss COLUMN), or labels and predictions "
+                "(--label COLUMN --prediction COLUMN), or a table with one row per domain and "
+                "aggregated=True (--aggregated)."
+            )
+        if predicts and (self.labels is None or self.predictions is None):
+            absent = "labels (--label)" if self.labels is None else "predictions (--prediction)"
+            raise SettingError(f"Labels and predictions are needed together: {absent} are missing.")
+
+    def of_table(self, table: Any) -> MeasurementSpec:
+        """The same with the columns of a table in memory in place of their names."""
+
+        def held(name: Any) -> Any:
+            return None if name is None else column(table, name)
+
+        if self.aggregated:
+            return replace(
+                self,
+                domains=held(self.domains),
+                columns={key: held(name) for key, name in self.columns.items()},
+                predictor=held(self.predictor),
+            )
+        losses, predictions = (
+            None if given is None else {name: held(c) for name, c in by_column(given).items()}
+            for given in (self.losses, self.predictions)
+        )
+        return replace(
+            self,
+            domains=held(self.domains),
+            losses=losses,
+            labels=held(self.labels),
+            predictions=predictions,
+        )
+
+
+def by_column(columns: Columns) -> dict[str, Any]:
+    """Predictors and their columns: a mapping, a list of columns, or one column.
+
+    >>> by_column(["a", "b"]), by_column({"ERM": "p"})
+    ({'a': 'a', 'b': 'b'}, {'ERM': 'p'})
+    """
+    if isinstance(columns, Mapping):
+        return {str(name): column for name, column in columns.items()}
+    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    return {str(name): name for name in names}

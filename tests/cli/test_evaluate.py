@@ -148,7 +148,7 @@ def test_figures_are_written(
         (["--domain", "ward", "--loss", "loss", "--confidence", "2"], "strictly between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--report", "table.txt"], "Name two files"),
         (["--domain", "ward", "--loss", "loss", "--output", "measured.parquet"], "holds the data"),
-        (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "Two predictors are called 'a'"),
+        (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "predictors are called 'a'"),
         (["--domain", "ward", "--label", "ward", "--prediction", "erm"], "labels must be 0 or 1"),
     ],
 )

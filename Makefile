@@ -34,7 +34,7 @@ setup: $(READY) ## make .venv with everything that demo and tests need
 
 demo: $(READY) ## train on real flights for the mean and five levels, in under a minute
 	@echo "==> eqrm train flights"
-	@$(BIN)/eqrm train flights --alpha .5 .75 .9 .95 .99 --output demo-output/flights
+	@$(BIN)/eqrm train flights --alpha .5,.75,.9,.95,.99 --output demo-output/flights
 
 check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> ruff: lint"

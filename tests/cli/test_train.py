@@ -52,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("train")
     hospitals().to_csv(folder / "patients.csv", index=False)
     arguments = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
-    arguments += ["--alpha", ".5", ".9", "--output", "out"]
+    arguments += ["--alpha", ".5,.9", "--output", "out"]
     code = "from eqrm.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -150,7 +150,7 @@ def test_a_test_table_and_named_domains_hold_out_the_same(
     frame[~apart].to_parquet(tmp_path / "train.parquet", index=False)
     frame[apart].to_csv(tmp_path / "test.csv", index=False)
     common = ["--target", "ill", "--domain", "hospital", "--alpha", ".75", "--output"]
-    by_name = [*common, str(tmp_path / "a"), "--test-domains", *names]
+    by_name = [*common, str(tmp_path / "a"), "--test-domains", ",".join(names)]
     by_file = [*common, str(tmp_path / "b"), "--test", str(tmp_path / "test.csv")]
     assert run(capsys, "train", str(tmp_path / "all.csv"), *by_name)[0] == 0
     assert run(capsys, "train", str(tmp_path / "train.parquet"), *by_file)[0] == 0
@@ -181,7 +181,7 @@ def test_the_flights_are_a_table_by_name(
         return table.in_domains(table.domain_names[:30])
 
     monkeypatch.setattr(module, "load_flights", some_days)
-    options = ["--alpha", ".5", ".9", "--weather", "--output", str(tmp_path / "out")]
+    options = ["--alpha", ".5", "--alpha", ".9", "--weather", "--output", str(tmp_path / "out")]
     code, out, err = run(capsys, "train", "flights", *options)
     assert (code, err) == (0, "")
     assert "Trained on 15 domains" in out
@@ -194,14 +194,30 @@ def test_the_flights_are_a_table_by_name(
     assert len(found) == 7
 
 
+def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option once took every word after it, the table too; 1e-3 was once a text."""
+    frame = hospitals(number=20).rename(columns={"ward": "ward, wing"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "ill", "--domain", "hospital", "--alpha", ".9", "--set", "l2=1e-3"]
+    out = tmp_path / "out"
+    drop = ["--drop", '"ward, wing",age', str(tmp_path / "t.csv")]
+    code, _, err = run(capsys, "train", *options, "--output", str(out), *drop)
+    assert (code, err) == (0, "")
+    estimator = eqrm.load_model(out / "models" / "alpha-0.9.safetensors")
+    assert estimator.l2 == 1e-3
+    assert estimator.n_features_in_ == 1
+
+
 MISTAKES = [
     (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
     (
         ["--target", "ill", "--domain", "hospitl"],
         "t.csv has no column 'hospitl'. Did you mean 'hos",
     ),
-    (["--domain", "hospital"], "Give --target COLUMN"),
-    (["--target", "ill"], "Give --domain COLUMN"),
+    (["--domain", "hospital"], "--target COLUMN is required"),
+    (["--target", "ill"], "--domain COLUMN is required"),
     (["--target", "ill", "--domain", "hospital", "--model", "lightgm"], "Did you mean 'lightgbm'"),
     (["--target", "ill", "--domain", "hospital", "--alpha", "1.5"], "alpha must lie between"),
     (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "'high' is not a level"),
@@ -213,7 +229,7 @@ MISTAKES = [
         "strictly between 0 and 1, got 2",
     ),
     (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
-    (["--target", "ill", "--domain", "hospital", "--weather"], "belongs to the table 'flights'"),
+    (["--target", "ill", "--domain", "hospital", "--weather"], "only be used with the table 'flights'"),
     (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
     (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
     (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),
@@ -288,7 +304,8 @@ def test_domains_of_one_class_and_missing_values_are_said(
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
     names = [f"H{h:03d}" for h in range(10, 20)]
-    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options, "--test-domains", *names)
+    options += [word for name in names for word in ("--test-domains", name)]
+    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options)
     words = " ".join(out.split())
     assert code == 0
     assert "Note: 2 of 10 domains hold one class only, 'H000' among them" in words

@@ -28,7 +28,7 @@ app.add_typer(figure.app, name="figure")
 app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
 app.command("reproduce")(reproduce.reproduce)
-app.command("train", cls=train.TrainCommand)(train.train)
+app.command("train")(train.train)
 app.command("train-network")(train_network.train_network)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,32 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.cli.several_values import CommandWithLists, is_a_value, looks_like_levels
 from eqrm.errors import SettingError
+from eqrm.files.yaml_text import parse_settings
 
 if TYPE_CHECKING:
     from eqrm.data.tables.table import Table
 
 FLIGHTS = "flights"
 LEVELS = ("0.5", "0.75", "0.9", "0.95", "0.99")
-DATA, HELD_OUT, WHAT, HOW = "Data", "Domains held out", "Training", "Output"
+DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
+SEVERAL = "Separate several by commas, or repeat the option."
 
 
-class TrainCommand(CommandWithLists):
-    """Several values in a row for the options that take lists."""
-
-    several = {  # noqa: RUF012
-        "--alpha": looks_like_levels,
-        "--test-domains": is_a_value,
-        "--feature": is_a_value,
-        "--drop": is_a_value,
-        "--category": is_a_value,
-        "--set": is_a_value,
-    }
-
-
-def _option(text: str, panel: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
+def _option(text: str, panel: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
 
 
 def train(
@@ -43,65 +32,83 @@ def train(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="A CSV or Parquet file, a pattern, a folder; or 'flights', the data inside.",
+            help="A CSV or Parquet file, a pattern or a folder; or 'flights', which comes with "
+            "eqrm.",
         ),
     ],
-    target: Annotated[str | None, _option("The column to predict.", DATA)] = None,
-    domain: Annotated[str | None, _option("The column of the domain.", DATA)] = None,
+    target: Annotated[str | None, _option("Column to predict.", DATA)] = None,
+    domain: Annotated[str | None, _option("Column with the domain of each row.", DATA)] = None,
     feature: Annotated[
-        list[str] | None, _option("Columns to predict from; all others unless given.", DATA)
+        list[str] | None,
+        _option(f"Columns to predict from (default: all others). {SEVERAL}", DATA),
     ] = None,
-    drop: Annotated[list[str] | None, _option("Columns to leave out.", DATA)] = None,
+    drop: Annotated[list[str] | None, _option(f"Columns to leave out. {SEVERAL}", DATA)] = None,
     category: Annotated[
-        list[str] | None, _option("Columns of numbers to take as categories.", DATA)
+        list[str] | None, _option(f"Columns of numbers to read as categories. {SEVERAL}", DATA)
     ] = None,
     weather: Annotated[
-        bool, _option("With 'flights': add the weather at departure.", DATA, "--weather")
+        bool, _option("For 'flights': add the weather at departure.", DATA, "--weather")
     ] = False,
-    test: Annotated[str | None, _option("A table of other domains to judge by.", HELD_OUT)] = None,
+    test: Annotated[
+        str | None, _option("Table with other domains to evaluate on.", HELD_OUT)
+    ] = None,
     test_domains: Annotated[
-        list[str] | None, _option("The domains to hold out, by name.", HELD_OUT)
+        list[str] | None, _option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
     ] = None,
     test_share: Annotated[
-        float, _option("The share of the domains to hold out, drawn by --seed.", HELD_OUT)
+        float, _option("Share of the domains to hold out, drawn with --seed.", HELD_OUT)
     ] = 0.5,
     alpha: Annotated[
-        list[str] | None, _option("The levels to train for; ERM is always trained.", WHAT)
+        list[str] | None,
+        _option(f"Levels to train for, besides ERM (default: {','.join(LEVELS)}). {SEVERAL}", WHAT),
     ] = None,
     model: Annotated[str, _option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, _option("classification, regression or auto.", WHAT)] = "auto",
     settings: Annotated[
-        list[str] | None, _option("NAME=VALUE for the model, as in docs/train.md.", WHAT, "--set")
+        list[str] | None,
+        _option(
+            "Setting of the model, as in docs/train.md; repeat the option for several.",
+            WHAT,
+            "--set",
+            metavar="NAME=VALUE",
+        ),
     ] = None,
     unseen: Annotated[
-        str, _option("Categories that only test domains have: warn or error.", WHAT)
+        str, _option("What to do about categories that only test domains have: warn or error.", WHAT)
     ] = "warn",
-    seed: Annotated[int, _option("Of the held out domains, and of the model.", WHAT)] = 0,
-    output: Annotated[Path, _option("A folder for all that is written.", HOW)] = Path(
-        "train-output"
-    ),
-    confidence: Annotated[float, _option("Of intervals and certificates.", HOW)] = 0.95,
+    seed: Annotated[int, _option("Random seed of the split and of the model.", WHAT)] = 0,
+    output: Annotated[Path, _option("Folder to write everything to.", HOW)] = Path("train-output"),
+    confidence: Annotated[
+        float, _option("Confidence level of intervals and certificates.", HOW)
+    ] = 0.95,
 ) -> None:
-    """Train for the mean and for several levels, and judge all on domains never seen."""
+    """Train ERM and one model per level on a table, and evaluate all on held-out domains.
+
+    A name that contains a comma stands in double quotes: --drop '"height, cm",age'.
+    """
     from eqrm.evaluation.inference.risk_checks import checked_confidence
     from eqrm.tabular.output import check_folder, in_words, write_training
     from eqrm.tabular.training import TrainingPlan, train_on_table
 
     checked_confidence(confidence)
     plan = TrainingPlan.of(
-        [level for text in alpha or LEVELS for level in text.split(",") if level],
+        separated(alpha or LEVELS),
         model=model,
         task=task,
         seed=seed,
-        settings=_settings(settings or []),
+        settings=parse_settings(settings or []),
         unseen=unseen,
     )
     check_folder(output)
     with _progress(total=5 + len(plan.levels)) as tell:
         tell("reading the table")
-        columns = (feature, drop or [], category or [])
-        table = _read(data, target, domain, *columns, weather=weather)
-        parts = _split(table, test, test_domains, test_share, seed)
+        columns = {
+            "features": separated(feature) if feature else None,
+            "drop": separated(drop or []),
+            "categories": separated(category or []),
+        }
+        table = _read(data, target, domain, weather, columns)
+        parts = _split(table, test, separated(test_domains or []), test_share, seed)
         found = train_on_table(*parts, plan, tell)
         tell("writing")
         written = write_training(found, output, command=_command(), confidence=confidence)
@@ -115,82 +122,48 @@ def train(
         typer.echo("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
 
 
+def separated(given: Sequence[str]) -> list[str]:
+    """The values of an option that was repeated or given with commas, as in a line of CSV.
+
+    >>> separated([".5,.9", ".99"]), separated(['"height, cm",age'])
+    (['.5', '.9', '.99'], ['height, cm', 'age'])
+    """
+    rows = csv.reader(given, skipinitialspace=True)
+    return [value for row in rows for value in row if value]
+
+
 def _read(
-    data: str,
-    target: str | None,
-    domain: str | None,
-    feature: Sequence[str] | None,
-    drop: Sequence[str],
-    category: Sequence[str],
-    *,
-    weather: bool,
+    data: str, target: str | None, domain: str | None, weather: bool, columns: dict[str, Any]
 ) -> Table:
     if data == FLIGHTS and not Path(data).exists():
-        return _flights(target, domain, feature, drop, category, weather)
-    if weather:
-        raise SettingError("--weather belongs to the table 'flights'.")
+        from eqrm.data.datasets.flights import load_flights
+
+        if target not in (None, "late") or domain not in (None, "day") or columns["categories"]:
+            raise SettingError(
+                "The table 'flights' has the target 'late' and the domain 'day'; leave out "
+                "--target, --domain and --category."
+            )
+        return load_flights(weather).with_features(columns["features"], columns["drop"])
     from eqrm.data.tables.reading import read_table
 
+    if weather:
+        raise SettingError("--weather can only be used with the table 'flights'.")
     for name, value in (("--target", target), ("--domain", domain)):
         if value is None:
-            raise SettingError(f"Which column? Give {name} COLUMN for {data}.")
-    return read_table(
-        data, str(target), str(domain), features=feature, drop=drop, categories=category
-    )
-
-
-def _flights(
-    target: str | None,
-    domain: str | None,
-    feature: Sequence[str] | None,
-    drop: Sequence[str],
-    category: Sequence[str],
-    weather: bool,
-) -> Table:
-    from eqrm.data.datasets.flights import load_flights
-
-    if target not in (None, "late") or domain not in (None, "day") or category:
-        raise SettingError(
-            "The table 'flights' has the target 'late' and the domain 'day'; leave out --target, "
-            "--domain and --category."
-        )
-    return load_flights(weather).with_features(feature, drop)
+            raise SettingError(f"{name} COLUMN is required for {data}.")
+    return read_table(data, str(target), str(domain), **columns)
 
 
 def _split(
-    table: Table,
-    test: str | None,
-    test_domains: Sequence[str] | None,
-    share: float,
-    seed: int,
+    table: Table, test: str | None, test_domains: list[str], share: float, seed: int
 ) -> tuple[Table, Table]:
     if test is not None and test_domains:
         raise SettingError("Give --test or --test-domains, not both.")
     if test is None:
-        return table.split(list(test_domains) if test_domains else share, seed)
+        return table.split(test_domains or share, seed)
     from eqrm.data.tables.reading import read_test_table
 
     return table, read_test_table(test, table)
-
-
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """``max_depth=3`` as a setting; values are read as YAML, so that 3 is a number.
-
-    >>> _settings(["max_depth=3", "hidden=[32, 32]", "bandwidth=silverman"])
-    {'max_depth': 3, 'hidden': [32, 32], 'bandwidth': 'silverman'}
-    """
-    import yaml
-
-    found = {}
-    for text in given:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise SettingError(f"--set takes NAME=VALUE, but {text!r} came.")
-        try:
-            found[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise SettingError(f"The value of --set {text!r} cannot be read.") from None
-    return found
 
 
 @contextmanager

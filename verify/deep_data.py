@@ -22,7 +22,7 @@ import eqrm
 from data.local_server import local_server
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
 from eqrm.data.datasets.catalogue import Source
-from eqrm.data.datasets.idx_files import read_idx
+from eqrm.data.datasets.digits import read_idx
 from eqrm.data.fetching.downloads import fetch
 from eqrm.errors import DataFileError, EqrmError
 

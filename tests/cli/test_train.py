@@ -229,7 +229,10 @@ MISTAKES = [
         "strictly between 0 and 1, got 2",
     ),
     (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
-    (["--target", "ill", "--domain", "hospital", "--weather"], "only be used with the table 'flights'"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--weather"],
+        "be used with the table 'flights'",
+    ),
     (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
     (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
     (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),

@@ -134,7 +134,7 @@ def test_no_images_no_archive_and_no_folder_are_said(tmp_path: Path) -> None:
     archive.write_bytes(archive.read_bytes()[:-100])
     with pytest.raises(DataFileError, match="no zip archive, or was cut off"):
         read(archive)
-    with pytest.raises(DataFileError, match="There is no file"):
+    with pytest.raises(DataFileError, match="does not exist"):
         read(tmp_path / "nothing")
     with pytest.raises(DataFileError, match="no VLCS or vlcs in the data root"):
         eqrm.dataset("vlcs", tmp_path)

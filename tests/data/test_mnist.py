@@ -15,8 +15,7 @@ from scipy import ndimage
 import eqrm
 from data.real_data import ROOT, needs
 from eqrm.data.datasets import digits as digits_module
-from eqrm.data.datasets.digits import MNIST_MD5, digits
-from eqrm.data.datasets.idx_files import read_idx
+from eqrm.data.datasets.digits import MNIST_MD5, digits, read_idx
 from eqrm.data.datasets.mnist import rotated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
@@ -155,14 +154,14 @@ def test_mnist_itself_is_read_and_its_checksums_hold() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no idx file"),
-        (b"GIF89a....", "no idx file"),
+        (b"", "not an idx file"),
+        (b"GIF89a....", "not an idx file"),
         (bytes([0, 0, 8, 3, 0, 0]), "does not state its shape"),
         (idx_bytes(np.zeros((2, 3), np.uint8))[:-1], "states 6 bytes of data but holds 5"),
         (idx_bytes(np.zeros((2, 3), np.uint8)) + b"x", "states 6 bytes of data but holds 7"),
-        (gzip.compress(bytes(1000), mtime=0)[:-9], "damaged or was cut off"),
-        (b"\x1f\x8b" + bytes(50), "damaged or was cut off"),
-        (b"\x80\x04\x95" + bytes(90), "no idx file"),
+        (gzip.compress(bytes(1000), mtime=0)[:-9], "truncated"),
+        (b"\x1f\x8b" + bytes(50), "truncated"),
+        (b"\x80\x04\x95" + bytes(90), "not an idx file"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
@@ -184,7 +183,7 @@ def test_digits_that_are_not_mnists_are_refused(tmp_path: Path) -> None:
     for name in MNIST_MD5:
         array = np.zeros((5, 28, 28) if "images" in name else 5, np.uint8)
         (tmp_path / "mnist" / name).write_bytes(idx_bytes(array))
-    with pytest.raises(DataFileError, match="its checksum is another"):
+    with pytest.raises(DataFileError, match="its checksum differs"):
         eqrm.dataset("colored-mnist", tmp_path)
 
 

@@ -13,7 +13,7 @@ import eqrm
 from eqrm.data.datasets.molecular_graphs import graphs_of
 from eqrm.data.datasets.scaffolds import parsed
 from eqrm.data.fetching.cache import Stored, cached
-from eqrm.errors import DataFileError, EqrmWarning, SettingError
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
 
 TABLE = """toxic,soluble,mol_id,smiles
 
@@ -137,26 +137,26 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (gzip.compress(TABLE.encode(), mtime=0)[:-12], "damaged or was cut off"),
-        (b"no gzip at all", "damaged or was cut off"),
-        (gzip.compress(b"\xff\xfe\x00", mtime=0), "no text"),
+        (gzip.compress(TABLE.encode(), mtime=0)[:-12], "truncated or damaged"),
+        (b"no gzip at all", "truncated or damaged"),
+        (gzip.compress(b"\xff\xfe\x00", mtime=0), "not UTF-8 text"),
         (
             gzip.compress(b"smiles,toxic\nCCO,1\nCC", mtime=0),
-            "row 2 has 1 fields, and the header has 2",
+            "Row 2 of odd.csv.gz has 1 field, and the header has 2",
         ),
         (gzip.compress(b"smiles,toxic\nCCO,maybe\n", mtime=0), "toxic of row 1 is 'maybe'"),
         (
             gzip.compress(b"SMILES,toxic\nCCO,1\n", mtime=0),
             "no column 'smiles'. Did you mean 'SMILES'",
         ),
-        (gzip.compress(b"smiles,toxic\n", mtime=0), "holds no molecule"),
-        (gzip.compress(b"", mtime=0), "There is no task"),
+        (gzip.compress(b"smiles,toxic\n", mtime=0), "contains no molecules"),
+        (gzip.compress(b"", mtime=0), "no column 'smiles'"),
     ],
 )
 def test_a_damaged_or_foreign_table_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "odd.csv.gz"
     path.write_bytes(content)
-    with pytest.raises((DataFileError, SettingError), match=words):
+    with pytest.raises((DataFileError, DomainDataError), match=words):
         eqrm.dataset("molecules", file=str(path))
 
 

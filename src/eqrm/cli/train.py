@@ -74,7 +74,8 @@ def train(
         ),
     ] = None,
     unseen: Annotated[
-        str, _option("What to do about categories that only test domains have: warn or error.", WHAT)
+        str,
+        _option("On categories that only test domains have: warn or error.", WHAT),
     ] = "warn",
     seed: Annotated[int, _option("Random seed of the split and of the model.", WHAT)] = 0,
     output: Annotated[Path, _option("Folder to write everything to.", HOW)] = Path("train-output"),

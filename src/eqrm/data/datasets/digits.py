@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import math
 import os
+import struct
 import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eqrm.data.datasets.idx_files import read_idx
-from eqrm.data.fetching.data_root import data_root
+from eqrm.data.fetching.data_root import data_root, refusing_damage
 from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
 
 MNIST_FOLDERS = ("mnist", "MNIST/raw")
@@ -38,7 +41,7 @@ class Digits(NamedTuple):
 def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
     """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` whichever there is."""
     if stand_in not in (True, False, "if-missing"):
-        raise SettingError(f"stand_in must be true, false or 'if-missing'; {stand_in!r} came.")
+        raise SettingError(f"stand_in must be true, false or 'if-missing', got {stand_in!r}.")
     if stand_in is not True:
         try:
             files = mnist_files(data_root(root))
@@ -77,6 +80,40 @@ def mnist_files(root: Path) -> list[Path]:
 def _read(files: list[Path]) -> Digits:
     read = [read_idx(path, md5) for path, md5 in zip(files, MNIST_MD5.values(), strict=True)]
     return Digits(read[0], read[1].long(), read[2], read[3].long())
+
+
+def read_idx(path: Path, md5: str | None = None) -> Tensor:
+    """The bytes of an idx file, plain or .gz, as a uint8 tensor of the shape it states.
+
+    ``md5`` is the checksum of the uncompressed file; another one is refused.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "labels-idx1-ubyte"
+    >>> _ = file.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    >>> read_idx(file)
+    tensor([7, 2, 1], dtype=torch.uint8)
+    """
+    with refusing_damage(path):
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 0x08:
+        raise DataFileError(f"{path} is not an idx file of bytes, the format of MNIST.")
+    dimensions = content[3]
+    start = 4 + 4 * dimensions
+    if dimensions == 0 or len(content) < start:
+        raise DataFileError(f"{path} is damaged: it does not state its shape.")
+    shape = struct.unpack(f">{dimensions}I", content[4:start])
+    if len(content) - start != math.prod(shape):
+        raise DataFileError(
+            f"{path} states {math.prod(shape):,} bytes of data but holds "
+            f"{len(content) - start:,}. It is damaged or truncated: fetch it again."
+        )
+    if md5 is not None and hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
+        raise DataFileError(
+            f"{path} is not the published file: its checksum differs. Fetch it again."
+        )
+    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).copy()).reshape(shape)
 
 
 def stand_in_digits() -> Digits:

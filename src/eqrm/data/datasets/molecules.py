@@ -20,7 +20,8 @@ from eqrm.data.fetching.cache import Stored, cached, file_key
 from eqrm.data.fetching.data_root import data_file
 from eqrm.data.fetching.progress import progress
 from eqrm.data.graphs import Graphs
-from eqrm.data.tables.published_csv import column_names, numbers, read_columns
+from eqrm.data.tables.frames import refuse_absent
+from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError, did_you_mean
 
 INPUTS = ("graphs", "fingerprints")
@@ -102,14 +103,15 @@ class MoleculeTable:
     @classmethod
     def read(cls, path: Path, smiles: str, tasks: Sequence[str] | None) -> MoleculeTable:
         """Read a CSV file; every label must be a number or missing."""
+        columns = read_texts(path, None if tasks is None else [smiles, *tasks])
+        refuse_absent([smiles], list(columns))
         if tasks is None:
-            tasks = [name for name in column_names(path) if name not in (*NOT_TASKS, smiles)]
+            tasks = [name for name in columns if name not in (*NOT_TASKS, smiles)]
         if not tasks:
             raise SettingError("There is no task: name the columns with the labels (tasks).")
-        columns = read_columns(path, [smiles, *tasks])
         if not columns[smiles]:
-            raise DataFileError(f"{path} holds no molecule.")
-        labels = [numbers(columns[task], path, task) for task in tasks]
+            raise DataFileError(f"{path} contains no molecules.")
+        labels = [_numbers(columns[task], path, task) for task in tasks]
         return cls(path, columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks))
 
     @property
@@ -137,6 +139,19 @@ class MoleculeTable:
                     f"{found}. Mend the file, or set unparseable='leave-out' to go on without them."
                 )
             warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=4)
+
+
+def _numbers(values: Sequence[str], path: Path, column: str) -> list[float]:
+    """Text as numbers; nothing, and ``nan``, stand for what is missing."""
+    found = []
+    for row, value in enumerate(values, start=1):
+        try:
+            found.append(float(value) if value.strip() else float("nan"))
+        except ValueError:
+            raise DataFileError(
+                f"{path}: {column} of row {row} is {value!r}, which is not a number."
+            ) from None
+    return found
 
 
 def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:

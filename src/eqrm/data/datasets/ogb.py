@@ -17,10 +17,10 @@ from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES
 from eqrm.data.datasets.scaffolds import murcko_scaffold, scaffold_domains
 from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.fetching.cache import Stored, cached, file_key
-from eqrm.data.fetching.data_root import data_file
+from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.data.fetching.progress import progress
 from eqrm.data.graphs import Graphs
-from eqrm.data.tables.published_csv import column_names, read_columns, refusing_damage
+from eqrm.data.tables.reading import read_texts
 from eqrm.errors import (
     DataFileError,
     DomainDataError,
@@ -139,7 +139,7 @@ def _from_files(folder: Path) -> Stored:
 def _task_names(path: Path, tasks: int) -> tuple[str, ...]:
     """The assays as the table of SMILES names them; numbers where it does not."""
     if path.is_file():
-        named = [name for name in column_names(path) if name not in ("smiles", "mol_id")]
+        named = [name for name in read_texts(path) if name not in ("smiles", "mol_id")]
         if len(named) == tasks:
             return tuple(named)
     return tuple(f"assay {number}" for number in range(tasks))
@@ -169,7 +169,7 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
             )
         names: Any = groups.reshape(-1).astype(str)
     else:
-        smiles = read_columns(folder / "mapping" / "mol.csv.gz", ["smiles"])["smiles"]
+        smiles = read_texts(folder / "mapping" / "mol.csv.gz", ["smiles"])["smiles"]
         found = [murcko_scaffold(text) for text in progress(smiles, "Finding scaffolds")]
         named = scaffold_domains(found, smiles)
         # RDKit may not read a molecule that OGB's did: it is a domain of its own.

@@ -14,8 +14,7 @@ from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
 from eqrm.data.datasets.image_folders import image_folder
 from eqrm.data.datasets.wilds import file_inside
 from eqrm.data.domain_data import DomainData
-from eqrm.data.fetching.data_root import data_file
-from eqrm.data.tables.published_csv import refusing_damage
+from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.errors import DataFileError
 
 LOCATIONS = ("38", "43", "46", "100")

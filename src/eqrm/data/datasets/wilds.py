@@ -12,7 +12,7 @@ import torch
 from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
 from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.data_root import data_file
-from eqrm.data.tables.published_csv import read_columns
+from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, SettingError, did_you_mean
 
 FOLDERS = ("iwildcam_v2.0", "iwildcam")
@@ -77,7 +77,7 @@ def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     The published file ends with a line, and its numbers count from 0 without a gap, which is
     what WILDS checks too.
     """
-    table = read_columns(path, COLUMNS)
+    table = read_texts(path, COLUMNS)
     if not path.read_bytes().endswith(b"\n"):
         raise DataFileError(f"{path} was cut off in its last line. Fetch it again.")
     unknown = sorted(set(table["split"]) - set(SPLITS))
@@ -126,7 +126,7 @@ def _species(path: Path, classes: int) -> tuple[str, ...]:
     """What each y is called; the numbers themselves where categories.csv is not there."""
     names = [str(number) for number in range(classes)]
     if path.is_file():
-        table = read_columns(path, ["y", "name"])
+        table = read_texts(path, ["y", "name"])
         for number, name in zip(_whole_numbers(table["y"], path, "y"), table["name"], strict=True):
             # Species that no labelled image shows have the number 99999.
             if number < classes:

@@ -1,10 +1,16 @@
-"""The data root: the one folder that every dataset is read from."""
+"""The data root, which datasets are read from, and files in it that may be damaged."""
 
 from __future__ import annotations
 
 import glob
+import gzip
+import io
 import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, cast
 
 from eqrm.errors import DataFileError, SettingError
 
@@ -58,7 +64,7 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
     if len(places) == 1 and Path(places[0]).expanduser().is_absolute():
         path = Path(places[0]).expanduser()
         if not path.exists():
-            raise DataFileError(f"There is no file {path}.")
+            raise DataFileError(f"The file {path} does not exist.")
         return path
     folder = data_root(root)
     for place in places:
@@ -68,3 +74,30 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
         f"There is no {' or '.join(places)} in the data root {folder}. "
         "'eqrm data list' shows what there is, 'eqrm data get NAME' how to get the rest."
     )
+
+
+@contextmanager
+def refusing_damage(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into an error that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataFileError(f"The file {path} does not exist.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataFileError(
+            f"{path} is truncated or damaged: it cannot be decompressed. Fetch it again."
+        ) from None
+    except UnicodeDecodeError:
+        raise DataFileError(f"{path} is not UTF-8 text. Is it the right file?") from None
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def opened_bytes(path: Path) -> IO[bytes]:
+    """The content of a file, decompressed on the way if its name ends in ``.gz``."""
+    return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
+
+
+def opened_text(path: Path, newline: str | None = "") -> IO[str]:
+    """The text of a file without a byte order mark, decompressed if its name ends in ``.gz``."""
+    return io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline=newline)

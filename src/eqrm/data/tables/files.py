@@ -1,26 +1,32 @@
-"""CSV and Parquet files as one table in DuckDB.
+"""CSV and Parquet files as one table in DuckDB: the one reader of table files.
 
 Names of files, columns and domains are data: files go in as parameters, columns as quoted
-identifiers that were first looked up among the columns there are.
+identifiers that were first looked up among the columns there are. Nothing about a CSV file is
+guessed but what separates its fields: a line with more or fewer fields than the header is refused,
+and so is a compressed file that does not match its checksum, which DuckDB does not look at.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eqrm.data.fetching.data_root import opened_bytes, opened_text, refusing_damage
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
-from eqrm.text import did_you_mean
+from eqrm.text import counted, did_you_mean
 
 ENDINGS = {
     ".parquet": "parquet",
@@ -32,6 +38,9 @@ ENDINGS = {
 }
 FILENAME = "filename"
 """Stands for the name of the file, where no column is called so."""
+SEPARATORS = (",", ";", "\t", "|")
+SAMPLE = 20
+"""Lines by which the separator of fields is told."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class TableFiles:
     connection: Any
     files: tuple[Path, ...]
     kind: str
+    separator: str = ","
     progress: bool = False
 
     @cached_property
@@ -54,7 +64,10 @@ class TableFiles:
         """The table function to select from; its files are the parameter of :meth:`run`."""
         if self.kind == "parquet":
             return "read_parquet($files)"
-        return "read_csv($files, header = true, all_varchar = true, null_padding = false)"
+        return (
+            f"read_csv($files, delim = '{self.separator}', quote = '\"', escape = '\"', "
+            "comment = '', skip = 0, header = true, all_varchar = true, null_padding = false)"
+        )
 
     def run(self, sql: str, files: Sequence[Path] | None = None, **parameters: Any) -> Any:
         """Execute a query over the files, or over some of them."""
@@ -115,10 +128,12 @@ class TableFiles:
         except (duckdb.Error, UnicodeDecodeError) as error:
             shown = ", ".join(str(path) for path in self.files[:3])
             more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
+            uneven = [] if self.kind == "parquet" else _uneven_lines(self.files, self.separator)
+            reason = uneven[0] if uneven else _first_line(error)
             raise DataFileError(
-                f"{shown}{more}: cannot be read as {self.kind.upper()}. {_first_line(error)}. "
-                "It may be cut off or damaged, have other columns than the first file, or not "
-                "be text in UTF-8: write it again."
+                f"{shown}{more}: cannot be read as {self.kind.upper()}. {reason}. The file may be "
+                "truncated or damaged, have other columns than the first file, or not be UTF-8 "
+                "text: write it again."
             ) from None
 
     def column(self, name: str) -> str:
@@ -127,37 +142,21 @@ class TableFiles:
             shown = self.files[0].name + (" …" if len(self.files) > 1 else "")
             raise DomainDataError(
                 f"{shown} has no column {name!r}. {did_you_mean(name, list(self.types))}"
-                f"{self._hint_of_one_column}"
             )
-        if self._stands_twice(name):
+        if self._header.count(name) > 1:
             raise DomainDataError(
                 f"{self.files[0].name} has more than one column {name!r}. Give each column a name "
                 "of its own where the file is written."
             )
         return quoted(name)
 
-    @property
-    def _hint_of_one_column(self) -> str:
-        """Where lines have different numbers of fields, DuckDB takes a line for one field."""
-        header = next(iter(self.types), "")
-        if self.kind == "parquet" or len(self.types) > 1 or not set(header) & set(",;\t|"):
-            return ""
-        return (
-            " The whole header was read as one column: look for lines with more or fewer fields "
-            "than it has."
-        )
-
-    def _stands_twice(self, name: str) -> bool:
-        """Whether the file's own header repeats a name; DuckDB calls the second one name_1."""
-        if not any(other.lower() == f"{name}_1".lower() for other in self.types):
-            return False
-        if self.kind == "parquet":
-            sql = "SELECT name FROM parquet_schema($files) WHERE num_children IS NULL"
-            header = [row[0] for row in self.run(sql, self.files[:1]).fetchall()]
-        else:
-            sql = "SELECT * FROM read_csv($files, header = false, all_varchar = true) LIMIT 1"
-            header = [str(field) for field in self.run(sql, self.files[:1]).fetchone() or ()]
-        return [field.strip() for field in header].count(name) > 1
+    @cached_property
+    def _header(self) -> list[str]:
+        """The names in the first file itself; DuckDB calls the second of two columns name_1."""
+        if self.kind == "csv":
+            return [field.strip() for field in next(_records(self.files[0], self.separator), [])]
+        sql = "SELECT name FROM parquet_schema($files) WHERE num_children IS NULL"
+        return [row[0] for row in self.run(sql, self.files[:1]).fetchall()]
 
     def domain(self, name: str) -> str:
         """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it.
@@ -196,8 +195,8 @@ def opened(
     kinds = {_kind(path) for path in files}
     if len(kinds) > 1:
         raise DataFileError(
-            "The files of one table must be all CSV or all Parquet, but there are both. "
-            "Convert one kind, or compare them as two predictors."
+            "The files of one table must be all CSV or all Parquet, got both. Convert one kind, or "
+            "evaluate them as two predictors."
         )
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
         settings = {"temp_directory": folder, "memory_limit": memory}
@@ -210,10 +209,68 @@ def opened(
             connection.execute(f"SET enable_progress_bar = {'true' if progress else 'false'}")
         except duckdb.Error as error:
             raise DataFileError(f"DuckDB refused its settings: {_first_line(error)}.") from None
+        kind, separator = kinds.pop(), ","
+        if kind == "csv":
+            separator = _separator(files[0])
+            files = [_readable(path, Path(folder)) for path in files]
         try:
-            yield TableFiles(connection, tuple(files), kinds.pop(), progress)
+            yield TableFiles(connection, tuple(files), kind, separator, progress)
         finally:
             connection.close()
+
+
+def _records(path: Path, separator: str) -> Iterator[list[str]]:
+    """The lines of a CSV file as lists of fields; those without any do not count."""
+    with refusing_damage(path), opened_text(path) as file:
+        try:
+            yield from (fields for fields in csv.reader(file, delimiter=separator) if fields)
+        except csv.Error as error:
+            raise DataFileError(f"{path} cannot be read as CSV: {error}.") from None
+
+
+def _separator(path: Path) -> str:
+    """What separates fields: what gives each of the first lines as many, and most of them."""
+
+    def evenness(separator: str) -> tuple[bool, int]:
+        counts = [len(fields) for fields in islice(_records(path, separator), SAMPLE)]
+        return len(set(counts)) == 1, counts[0] if counts else 0
+
+    found = {separator: evenness(separator) for separator in SEPARATORS}
+    several = {separator: score for separator, score in found.items() if score[1] > 1}
+    return max(several, key=several.__getitem__, default=",")
+
+
+def _uneven_lines(files: Sequence[Path], separator: str) -> list[str]:
+    """The first row with more or fewer fields than its header has, in words."""
+    for path in files:
+        try:
+            records = _records(path, separator)
+            width = len(next(records, []))
+            for row, fields in enumerate(records, start=1):
+                if len(fields) != width:
+                    return [
+                        f"Row {row:,} of {path.name} has {counted(len(fields), 'field')}, and the "
+                        f"header has {width:,}"
+                    ]
+        except DataFileError:
+            return []
+    return []
+
+
+def _readable(path: Path, folder: Path) -> Path:
+    """The file, or a copy with equal ends of lines, which DuckDB does not read mixed."""
+    with refusing_damage(path), opened_bytes(path) as file:
+        start = file.read(1 << 16)
+        if path.suffix == ".gz":
+            while file.read(1 << 20):  # the end holds the checksum of all before
+                pass
+    windows = start.count(b"\r\n")
+    if windows == 0 or start.count(b"\n") == windows:
+        return path
+    copy = folder / path.name.removesuffix(".gz")
+    with opened_text(path, newline=None) as file, copy.open("w", encoding="utf-8") as plain:
+        shutil.copyfileobj(file, plain)
+    return copy
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
@@ -238,8 +295,7 @@ def _files_of(path: Path) -> list[Path]:
     inside = sorted(p for p in path.rglob("*") if _ending(p) in ENDINGS and p.is_file())
     if not inside:
         raise DataFileError(
-            f"The folder {str(path)!r} holds no CSV or Parquet file. Endings are "
-            f"{', '.join(ENDINGS)}."
+            f"The folder {str(path)!r} holds no CSV or Parquet file ({', '.join(ENDINGS)})."
         )
     return inside
 
@@ -268,7 +324,8 @@ def _kind(path: Path) -> str:
     ending = _ending(path)
     if ending not in ENDINGS:
         raise DataFileError(
-            f"{path}: the ending says neither CSV nor Parquet. Endings are {', '.join(ENDINGS)}."
+            f"{path} is neither CSV nor Parquet by its name. Rename it to end in one of "
+            f"{', '.join(ENDINGS)}."
         )
     if path.stat().st_size == 0:
         raise DataFileError(f"{path} is empty. Write it again.")

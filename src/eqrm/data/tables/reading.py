@@ -1,4 +1,4 @@
-"""CSV and Parquet files to tables in memory, with every column's kind decided in the open.
+"""Columns of CSV and Parquet files in memory, with every column's kind decided in the open.
 
 Every column of a CSV file arrives as text. It holds numbers if all its values are numbers; if
 most of them are, the others are named and refused; otherwise it holds categories.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.table import Column, Table, is_numbers
+from eqrm.data.tables.table import NO_ROWS, Column, Table, is_numbers
 from eqrm.errors import DomainDataError, MissingExtraError
 
 MEMORY = "2GB"
@@ -96,9 +96,25 @@ def read_columns(
     with opened(_listed(files), None, MEMORY) as source:
         refuse_absent(list(kinds), list(source.types))
         if source.fetched(f"SELECT COUNT(*) AS rows FROM {source.source}")["rows"][0] == 0:
-            raise DomainDataError("The table has no rows: at least one is needed.")
+            raise DomainDataError(NO_ROWS)
         extra = {name: "category" for name in also if name in source.types and name not in kinds}
         return _columns(source, {**kinds, **extra})
+
+
+def read_texts(
+    files: str | Path | Sequence[str | Path], names: Sequence[str] | None = None
+) -> dict[str, list[str]]:
+    """Columns as lists of texts, "" where missing; all columns unless they are named.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "molecules.csv"
+    >>> _ = path.write_text("smiles,active\\nCCO,1\\n\\nCO,\\n")
+    >>> read_texts(path, ["active", "smiles"])
+    {'active': ['1', ''], 'smiles': ['CCO', 'CO']}
+    """
+    with opened(_listed(files), None, MEMORY) as source:
+        kinds = dict.fromkeys(source.types if names is None else names, "category")
+        return {name: column.tolist() for name, column in _columns(source, kinds).items()}
 
 
 def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> Any:
@@ -128,11 +144,13 @@ def _feature_names(
     names = list(source.types if features is None else dict.fromkeys(features))
     for name in (target, domain):
         if features is not None and name in names:
-            raise DomainDataError(f"The column {name!r} is target or domain, and no feature.")
+            raise DomainDataError(
+                f"The column {name!r} is the target or the domain and cannot be a feature."
+            )
     chosen = [name for name in names if name not in (target, domain, *drop)]
     if not chosen:
         raise DomainDataError(
-            f"The table has no feature columns beside the target {target!r} and the domain "
+            f"The table has no feature columns besides the target {target!r} and the domain "
             f"{domain!r}."
         )
     return chosen
@@ -155,7 +173,7 @@ def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
 
 
 def _expression(source: TableFiles, name: str, kind: str) -> str:
-    """A column as text where it is text or shall be, as a double where it is a number."""
+    """A column as text where it is or should be text, as a double where it holds numbers."""
     if kind == DOMAIN:
         return f"{source.domain(name)} AS {quoted(name)}"
     identifier, type_name = source.column(name), source.types[name]
@@ -163,8 +181,8 @@ def _expression(source: TableFiles, name: str, kind: str) -> str:
         return f"CAST({identifier} AS VARCHAR) AS {quoted(name)}"
     if type_name.startswith(_NOT_FEATURES) or type_name.endswith("]"):
         raise DomainDataError(
-            f"Column {name!r} is of type {type_name}, neither numbers nor text. Leave it out, or "
-            "turn it into one of them (a date into its month, say)."
+            f"Column {name!r} has the type {type_name}, neither numbers nor text. Leave it out, or "
+            "convert it (a date to its month, for example)."
         )
     return f"CAST({identifier} AS DOUBLE) AS {quoted(name)}"
 
@@ -186,7 +204,7 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
         return found
     in_rows = wrong[place]
     present = np.char.strip(text) != ""
-    # An identifier such as 007 is no number: as one, it would be the same as 7.
+    # An identifier such as 007 is not a number: as one, it would be the same as 7.
     odd = [value for value in distinct[wrong].tolist() if not _is_padded(value)]
     mostly_numbers = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
     if kind == "number" or mostly_numbers:
@@ -196,11 +214,11 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
             f"{np.flatnonzero(in_rows)[0] + 1:,})"
         )
         raise DomainDataError(
-            f"Column {name!r} held numbers in training, but here it holds {where}. Turn them into "
+            f"Column {name!r} held numbers in training, but here it holds {where}. Convert them to "
             "numbers; leave missing values empty."
             if kind == "number"
             else f"Column {name!r} holds numbers, but also {where}. Leave missing values empty, or "
-            f"take the column as categories (--category {name})."
+            f"read the column as categories (--category {name})."
         )
     return text
 

@@ -100,9 +100,9 @@ def test_no_other_constant_has_a_smaller_weighted_mean_loss(name: str, classes: 
 
 
 def test_labels_that_are_no_classes_are_refused_by_value() -> None:
-    with pytest.raises(DomainDataError, match=r"labels 0 and 1 .*but 2 came"):
+    with pytest.raises(DomainDataError, match="labels must be 0 to 1, got 2"):
         boosting_loss("log-loss", [0, 1, 2])
-    with pytest.raises(DomainDataError, match=r"0 … 2, but 7 came"):
+    with pytest.raises(DomainDataError, match="With num_class=3, labels must be 0 to 2, got 7"):
         boosting_loss("log-loss", [0, 1, 7], num_class=3)
     with pytest.raises(SettingError, match="Did you mean 'log-loss'"):
         boosting_loss("logloss", [0, 1])

@@ -13,7 +13,8 @@ import xgboost
 import eqrm
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.boosting.losses import boosting_loss
-from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS, DomainTable, objective_of
+from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS, DomainTable
+from eqrm.estimators.goal import Goal
 from oracle.kde_scipy import NormalMixture
 
 LARGEST = HESSIAN_WEIGHTS["largest"]
@@ -54,7 +55,7 @@ def test_the_gradient_is_a_finite_difference_of_the_quantile(alpha: float, weigh
     weights = weights if weighted else np.ones_like(weights)
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, _, found = table.gradient(margins, objective_of(alpha), LARGEST)
+    gradient, _, found = table.gradient(margins, Goal.of(alpha).objective(), LARGEST)
     assert found.value == pytest.approx(
         kde_quantile(exact_risks(margins, y, groups, weights), alpha), rel=1e-6
     )
@@ -74,7 +75,7 @@ def test_the_gradient_of_three_classes_is_a_finite_difference_too() -> None:
     y, groups = rng.integers(0, 3, 60), np.repeat(np.arange(6), 10)
     margins = rng.normal(size=(60, 3))
     table = DomainTable("log-loss", y, groups, num_class=3)
-    gradient, _, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+    gradient, _, _ = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
 
     def quantile(at: np.ndarray) -> float:
         logs = at - np.log(np.exp(at).sum(axis=1, keepdims=True))
@@ -95,7 +96,7 @@ def test_the_gradient_of_squared_error_is_half_that_of_the_quantile_of_mse() -> 
     y = rng.normal(size=96) + rng.normal(size=8)[groups]
     margins = rng.normal(size=96)
     table = DomainTable("squared", y, groups)
-    gradient, hessian, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+    gradient, hessian, _ = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
     for row in (0, 40, 95):
         ends = []
         for sign in (1.0, -1.0):
@@ -111,7 +112,7 @@ def test_the_hessian_is_the_curvature_times_the_larger_of_abs_weight_and_one_ove
     X, y, groups, weights = binary_world()
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    _, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    _, hessian, found = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
     p = 1 / (1 + np.exp(-margins))
     v = np.maximum(np.abs(found.weights), 1 / 25)
     totals = np.bincount(groups, weights)
@@ -123,7 +124,7 @@ def test_domains_of_low_risk_get_negative_weights_which_the_gradient_keeps() -> 
     X, y, groups, _ = binary_world()
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups)
-    gradient, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
     negative = np.flatnonzero(found.weights < 0)
     assert negative.size > 0
     slopes = boosting_loss("log-loss", y).derivatives(margins).slopes
@@ -141,8 +142,8 @@ def test_every_hessian_weight_is_positive(name: str) -> None:
 def test_equal_risks_of_the_first_round_weigh_all_domains_alike() -> None:
     X, y, groups, _ = binary_world()
     table = DomainTable("log-loss", y, groups)
-    quantile = table.gradient(np.zeros(len(X)), objective_of(0.9), LARGEST)
-    mean = table.gradient(np.zeros(len(X)), objective_of(None), LARGEST)
+    quantile = table.gradient(np.zeros(len(X)), Goal.of(0.9).objective(), LARGEST)
+    mean = table.gradient(np.zeros(len(X)), Goal.of(None).objective(), LARGEST)
     assert quantile[2].value == pytest.approx(np.log(2.0))
     np.testing.assert_allclose(quantile[2].weights, 1 / 25, rtol=1e-9)
     np.testing.assert_allclose(quantile[0], mean[0], rtol=1e-6)
@@ -227,9 +228,9 @@ def test_row_weights_within_a_domain_equal_repeated_rows() -> None:
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    weighted, hessian, _ = table.gradient(margins, objective_of(0.9), LARGEST)
+    weighted, hessian, _ = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
     table = DomainTable("log-loss", y[repeated], groups[repeated])
-    plain, plain_hessian, _ = table.gradient(margins[repeated], objective_of(0.9), LARGEST)
+    plain, plain_hessian, _ = table.gradient(margins[repeated], Goal.of(0.9).objective(), LARGEST)
     np.testing.assert_allclose(np.bincount(repeated, plain), weighted, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(np.bincount(repeated, plain_hessian), hessian, rtol=1e-5)
 
@@ -239,10 +240,12 @@ def test_a_domain_without_weight_is_as_if_it_were_absent() -> None:
     weights[groups == 3] = 0.0
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, hessian, found = table.gradient(margins, objective_of(0.9), LARGEST)
+    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
     kept = groups != 3
     table = DomainTable("log-loss", y[kept], groups[kept], weights[kept])
-    without, hessian_without, same = table.gradient(margins[kept], objective_of(0.9), LARGEST)
+    without, hessian_without, same = table.gradient(
+        margins[kept], Goal.of(0.9).objective(), LARGEST
+    )
     assert len(found.risks) == 24
     assert found.value == pytest.approx(same.value)
     np.testing.assert_allclose(gradient[kept], without, rtol=1e-5)
@@ -294,11 +297,11 @@ def test_a_dataset_without_domains_and_wrong_arguments_are_refused() -> None:
     X, y, groups, _ = binary_world()
     known, other = xgboost.DMatrix(X, y), xgboost.DMatrix(X, y)
     objective = eqrm.estimators.xgboost_objective({known: groups})
-    with pytest.raises(DomainDataError, match="domains of a dataset are not known"):
+    with pytest.raises(DomainDataError, match="domains of a dataset are unknown"):
         objective(np.zeros(len(y)), other)
     with pytest.raises(DomainDataError, match="one domain per row"):
         eqrm.estimators.xgboost_objective({known: groups[:-1]})(np.zeros(len(y)), known)
-    with pytest.raises(DomainDataError, match="Margins of the shape"):
+    with pytest.raises(DomainDataError, match="Margins must have shape"):
         objective(np.zeros((len(y), 3)), known)
     with pytest.raises(SettingError, match="map each dataset"):
         eqrm.estimators.xgboost_objective(groups)  # type: ignore[arg-type]
@@ -312,4 +315,4 @@ def test_margins_that_diverged_name_the_domain() -> None:
     margins[groups == 4] = np.nan
     table = DomainTable("log-loss", y, groups)
     with pytest.raises(DomainDataError, match=r"risk of domain 4 is not finite.*learning_rate"):
-        table.gradient(margins, objective_of(0.9), LARGEST)
+        table.gradient(margins, Goal.of(0.9).objective(), LARGEST)

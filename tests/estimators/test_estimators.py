@@ -216,9 +216,9 @@ def test_certificates_that_cannot_be_given_are_refused() -> None:
         model.certificate(*triple(world))
     with pytest.raises(TooFewDomainsError):
         model.certificate(*triple(new))
-    with pytest.raises(DomainDataError, match="need groups"):
+    with pytest.raises(DomainDataError, match="needs groups"):
         model.certificate(new.X, new.y, None)
-    with pytest.raises(SettingError, match="trained for no level"):
+    with pytest.raises(SettingError, match="trained for the mean"):
         QRMClassifier(None).fit(*triple(old)).certificate(*triple(new))
 
 
@@ -237,15 +237,19 @@ Y = [0, 1, 0, 1]
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        (TABLE, Y, r"Column 'ward' of X holds texts such as 'a' \(row 0\).*OneHotEncoder"),
-        (pl.DataFrame({"w": ["a", "b", "c", "d"]}), Y, "Column 'w' of X holds texts"),
+        (TABLE, Y, r"Column 'ward' of X contains strings such as 'a' \(row 0\).*OneHotEncoder"),
+        (pl.DataFrame({"w": ["a", "b", "c", "d"]}), Y, "Column 'w' of X contains strings"),
         (
             TABLE[["age"]].where(TABLE.age != 3),
             Y,
             r"missing in 1 of 4 rows \(row 2\), column 'age'",
         ),
         ([[1.0], [2.0], [np.inf], [1.0]], Y, "infinity"),
-        (TABLE[["age"]], [0, 1, None, 1], r"y contains NaN.* missing in 1 of 4 rows \(row 2\)"),
+        (
+            TABLE[["age"]],
+            [0, 1, None, 1],
+            r"y contains NaN.* missing or not finite in 1 of 4 rows \(row 2\)",
+        ),
         (TABLE[["age"]], [0.0, 1.0, np.nan, 1.0], "y contains NaN"),
         (TABLE[["age"]], pd.Series(["a", None, "b", "a"]), r"1 of 4 rows \(row 1\)"),
         (TABLE[["age"]], [1, 1, 1, 1], "at least two classes"),
@@ -264,7 +268,7 @@ def test_tables_that_cannot_be_learned_from_are_refused_in_words(
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (["low", "high", "low", "low"], "must be numbers, but y holds 'low'"),
+        (["low", "high", "low", "low"], "must be numeric, but y contains 'low'"),
         ([1.0, 2.0, np.nan, 3.0], r"not finite in 1 of 4 rows \(row 2\)"),
         (pd.Series([1, None, 2, 3], dtype="Int64"), r"not finite in 1 of 4 rows \(row 1\)"),
     ],
@@ -281,11 +285,13 @@ def test_targets_that_are_no_numbers_are_refused(y: Any, message: str) -> None:
         ({"alpha": 1.0}, "no quantile at alpha = 1"),
         ({"model": "liner"}, "Did you mean 'linear'"),
         ({"distribution": "gausian"}, "Did you mean 'gaussian'"),
-        ({"measure": "cvar"}, "no measure 'cvar'"),
-        ({"l2": -1.0}, "l2 must be finite and not negative"),
-        ({"hidden": "big"}, "list of widths"),
-        ({"rows_per_domain": 4}, "needs domains_per_batch"),
-        ({"learning_rate": 0.0}, "above 0"),
+        ({"measure": "cvar"}, "measure 'cvar'"),
+        ({"l2": -1.0}, "l2 must be a number of at least 0, got -1.0"),
+        ({"hidden": "big"}, "hidden must be a list of positive integers, got 'big'"),
+        ({"examples_per_domain": 4}, "needs domains_per_batch"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0, got 0.0"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"random_state": "x"}, "random_state must be None, .*got 'x'"),
         ({"bandwidth": 0.1, "distribution": "gaussian"}, "Only distribution='kde'"),
     ],
 )
@@ -296,12 +302,23 @@ def test_settings_that_make_no_sense_are_refused_before_any_work(
         QRMClassifier(**settings).fit(np.zeros((2, 1)), [0, 1], [0, 1])
 
 
+@pytest.mark.parametrize("kind", [QRMClassifier, QRMRegressor, eqrm.XGBQRMRegressor])
+def test_an_unknown_parameter_is_named_with_the_nearest_one(kind: Any) -> None:
+    with pytest.raises(SettingError, match=f"{kind.__name__} has no parameter 'alhpa'.*'alpha'"):
+        kind(alhpa=0.9)
+
+
+def test_the_earlier_name_of_a_parameter_leads_to_its_new_one() -> None:
+    with pytest.raises(SettingError, match="'rows_per_domain'. Did you mean 'examples_per_domain'"):
+        QRMClassifier(rows_per_domain=8)
+
+
 def test_a_row_of_an_unknown_class_is_named_when_it_is_judged() -> None:
     world = classes_world(2)
     model = QRMClassifier(0.9).fit(*triple(world))
     y = world.y.copy()
     y[17] = 5
-    with pytest.raises(DomainDataError, match=r"label .*5.* \(row 17\) is none of the classes"):
+    with pytest.raises(DomainDataError, match=r"label .*5.* \(row 17\) is not among the classes"):
         model.losses(world.X, y)
 
 

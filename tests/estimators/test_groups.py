@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.estimators.groups import Groups, OneDomainWarning, as_groups, domain_weights
+from eqrm.estimators.boosting.objective import domain_weights
+from eqrm.estimators.groups import Groups, OneDomainWarning, as_groups
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 from torch.nn import functional
 
 import eqrm
-from eqrm import Level
+from eqrm.estimators.fit_inputs import TrainingRows
+from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.linear.logistic_solver import LogisticProblem
-from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.criteria import MeasureOfRisks
 from estimators.worlds import World, classes_world
 
@@ -23,11 +23,8 @@ L2 = 1e-3
 
 
 def problem(world: World, weights: Any = None, intercept: bool = True) -> LogisticProblem:
-    classes = int(world.y.max()) + 1
-    groups = as_groups(world.groups, len(world.y))
-    return LogisticProblem.of(
-        world.X, world.y, classes, groups, weights, l2=L2, intercept=intercept, max_steps=200
-    )
+    rows = TrainingRows(world.X, world.y, as_groups(world.groups, len(world.y)), weights)
+    return LogisticProblem.of(rows, l2=L2, intercept=intercept, max_steps=200)
 
 
 def shuffled(world: World, seed: int = 3) -> World:
@@ -52,8 +49,8 @@ def test_gradient_and_hessian_match_finite_differences(
     world = shuffled(classes_world(classes, domains=8, rows=12))
     generator = np.random.default_rng(0)
     posed = problem(world, weights=generator.uniform(0.5, 2.0, len(world.y)))
-    choice = MeasureChoice.of(distribution, measure, "gaussian-optimal")
-    criterion = MeasureOfRisks(posed.risks, choice.at(Level.of(alpha), 8), posed.ridge)
+    goal = Goal.of(alpha, distribution, measure)
+    criterion = MeasureOfRisks(posed.risks, goal.measure(8), posed.penalty)
     theta = 0.3 * generator.normal(size=posed.risks.parameters)
     point = criterion.at(theta)
     step = 1e-5
@@ -102,9 +99,7 @@ def test_no_other_optimiser_finds_a_lower_quantile(
     weights = np.random.default_rng(5).uniform(0.2, 3.0, len(world.y)) if weighted else None
     posed = problem(world, weights)
     objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
-    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
-    measure = None if alpha is None else choice.at(Level(alpha), 30)
-    end = posed.least(measure)[0]
+    end = posed.least(Goal.of(alpha).measure(30))[0]
     assert end.converged
     value, size = objective_of_rows(world, weights, objective)
     generator = np.random.default_rng(0)
@@ -121,9 +116,9 @@ def test_no_other_optimiser_finds_a_lower_quantile(
 def test_the_empirical_quantile_is_a_minimum_too(alpha: float) -> None:
     world = classes_world(2)
     posed = problem(world)
-    choice = MeasureChoice.of("empirical", "quantile", "gaussian-optimal")
-    end = posed.least(choice.at(Level(alpha), 30))[0]
-    criterion = MeasureOfRisks(posed.risks, choice.at(Level(alpha), 30), posed.ridge)
+    measure = Goal.of(alpha, "empirical").measure(30)
+    end = posed.least(measure)[0]
+    criterion = MeasureOfRisks(posed.risks, measure, posed.penalty)
     assert criterion.at(end.theta).value < criterion.at(posed.least_mean.theta).value
     generator = np.random.default_rng(0)
     for size in (1e-3, 1e-2, 1e-1):
@@ -136,10 +131,10 @@ def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = classes_world(3)
-    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
-    by_newton = problem(world).least(choice.at(Level(0.9), 30))[0]
+    measure = Goal.of(0.9).measure(30)
+    by_newton = problem(world).least(measure)[0]
     monkeypatch.setattr("eqrm.estimators.linear.logistic_solver.NEWTON_UP_TO", 1)
-    wide = problem(world).least(choice.at(Level(0.9), 30))[0]
+    wide = problem(world).least(measure)[0]
     assert wide.converged
     assert wide.value == pytest.approx(by_newton.value, abs=1e-9)
 
@@ -149,8 +144,7 @@ def test_dependent_columns_do_not_hinder_newton() -> None:
     doubled = World(
         np.column_stack([world.X, world.X, np.ones(len(world.y))]), world.y, world.groups
     )
-    choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
-    end = problem(doubled).least(choice.at(Level(0.9), 30))[0]
+    end = problem(doubled).least(Goal.of(0.9).measure(30))[0]
     assert end.converged
 
 

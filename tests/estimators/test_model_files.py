@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from eqrm import Level, QRMClassifier, QRMRegressor, load_model, save_model
 from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators import read_model
+from eqrm.estimators.model_files import READABLE
+from eqrm.files.archive import read_archive, write_archive
 from estimators.worlds import classes_world, numbers_world
 
 MLP: dict[str, Any] = {"model": "mlp", "hidden": (5, 4), "erm_steps": 5, "steps": 5}
@@ -108,27 +108,21 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     save_file({"a": np.zeros(2)}, tmp_path / "tensors")
     save_file({"a": np.zeros(2)}, tmp_path / "newer", {"format": "eqrm model 9"})
     for name, message in {
-        "pickle": "is no model file",
-        "text": "is no model file",
-        "tensors": "holds no model",
+        "pickle": "is not a model file, or it is damaged",
+        "text": "is not a model file, or it is damaged",
+        "tensors": "is not a model file",
         "newer": "another version of eqrm",
-        "absent": "There is no file",
+        "absent": "does not exist",
     }.items():
         with pytest.raises(DataFileError, match=message):
             load_model(tmp_path / name)
 
 
 def rewritten(path: Path, change: Any) -> None:
-    """The file with another header, and a digest that fits: what a forger would write."""
-    from eqrm.estimators.model_files import FORMAT, _digest
-
-    with safe_open(path, framework="np") as file:
-        metadata = file.metadata()
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    content = json.loads(metadata["model"])
-    change(content)
-    text = json.dumps(content)
-    save_file(arrays, path, {"format": FORMAT, "model": text, "digest": _digest(text, arrays)})
+    """The file with another content, and a digest that fits: what a forger would write."""
+    archive = read_archive(path, READABLE, "a model file")
+    change(archive.content)
+    write_archive(path, archive.format, archive.content, archive.tensors)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +149,7 @@ def test_a_forged_file_is_refused_and_runs_nothing(change: Any, tmp_path: Path) 
 
 def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     world = classes_world(2)
-    with pytest.raises(SettingError, match="LogisticRegression cannot be saved"):
+    with pytest.raises(SettingError, match="cannot save a LogisticRegression"):
         save_model(LogisticRegression().fit(world.X, world.y), tmp_path / "m")
     with pytest.raises(NotFittedError):
         save_model(QRMClassifier(), tmp_path / "m")

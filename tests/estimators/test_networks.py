@@ -42,7 +42,7 @@ def bent_world() -> World:
     return World(world.X, (np.abs(world.X[:, 0]) > 1.0).astype(int), world.groups)
 
 
-@pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 5, "rows_per_domain": 20}])
+@pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 5, "examples_per_domain": 20}])
 def test_a_network_learns_what_no_linear_model_can(batches: dict[str, int]) -> None:
     world = bent_world()
     options: dict[str, Any] = {"hidden": (16,), "learning_rate": 0.03, "random_state": 0, **batches}
@@ -51,7 +51,7 @@ def test_a_network_learns_what_no_linear_model_can(batches: dict[str, int]) -> N
     assert QRMClassifier(0.9).fit(*triple(world)).score(world.X, world.y) < 0.8
 
 
-@pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 4, "rows_per_domain": 10}])
+@pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 4, "examples_per_domain": 10}])
 def test_the_same_seed_gives_the_same_network(batches: dict[str, int]) -> None:
     world = classes_world(3)
     options: dict[str, Any] = {"model": "mlp", "erm_steps": 5, "steps": 5, **batches}

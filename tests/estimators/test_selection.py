@@ -37,6 +37,8 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators import DomainShuffleSplit, superquantile_risk
 from estimators.worlds import World, classes_world, numbers_world
 
+NEED: dict[str, Any] = {"risk": 1.0, "probability": 0.5, "cv": 2}
+
 
 @pytest.fixture
 def routing() -> Iterator[None]:
@@ -83,16 +85,37 @@ def test_splits_repeat_with_a_seed_and_differ_without() -> None:
 @pytest.mark.parametrize(
     ("splitter", "groups", "message"),
     [
-        (DomainKFold(3), None, "needs groups="),
+        (DomainKFold(3), None, "needs groups"),
         (DomainKFold(3), ["a", None, "b", "b"], "missing in 1 of 4 rows"),
         (DomainKFold(3), ["a", "a", "b", "b"], "more than the number of domains, 2"),
-        (DomainShuffleSplit(test_size=1.5), ["a", "a", "b", "b"], "leaves none"),
+        (DomainShuffleSplit(test_size=0.1), ["a", "a", "b", "b"], "leaves none"),
         (DomainShuffleSplit(test_size=2), ["a", "a", "b", "b"], "leaves none"),
     ],
 )
 def test_impossible_splits_are_refused(splitter: Any, groups: Any, message: str) -> None:
     with pytest.raises((DomainDataError, SettingError), match=message):
         list(splitter.split(np.zeros((4, 1)), groups=groups))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DomainShuffleSplit(test_size="half"), "test_size must be a share .*got 'half'"),
+        (lambda: DomainShuffleSplit(test_size=1.5), "test_size must be a share .*got 1.5"),
+        (lambda: DomainShuffleSplit(0), "n_splits must be an integer of at least 1, got 0"),
+        (lambda: DomainKFold(1), "n_splits must be an integer of at least 2, got 1"),
+        (lambda: DomainKFold(random_state="x"), "random_state must be None, .*got 'x'"),
+        (lambda: quantile_risk(0.9, "gausian"), "Did you mean 'gaussian'"),
+        (lambda: RiskRobustnessPath(levels=0.9).fit([[1.0]], [1], [1]), "levels must be a list"),
+        (
+            lambda: choose_level(LinearRegression(), [[1.0]] * 4, [1] * 4, list("abcd"), **NEED),
+            "LinearRegression has no parameter alpha",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_errors_of_settings(make: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make()
 
 
 def risks_by_hand(model: Any, world: World) -> Any:
@@ -270,10 +293,10 @@ def test_the_level_chosen_meets_the_need_at_the_least_mean_risk() -> None:
     strict = choose_level(QRMClassifier(), *_triple(world), risk=limit, probability=0.9)
     assert strict.met
     assert strict.level == strict.levels[int(strict.quantiles.argmin())]
-    assert "meets the need" in strict.sentence
+    assert "meets the requirement" in strict.sentence
     none = choose_level(QRMClassifier(), *_triple(world), risk=limit - 1e-3, probability=0.9)
     assert not none.met
-    assert none.sentence.startswith("No level meets the need")
+    assert none.sentence.startswith("No level meets the requirement")
 
 
 def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
@@ -307,7 +330,7 @@ def test_folds_that_split_a_domain_are_refused_by_name() -> None:
     world = classes_world(domains=12, rows=10)
     with (
         pytest.warns(UserWarning, match="groups parameter is ignored"),
-        pytest.raises(DomainDataError, match="trains and tests on the same domain"),
+        pytest.raises(DomainDataError, match="trains and tests on the same domains"),
     ):
         choose_level(QRMClassifier(), *_triple(world), risk=1.0, probability=0.9, cv=KFold(5))
 
@@ -318,7 +341,7 @@ def test_a_number_of_folds_is_that_many_folds_of_whole_domains() -> None:
     found = choose_level(QRMClassifier(), *_triple(world), cv=3, **need)
     expected = choose_level(QRMClassifier(), *_triple(world), cv=DomainKFold(3), **need)
     np.testing.assert_array_equal(found.risks, expected.risks)
-    with pytest.raises(SettingError, match="cv must be at least 2"):
+    with pytest.raises(SettingError, match="cv must be an integer of at least 2, got 1"):
         choose_level(QRMClassifier(), *_triple(world), cv=1, **need)
-    with pytest.raises(DomainDataError, match="need groups"):
+    with pytest.raises(DomainDataError, match="needs groups"):
         choose_level(QRMClassifier(), world.X, world.y, None, **need)

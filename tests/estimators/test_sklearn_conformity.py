@@ -5,22 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
+import eqrm
 from eqrm import QRMClassifier, QRMRegressor
 
+TREES: dict[str, Any] = {"n_estimators": 10, "n_jobs": 1}
 QUICK: dict[str, Any] = {"erm_steps": 12, "steps": 12, "learning_rate": 0.1, "random_state": 0}
-LINEAR = [
+EVERY_CLASS = [
     QRMClassifier(),
-    QRMClassifier(alpha=None),
     QRMRegressor(),
-    QRMRegressor(alpha=None, fit_intercept=False),
+    eqrm.XGBQRMClassifier(**TREES),
+    eqrm.XGBQRMRegressor(**TREES),
+    eqrm.LGBMQRMClassifier(**TREES),
+    eqrm.LGBMQRMRegressor(**TREES),
 ]
 NETWORKS = [
     QRMClassifier(model="mlp", hidden=(8,), **QUICK),
     QRMRegressor(model="mlp", hidden=(8,), **QUICK),
     QRMClassifier(domains_per_batch=2, **QUICK),
 ]
+OTHER_SETTINGS = [
+    QRMClassifier(alpha=None),
+    QRMClassifier(measure="superquantile"),
+    QRMRegressor(alpha=None, fit_intercept=False),
+]
+
+
+def conforms(estimator: Any) -> None:
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    wrong = {
+        result["check_name"]: result["exception"]
+        for result in results
+        if result["status"] not in ("passed", "skipped")
+    }
+    assert wrong == {}
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
 stated = pytest.mark.filterwarnings(
     "ignore::eqrm.estimators.groups.OneDomainWarning",
     "ignore::sklearn.exceptions.SkipTestWarning",
@@ -29,13 +51,13 @@ stated = pytest.mark.filterwarnings(
 
 
 @stated
-@parametrize_with_checks(LINEAR)
-def test_linear_estimators_pass_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
+@pytest.mark.parametrize("estimator", EVERY_CLASS, ids=str)
+def test_every_estimator_passes_scikit_learns_checks(estimator: Any) -> None:
+    conforms(estimator)
 
 
 @stated
-@pytest.mark.slow
-@parametrize_with_checks(NETWORKS)
-def test_networks_pass_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
+@pytest.mark.full
+@pytest.mark.parametrize("estimator", [*NETWORKS, *OTHER_SETTINGS], ids=str)
+def test_other_settings_pass_scikit_learns_checks(estimator: Any) -> None:
+    conforms(estimator)

@@ -1,194 +1,76 @@
-"""What QRMClassifier and QRMRegressor share: settings, fitting, and what is known afterwards."""
+"""What all estimators share: the goal, risks by domain, and certificates for unseen domains."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from eqrm.estimators.fit_inputs import TrainingRows, checked_features
-from eqrm.estimators.goal import Goal, check_settings
-from eqrm.estimators.groups import Groups
-from eqrm.estimators.linear.levels import Solution, Solver
-from eqrm.estimators.linear.standardised import Scaling
-from eqrm.estimators.network import Examples, Losses, Network, Schedule, train
-from eqrm.estimators.saved_state import Arrays, Content, Savable
-from eqrm.estimators.unseen_domains import JudgedByDomain
+from eqrm.checks import Rule, refuse_unknown
+from eqrm.domains import named_domains
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators.fit_inputs import RANDOM_STATE, TrainingRows
+from eqrm.estimators.goal import Goal
+from eqrm.estimators.groups import ONE_DOMAIN, required_groups
+from eqrm.estimators.tasks import PredictsScores
+from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
+from eqrm.evaluation.measuring.from_arrays import risks_of_losses
 from eqrm.level import Level
-from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.solving.risk_functions import Array
+from eqrm.risks import MeasuredRisks
 
 
-class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc]
-    """The settings and results that both estimators have. Not to be used by itself."""
+@dataclass(eq=False, repr=False)
+class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
+    """An estimator of a goal over domains. Not to be used by itself.
 
-    coef_: Array
-    intercept_: Any
-    domain_risks_: Array
-    converged_: bool
-    _network: Network
+    scikit-learn reads parameters from the signature of ``__init__`` and wants each of them stored
+    unchanged: exactly what a dataclass writes. Everything is checked in ``fit``.
+    """
+
+    alpha: Level | float | str | None = 0.9
+    _: KW_ONLY
+    distribution: Any = "kde"
+    measure: str = "quantile"
+    bandwidth: Any = "gaussian-optimal"
+    random_state: Any = None
 
     # With metadata routing on, groups go to fit without being asked for.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    _rules: ClassVar[Mapping[str, Rule]] = {}
+    """What the parameters must be, besides those of the goal."""
 
-    def __init__(
-        self,
-        alpha: Level | float | str | None = 0.9,
-        *,
-        distribution: Any = "kde",
-        measure: str = "quantile",
-        bandwidth: Any = "gaussian-optimal",
-        model: str = "linear",
-        l2: float = 1e-4,
-        fit_intercept: bool = True,
-        max_steps: int = 200,
-        hidden: Any = (64,),
-        learning_rate: float = 0.01,
-        erm_steps: int = 200,
-        steps: int = 300,
-        domains_per_batch: int | None = None,
-        rows_per_domain: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.distribution = distribution
-        self.measure = measure
-        self.bandwidth = bandwidth
-        self.model = model
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.max_steps = max_steps
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.erm_steps = erm_steps
-        self.steps = steps
-        self.domains_per_batch = domains_per_batch
-        self.rows_per_domain = rows_per_domain
-        self.random_state = random_state
+    def __new__(cls, *args: Any, **parameters: Any) -> Any:
+        """Name an unknown parameter, and the nearest one that exists."""
+        refuse_unknown(parameters, [f.name for f in fields(cls)], cls.__name__, "parameter")
+        return super().__new__(cls)
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse X is taken, and made dense."""
+        """Sparse X is accepted, and made dense."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _goal(self) -> Goal:
-        check_settings(self)
-        return Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+    def _checked_goal(self) -> Goal:
+        """Check all settings, before any data is looked at."""
+        goal = Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+        for name, rule in {"random_state": RANDOM_STATE, **self._rules}.items():
+            rule.check(getattr(self, name), name)
+        return goal
 
-    @property
-    def _by_gradients(self) -> bool:
-        return self.model == "mlp" or self.domains_per_batch is not None
-
-    def _rows(self, X: Any, y: Any, groups: Any, sample_weight: Any, asked: bool) -> TrainingRows:
-        """What ``fit`` was given, checked, with targets as numbers."""
-        raise NotImplementedError
-
-    def _solver(self, rows: TrainingRows) -> Solver:
-        """The exact solver of the linear model."""
-        raise NotImplementedError
-
-    def _network_task(self, rows: TrainingRows) -> tuple[NDArray[Any], int, Losses]:
-        """Targets of a network, the number of its outputs, and its loss per row."""
-        raise NotImplementedError
-
-    def _losses_of_outputs(self, rows: TrainingRows) -> Array:
-        """The loss of every training row."""
-        raise NotImplementedError
-
-    def fit_levels(
-        self,
-        levels: Sequence[Level | float | str | None],
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> list[Any]:
-        """One fitted estimator per level, in this order; each starts from its neighbour's solution.
-
-        The data are checked and prepared once. None among the levels is ERM.
-        """
-        models = [clone(self).set_params(alpha=level) for level in levels]
-        self._fit_each(models, X, y, groups, sample_weight)
-        return models
-
-    def _fit_each(
-        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
-    ) -> None:
-        goals = [model._goal() for model in models]
-        asked = any(goal.level is not None for goal in goals)
-        rows = self._rows(X, y, groups, sample_weight, asked)
-        for model in models:
-            model._forget()
-            for name in ("n_features_in_", "feature_names_in_", "classes_"):
-                if hasattr(self, name):
-                    setattr(model, name, getattr(self, name))
-        # From the mean to the highest level, each starting where the one before has ended.
-        order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
-        if self._by_gradients:
-            self._train_each([(models[i], goals[i]) for i in order], rows)
-        else:
-            solver = self._solver(rows)
-            for i in order:
-                models[i]._keep_linear(solver.at(goals[i]))
-        for model, goal in zip(models, goals, strict=True):
-            risks = rows.groups.means(model._losses_of_outputs(rows), rows.sample_weight)
-            model._keep_risks(goal, rows.groups, risks)
-
-    def _train_each(self, models: Sequence[tuple[Any, Goal]], rows: TrainingRows) -> None:
-        scaling = Scaling.of(rows.X, rows.sample_weight, intercept=True)
-        standardised = np.ascontiguousarray(scaling.rows(rows.X)[:, :-1])
-        schedule, before = self._schedule(), None
-        for model, goal in models:
-            targets, outputs, losses = model._network_task(rows)
-            examples = Examples.of(standardised, targets, rows.groups, rows.sample_weight)
-            random = check_random_state(self.random_state)
-            before = train(examples, outputs, losses, goal, schedule, random, start=before)
-            model._network = before
-            model._centre, model._spread = scaling.centre, scaling.spread
-            model.n_iter_ = schedule.erm_steps + schedule.steps
-            model.converged_ = True  # a fixed number of steps has no other way to end
-
-    def _keep_linear(self, solution: Solution) -> None:
-        self.coef_, self.intercept_ = solution.coefficients, solution.intercepts
-        self.n_iter_, self.converged_ = solution.steps, solution.converged
-        if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
-                "a minimum. Raise max_steps or l2.",
-                NotConvergedWarning,
-                stacklevel=4,
-            )
-
-    def _schedule(self) -> Schedule:
-        return Schedule(
-            hidden=tuple(int(width) for width in self.hidden) if self.model == "mlp" else (),
-            l2=float(self.l2),
-            learning_rate=float(self.learning_rate),
-            erm_steps=int(self.erm_steps),
-            steps=int(self.steps),
-            domains_per_batch=self.domains_per_batch,
-            rows_per_domain=self.rows_per_domain,
-            intercept=bool(self.fit_intercept),
-        )
-
-    def _features(self, X: Any) -> Array:
-        """X of a prediction, checked against what was fitted to."""
-        check_is_fitted(self)
-        return checked_features(self, X)
-
-    def _outputs(self, X: Array) -> Array:
-        """What the predictor gives for each row of checked features, (n, C)."""
-        if hasattr(self, "_network"):
-            return self._network((X - self._centre) / self._spread)
-        found: Array = X @ np.atleast_2d(self.coef_).T + self.intercept_
-        return found
+    def _keep_risks(self, goal: Goal, rows: TrainingRows) -> None:
+        """The risks of the training domains, and what was minimised."""
+        groups = rows.groups
+        losses = self._losses_of(self._scores(rows.X), rows.y)
+        self.level_ = goal.level
+        self.domains_, self.domain_counts_ = groups.names, groups.counts
+        self.domain_risks_ = groups.means(losses, rows.sample_weight)
+        groups.refuse_diverged(self.domain_risks_)
+        self.quantile_risk_ = goal.value(self.domain_risks_)
 
     def quantile_at(self, alpha: Level | float | str) -> float:
         """The α-quantile of the training domains' risks, by the distribution of the settings.
@@ -199,42 +81,61 @@ class QRMEstimator(JudgedByDomain, Savable, BaseEstimator):  # type: ignore[misc
         goal = Goal.of(alpha, self.distribution, "quantile", self.bandwidth)
         return goal.value(self.domain_risks_)
 
-    def _forget(self) -> None:
-        """A second fit leaves nothing of the first."""
-        for name in ("_network", "_centre", "_spread", "coef_", "intercept_"):
-            if hasattr(self, name):
-                delattr(self, name)
+    def measured_risks(self, X: Any, y: Any, groups: Any) -> MeasuredRisks:
+        """The risk of each domain of these rows: name, count, mean and variance of its losses."""
+        losses = self.losses(X, y)
+        required_groups(groups, len(losses), "A risk for each domain")
+        return risks_of_losses(type(self).__name__, losses, groups)
 
-    def _keep_risks(self, goal: Goal, groups: Groups, risks: Array) -> None:
-        self.level_ = goal.level
-        self.domains_ = groups.names
-        self.domain_counts_ = groups.counts
-        self.domain_risks_ = risks
-        self.quantile_risk_ = goal.value(risks)
+    def certificate(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        alpha: Level | float | str | None = None,
+        confidence: float = 0.95,
+    ) -> Certificate:
+        """What holds for new domains with this confidence, from domains not seen in training.
 
-    def _own_state(self) -> tuple[Content, Arrays]:
-        if not hasattr(self, "_network"):
-            return {"layers": 0}, {
-                "coef_": np.asarray(self.coef_),
-                "intercept_": np.asarray(self.intercept_),
-            }
-        arrays = {"centre": self._centre, "spread": self._spread}
-        for place, weight in enumerate(self._network.weights):
-            arrays[f"weight{place}"] = weight
-            arrays[f"bias{place}"] = self._network.biases[place]
-        return {"layers": len(self._network.weights)}, arrays
+        ``alpha`` is the level trained for unless another is given. Domains that ``fit`` has seen,
+        even if only for early stopping, are refused: their risks say nothing of new domains.
+        """
+        check_is_fitted(self)
+        asked = self.level_ if alpha is None else alpha
+        if asked is None:
+            raise SettingError(
+                "This predictor was trained for the mean (alpha=None), not for a level. Pass the "
+                "alpha of the certificate."
+            )
+        measured = self.measured_risks(X, y, groups)
+        refuse_seen(measured.domains, self.domains_)
+        stopped_by = getattr(self, "validation_domains_", ())
+        refuse_seen(measured.domains, stopped_by, "was stopped early by")
+        return quantile_bound(measured.risks, asked, confidence)
 
-    def _restore_own(self, content: Content, arrays: Arrays) -> None:
-        layers = int(content["layers"])
-        if layers == 0:
-            self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
-            return
-        self._centre, self._spread = arrays["centre"], arrays["spread"]
-        self._network = Network(
-            tuple(arrays[f"weight{place}"] for place in range(layers)),
-            tuple(arrays[f"bias{place}"] for place in range(layers)),
+    @abstractmethod
+    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a file needs besides the attributes of all estimators: plain data, and arrays."""
+
+    @abstractmethod
+    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """The reverse of :meth:`_own_state`, on an estimator that is not fitted."""
+
+
+def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
+    """Refuse domains that had a part in training, by name.
+
+    >>> refuse_seen(("a", "b"), ("b", "c"))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: What holds for unseen domains cannot be measured on domain 'b', ...
+    """
+    known = {str(name) for name in seen}
+    if known == {ONE_DOMAIN}:
+        return
+    both = [name for name in domains if str(name) in known]
+    if both:
+        raise DomainDataError(
+            f"What holds for unseen domains cannot be measured on {named_domains(both)}, which the "
+            f"predictor {part}. Pass domains that fit has not seen."
         )
-
-
-def _rank(goal: Goal) -> float:
-    return -1.0 if goal.level is None else -goal.level.log_tail

@@ -1,25 +1,26 @@
-"""What comes into ``fit`` and ``predict``, checked once, with errors that name rows and columns."""
+"""What ``fit`` and ``predict`` are given, checked once, with errors that name rows and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils import get_tags
+from sklearn.base import is_classifier
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from eqrm.checks import is_missing
+from eqrm.checks import Rule, is_missing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.text import listed
 
-SHOWN = 5
 LARGEST_DENSE = 4e9
 """Bytes that a sparse X may take as a dense one."""
 
@@ -46,32 +47,32 @@ def training_rows(
     groups: Any,
     sample_weight: Any,
     *,
-    classification: bool,
     level_asked: bool,
     reset: bool = True,
 ) -> TrainingRows:
-    """Check and align everything that ``fit`` was given.
+    """Check and align everything that ``fit`` was given, with targets as numbers.
 
-    Rows of weight 0 are left out, as their weight says, and so are domains without any other.
-    ``reset=False`` is for further rows, whose features must be those of the first.
+    Rows of weight 0 are left out, and so are domains without any other row. ``reset=False`` is
+    for further rows, whose features and classes must be those of the first.
     """
-    y = _checked_target(estimator, y, classification)
+    y = _checked_target(estimator, y)
     X = checked_features(estimator, X, y, reset=reset)
-    target = np.asarray(y) if classification else np.asarray(y, dtype=np.float64)
-    if target.ndim == 2:
-        target = target[:, 0]
     domains = as_groups(groups, len(X), level_asked=level_asked, stacklevel=4)
-    if sample_weight is None:
-        return TrainingRows(X, target, domains, None)
-    weights = _checked_weights(sample_weight, X)
-    rows = TrainingRows(X, target, domains, weights)
-    return rows if (weights > 0.0).all() else rows.only(weights > 0.0)
+    rows = TrainingRows(X, y[:, 0] if y.ndim == 2 else y, domains, None)
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not (weights > 0.0).any():
+            raise DomainDataError("sample_weight is 0 in every row, so there is nothing to fit.")
+        rows = replace(rows, sample_weight=weights)
+        rows = rows if (weights > 0.0).all() else rows.only(weights > 0.0)
+    numbers = estimator._learned_target if reset else estimator._known_target
+    return replace(rows, y=numbers(rows.y))
 
 
 def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Array:
     """X as float64 (n, d); sparse matrices become dense ones.
 
-    NaN is let through where the estimator's tags say that it knows what to do with it.
+    NaN is allowed where the estimator's tags say so.
     """
     options: dict[str, Any] = {
         "ensure_all_finite": "allow-nan" if get_tags(estimator).input_tags.allow_nan else True,
@@ -84,11 +85,28 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
         if y is None:
             found = validate_data(estimator, X, **options)
         else:
-            numeric = getattr(y, "dtype", np.dtype(object)).kind in "fiub"
+            numeric = y.dtype.kind in "fiub"
             found, _ = validate_data(
                 estimator, X, y, multi_output=False, y_numeric=numeric, **options
             )
     return _dense(found)
+
+
+def as_column(values: Any) -> NDArray[Any]:
+    """A list, an array, or a column of a frame as an array."""
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+
+def _seeds_a_generator(value: Any) -> bool:
+    try:
+        return check_random_state(value) is not None
+    except ValueError:
+        return False
+
+
+RANDOM_STATE = Rule(
+    "None, an integer of at least 0 or a numpy.random.RandomState", _seeds_a_generator
+)
 
 
 def _dense(X: Any) -> Array:
@@ -104,64 +122,44 @@ def _dense(X: Any) -> Array:
     return np.ascontiguousarray(X.toarray(), dtype=np.float64)
 
 
-def _checked_target(estimator: Any, y: Any, classification: bool) -> NDArray[Any]:
+def _checked_target(estimator: Any, y: Any) -> NDArray[Any]:
+    """y as an array, of numbers for a regression."""
     if y is None:
         raise DomainDataError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    column = y.to_numpy() if hasattr(y, "to_numpy") else y
-    found = np.asarray(column)
+    found = as_column(y)
     if found.dtype.kind == "O":
-        rows = [i for i, value in enumerate(found.ravel().tolist()) if is_missing(value)]
-        if rows:
-            raise DomainDataError(
-                f"Input y contains NaN: the target is missing in {_rows(rows, len(found))}. Drop "
-                "those rows or fill them in."
-            )
-    elif found.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            bad = np.flatnonzero(~np.isfinite(found.ravel()))
-        if bad.size:
-            raise DomainDataError(
-                f"Input y contains NaN or infinity: the target is not finite in "
-                f"{_rows(bad.tolist(), len(found))}. Drop those rows or fill them in."
-            )
-    if classification:
+        unusable = np.array([is_missing(value) for value in found.ravel().tolist()], dtype=bool)
+    else:
+        unusable = ~np.isfinite(found.ravel()) if found.dtype.kind == "f" else np.zeros(0, bool)
+    if unusable.any():
+        raise DomainDataError(
+            "Input y contains NaN or infinity: the target is missing or not finite in "
+            f"{_rows(np.flatnonzero(unusable).tolist(), len(found))}. Drop those rows or fill "
+            "them in."
+        )
+    if is_classifier(estimator):
         check_classification_targets(found)
         return found
-    return _numeric_target(found)
-
-
-def _numeric_target(y: NDArray[Any]) -> NDArray[Any]:
-    if y.dtype.kind in "OUS":
-        try:
-            return y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DomainDataError(
-                f"Unknown label type: the target of a regression must be numbers, but y holds "
-                f"{y.ravel()[:1].tolist()[0]!r}. For classes, use QRMClassifier."
-            ) from None
-    return y
-
-
-def _checked_weights(sample_weight: Any, X: Array) -> Array:
-    weights: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not (weights > 0.0).any():
-        raise DomainDataError("sample_weight is 0 in every row: nothing is left to fit to.")
-    return weights
+    try:
+        return found.astype(np.float64) if found.dtype.kind in "OUS" else found
+    except (TypeError, ValueError):
+        raise DomainDataError(
+            "Unknown label type: the target of a regression must be numeric, but y contains "
+            f"{found.ravel()[:1].tolist()[0]!r}. For classes, use a classifier."
+        ) from None
 
 
 @contextmanager
 def naming_cells(X: Any) -> Iterator[None]:
-    """Say in which column and row the value is that scikit-learn refuses.
+    """Name the column and row of the value that scikit-learn refuses.
 
     >>> with naming_cells([[1.0, float("nan")]]):
     ...     raise ValueError("Input contains NaN.")
     Traceback (most recent call last):
     ...
-    eqrm.errors.DomainDataError: Input contains NaN. It is missing in 1 of 1 rows (row 0), ...
+    eqrm.errors.DomainDataError: Input contains NaN. Values are missing in 1 of 1 rows (row 0), ...
     """
     try:
         yield
@@ -181,37 +179,35 @@ def _where(X: Any) -> str:
         return ""
     if table.ndim != 2 or table.size == 0:
         return ""
-    names = [repr(name) for name in getattr(X, "columns", range(table.shape[1]))]
-    for place, name in enumerate(names):
-        column = table[:, place].tolist()
-        texts = [
-            i for i, value in enumerate(column) if isinstance(value, str) and not _reads(value)
-        ]
-        if texts:
+    names = list(getattr(X, "columns", range(table.shape[1])))
+    for name, column in zip(names, table.T.tolist(), strict=True):
+        row = _first_text(column)
+        if row is not None:
             return (
-                f"Column {name} of X holds texts such as {column[texts[0]]!r} (row {texts[0]}). "
-                "Turn texts into numbers first, for example by sklearn's OneHotEncoder."
+                f"Column {name!r} of X contains strings such as {column[row]!r} (row {row}). "
+                "Encode strings as numbers first, for example with sklearn's OneHotEncoder."
             )
     gone = np.array([[is_missing(value) for value in row] for row in table.tolist()])
     if not gone.any():
         return ""
-    rows = np.flatnonzero(gone.any(axis=1)).tolist()
-    columns = ", ".join(names[j] for j in np.flatnonzero(gone.any(axis=0))[:SHOWN].tolist())
+    columns = listed([names[j] for j in np.flatnonzero(gone.any(axis=0)).tolist()])
     return (
-        f"It is missing in {_rows(rows, len(table))}, column {columns}. Fill such values in, for "
-        "example by sklearn's SimpleImputer, or drop the rows."
+        f"Values are missing in {_rows(np.flatnonzero(gone.any(axis=1)).tolist(), len(table))}, "
+        f"column {columns}. Fill them in, for example with sklearn's SimpleImputer, or drop the "
+        "rows."
     )
 
 
-def _reads(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _first_text(column: Sequence[Any]) -> int | None:
+    """The first row with a string that is not a number."""
+    for row, value in enumerate(column):
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return row
+    return None
 
 
 def _rows(rows: list[int], total: int) -> str:
-    shown = ", ".join(map(str, rows[:SHOWN]))
-    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-    return f"{len(rows)} of {total} rows (row{'s' if len(rows) > 1 else ''} {shown}{more})"
+    return f"{len(rows)} of {total} rows (row{'s' if len(rows) > 1 else ''} {listed(rows)})"

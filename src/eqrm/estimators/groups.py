@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eqrm.domains import Name, number_domains
-from eqrm.errors import EqrmWarning
-from eqrm.objectives.base import RiskObjective
+from eqrm.errors import DomainDataError, EqrmWarning
 
 Numbers = NDArray[np.float64]
 ONE_DOMAIN = "all rows"
@@ -77,8 +75,18 @@ class Groups:
         shares: Numbers = (per_domain / self.sums(sample_weight))[self.ids] * sample_weight
         return shares
 
-    def only(self, rows: NDArray[np.bool_]) -> Groups:
-        """The domains of some of the rows; a domain without any of them is left out.
+    def refuse_diverged(self, risks: Numbers) -> None:
+        """Refuse risks (m,) that are not finite, by the name of the domain."""
+        bad = np.flatnonzero(~np.isfinite(risks))
+        if bad.size:
+            raise DomainDataError(
+                f"The risk of domain {self.names[bad[0]]!r} is not finite: training has diverged, "
+                "or the data contain very large values. Use a smaller learning_rate or a stronger "
+                "penalty."
+            )
+
+    def only(self, rows: NDArray[Any]) -> Groups:
+        """The domains of some of the rows, by mask or index; a domain without rows is left out.
 
         >>> as_groups(["a", "b", "b"], rows=3).only(np.array([False, True, True])).names
         ('b',)
@@ -91,11 +99,24 @@ class Groups:
         return Groups(places[ids], names, counts[present])
 
 
+def required_groups(groups: Any, rows: int, owner: str) -> Groups:
+    """The domains of ``rows`` rows, for an ``owner`` that cannot do without them.
+
+    >>> required_groups(None, rows=3, owner="DomainKFold")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: DomainKFold needs groups: pass the domain of each row as groups=.
+    """
+    if groups is None:
+        raise DomainDataError(f"{owner} needs groups: pass the domain of each row as groups=.")
+    return as_groups(groups, rows)
+
+
 def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: int = 2) -> Groups:
     """The domains of ``rows`` rows, numbered in the order of their sorted names.
 
     ``groups`` is whatever :func:`eqrm.domains.number_domains` takes. ``None`` makes all rows one
-    domain, which is announced by a :class:`OneDomainWarning` where a level was asked for.
+    domain, with a :class:`OneDomainWarning` if a level was asked for.
 
     >>> as_groups(["mon", None, "tue"], rows=3)
     Traceback (most recent call last):
@@ -113,22 +134,3 @@ def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: i
         return Groups(np.zeros(rows, dtype=np.int64), (ONE_DOMAIN,), np.array([rows]))
     found = number_domains(groups, rows, "groups")
     return Groups(found.ids, found.names, np.bincount(found.ids, minlength=len(found.names)))
-
-
-def domain_weights(risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
-    """The value of an objective of the risks (m,), and its slope in each of them (m,).
-
-    The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
-    domains of low risk often have a negative part in it.
-
-    >>> from eqrm import EQRM
-    >>> value, weights = domain_weights(np.array([0.2, 0.3, 0.7]), EQRM(0.9))
-    >>> round(value, 4), weights.round(4)
-    (0.8261, array([-0.2132, -0.0486,  1.2618]))
-    """
-    given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
-    value = objective.of_risks(given)
-    if not value.requires_grad:
-        return float(value), np.zeros(len(given))
-    (slope,) = torch.autograd.grad(value, given)
-    return float(value.detach()), slope.numpy()

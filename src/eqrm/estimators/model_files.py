@@ -1,30 +1,51 @@
-"""Models in one safetensors file: arrays, and everything else as JSON in its header.
+"""Models in one file: parameters and fitted attributes as JSON, and arrays of numbers.
 
-Loading reads numbers and texts. The class comes from a fixed list, so nothing in a file can
-execute code, and a digest tells whether anything in it was changed.
+A file holds plain data and the name of a class in :data:`ESTIMATORS`, so nothing that is loaded
+can execute code.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-import eqrm
-from eqrm.errors import DataFileError, EqrmError, SettingError, did_you_mean
-from eqrm.estimators.saved_state import REGISTRY, Arrays, Savable, restored
-from eqrm.files.writing import whole_file
+from eqrm._version import __version__
+from eqrm.errors import DataFileError, SettingError
+from eqrm.files.archive import read_archive, write_archive
+from eqrm.level import Level
+from eqrm.registry import Registry
+from eqrm.text import did_you_mean
 
-FORMAT = "eqrm model 1"
+ESTIMATORS = Registry[Any](
+    "estimator",
+    {
+        "QRMClassifier": "eqrm.estimators.qrm_estimators:QRMClassifier",
+        "QRMRegressor": "eqrm.estimators.qrm_estimators:QRMRegressor",
+        "XGBQRMClassifier": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMClassifier",
+        "XGBQRMRegressor": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMRegressor",
+        "LGBMQRMClassifier": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMClassifier",
+        "LGBMQRMRegressor": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMRegressor",
+    },
+)
+"""The classes that a file can hold; they have ``_own_state`` and ``_restore_own``."""
+
+FORMAT = "eqrm model 2"
+READABLE = (FORMAT, "eqrm model 1")
+RENAMED = {"rows_per_domain": "examples_per_domain"}
+"""Parameters that version 0.1 had under another name."""
+NUMBERS = ("n_features_in_", "quantile_risk_", "converged_", "n_iter_")
+ARRAYS = ("domain_risks_", "domain_counts_")
+LABELS = ("classes_", "feature_names_in_")
 WRITERS = (
-    "'eqrm train' writes model files (models/*.safetensors in its folder), and so does "
+    "Model files are written by 'eqrm train' (models/*.safetensors in its folder) and by "
     "eqrm.save_model."
 )
 
@@ -40,7 +61,7 @@ class SavedModel:
 def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator to one file, without pickle: whole, or not at all.
 
-    ``attached`` is anything that JSON can hold and that belongs to the model, such as how the
+    ``attached`` is anything that JSON can represent and that belongs to the model, such as how the
     columns of a table become its features.
 
     >>> import numpy, tempfile
@@ -52,22 +73,31 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
     True
     """
     name = type(estimator).__name__
-    if name not in REGISTRY or not isinstance(estimator, Savable):
+    if name not in ESTIMATORS or not isinstance(estimator, ESTIMATORS.load(name)):
         raise SettingError(
-            f"{name} cannot be saved by save_model, which knows: {', '.join(sorted(REGISTRY))}. Of "
-            "a pipeline, save its last step."
+            f"save_model cannot save a {name}, only: {', '.join(sorted(ESTIMATORS))}. Of a "
+            "pipeline, save the last step."
         )
     check_is_fitted(estimator)
-    content, arrays = estimator.saved_state()
-    described = {"class": name, "version": eqrm.__version__, "attached": attached, **content}
     try:
-        text = json.dumps(described, ensure_ascii=False, allow_nan=False)
+        json.dumps(attached, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SettingError(f"What is attached to a model must be JSON: {error}.") from None
-    whole = {key: np.asarray(array, order="C") for key, array in arrays.items()}
-    metadata = {"format": FORMAT, "model": text, "digest": _digest(text, whole)}
-    with whole_file(Path(path)) as draft:
-        save_file(whole, draft, metadata)
+    own, own_arrays = estimator._own_state()
+    content = {
+        "class": name,
+        "version": __version__,
+        "attached": attached,
+        "params": {k: plain(v, k) for k, v in estimator.get_params(deep=False).items()},
+        "common": {k: plain(getattr(estimator, k), k) for k in NUMBERS if hasattr(estimator, k)},
+        **{k: labels_as_json(getattr(estimator, k)) for k in LABELS if hasattr(estimator, k)},
+        "domains": list(estimator.domains_),
+        "level": plain(estimator.level_, "level_"),
+        "own": own,
+    }
+    arrays = {k: np.asarray(getattr(estimator, k)) for k in ARRAYS}
+    arrays |= {f"own.{k}": array for k, array in own_arrays.items()}
+    write_archive(Path(path), FORMAT, content, arrays)
 
 
 def load_model(path: str | Path) -> Any:
@@ -80,57 +110,104 @@ def load_model(path: str | Path) -> Any:
 
 def read_model(path: str | Path) -> SavedModel:
     """The estimator, and what was attached to it."""
-    text, arrays = _read(Path(path))
+    archive = read_archive(Path(path), READABLE, "a model file", remedy=WRITERS)
+    content = archive.content
     try:
-        content = json.loads(text)
         name = content["class"]
-        if name not in REGISTRY:
-            raise DataFileError(
-                f"{path} holds a model of the class {name!r}, which this version of eqrm "
-                f"({eqrm.__version__}) does not know. {did_you_mean(name, REGISTRY)}"
-            )
-        return SavedModel(restored(name, content, arrays), content["attached"])
-    except EqrmError:
-        raise
+        if name in ESTIMATORS:
+            return SavedModel(_restored(name, content, archive.arrays()), content["attached"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise _damaged(path, error) from None
+        raise DataFileError(f"{path} is damaged: {error}. Save or train the model again.") from None
+    raise DataFileError(
+        f"{path} contains a model of the class {name!r}, which this version of eqrm "
+        f"({__version__}) does not know. {did_you_mean(name, ESTIMATORS)}"
+    )
 
 
-def _read(path: Path) -> tuple[str, Arrays]:
-    if not path.is_file():
-        raise DataFileError(f"There is no file {path}.")
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except PermissionError:
-        raise DataFileError(f"{path} cannot be read: permission is missing.") from None
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError):
-        # What safetensors says is about the bytes of a header, and helps nobody here.
-        raise DataFileError(f"{path} is no model file, or it is damaged. {WRITERS}") from None
-    found = metadata.get("format", "")
-    if found != FORMAT:
-        if found.startswith("eqrm model "):
-            raise DataFileError(
-                f"{path} was written in the form {found!r}, by another version of eqrm than this "
-                f"one ({eqrm.__version__}), which reads {FORMAT!r}."
-            )
-        raise DataFileError(f"{path} holds no model of eqrm. {WRITERS}")
-    text = metadata.get("model", "")
-    if metadata.get("digest") != _digest(text, arrays):
-        raise _damaged(path, "its content does not match its digest")
-    return text, arrays
+def _restored(name: str, content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """A fitted estimator from its state."""
+    given = {RENAMED.get(key, key): from_plain(v) for key, v in content["params"].items()}
+    estimator: Any = ESTIMATORS.load(name)(**given)
+    for attribute, value in content["common"].items():
+        if attribute not in NUMBERS:
+            raise ValueError(f"unknown attribute {attribute!r}")
+        setattr(estimator, attribute, from_plain(value))
+    for attribute in LABELS:
+        if attribute in content:
+            setattr(estimator, attribute, labels_from_json(content[attribute]))
+    for attribute in ARRAYS:
+        setattr(estimator, attribute, arrays[attribute])
+    estimator.domains_ = tuple(content["domains"])
+    estimator.level_ = from_plain(content["level"])
+    own = {k.removeprefix("own."): a for k, a in arrays.items() if k.startswith("own.")}
+    estimator._restore_own(content["own"], own)
+    return estimator
 
 
-def _digest(text: str, arrays: Arrays) -> str:
-    """Of everything in the file that means something."""
-    total = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
+def plain(value: Any, name: str) -> Any:
+    """A setting as JSON can represent it; what is not made of numbers and strings is refused.
+
+    >>> plain(Level(0.9), "alpha"), plain((64, 32), "hidden"), plain(np.float64(0.5), "l2")
+    ({'level': -2.302585092994046}, {'tuple': [64, 32]}, 0.5)
+    >>> from_plain(plain((float("inf"), None), "x"))
+    (inf, None)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, Level):
+        return {"level": plain(value.log_tail, name)}
+    if isinstance(value, tuple):
+        return {"tuple": [plain(part, name) for part in value]}
+    if isinstance(value, list):
+        return {"list": [plain(part, name) for part in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: plain(part, name) for key, part in value.items()}}
+    raise SettingError(
+        f"{name}={value!r} cannot be saved: a file contains numbers and strings, and no code. Use "
+        "the name of a distribution or bandwidth, and an integer as random_state."
+    )
 
 
-def _damaged(path: str | Path, why: object) -> DataFileError:
-    return DataFileError(f"{path} is damaged: {why}. Save or train the model again.")
+def from_plain(value: Any) -> Any:
+    """The reverse of :func:`plain`."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "float":
+        return float(content)
+    if kind == "level":
+        return Level(log_tail=float(from_plain(content)))
+    if kind == "tuple":
+        return tuple(from_plain(part) for part in content)
+    if kind == "list":
+        return [from_plain(part) for part in content]
+    if kind == "dict":
+        return {str(key): from_plain(part) for key, part in content.items()}
+    raise ValueError(f"unknown kind of setting {kind!r}")
+
+
+def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
+    """Classes or names of features: numbers, truth values or strings.
+
+    >>> labels_from_json(labels_as_json(np.array(["a", "bc"])))
+    array(['a', 'bc'], dtype='<U2')
+    """
+    kind = "O" if labels.dtype.kind == "O" else labels.dtype.str
+    values = labels.tolist()
+    if not all(isinstance(value, (str, int, float, bool)) for value in values):
+        raise SettingError(
+            f"Classes such as {values[0]!r} cannot be saved: use strings or numbers as classes."
+        )
+    return {"dtype": kind, "values": values}
+
+
+def labels_from_json(content: Mapping[str, Any]) -> NDArray[Any]:
+    """The reverse of :func:`labels_as_json`."""
+    kind = str(content["dtype"])
+    if np.dtype(kind).kind not in "biufUO":
+        raise ValueError(f"labels cannot have the type {kind!r}")
+    return np.array(content["values"], dtype=kind)

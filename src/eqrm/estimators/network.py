@@ -1,135 +1,172 @@
-"""Small networks trained by gradients: all rows in each step, or mini-batches of domains."""
+"""Small networks trained by gradients: all rows in each step, or mini-batches of domains.
+
+The loop is written here and not left to :class:`eqrm.training.Trainer`, which is made for long
+runs in a process of their own: it seeds the global generators, handles signals, copies the rows of
+each batch, and knows neither weights of rows nor a penalty on weight matrices alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, repeat
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import Groups
+from eqrm.data.batches import DomainBatches
+from eqrm.estimators.fit_inputs import TrainingRows
+from eqrm.estimators.linear.standardised import Scaling
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.base import RiskObjective
-from eqrm.objectives.risk_based import ERM
-from eqrm.objectives.risk_memory import RiskMemory
-
-Losses = Callable[[Tensor, Tensor], Tensor]
+from eqrm.training.phases import Phase
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers of a trained network as arrays: weights (out, in) and biases (out,), ReLU between.
+    """A trained network as arrays: weights (out, in) and biases (out,), with ReLU in between.
 
-    >>> Network((np.array([[2.0], [-1.0]]), np.array([[1.0, 1.0]])), (np.zeros(2), np.ones(1)))(
-    ...     np.array([[3.0], [-3.0]])
-    ... )
+    Features are standardised by ``centre`` and ``spread`` (d,); outputs are multiplied by
+    ``scale`` and moved by ``offset``, which are 1 and 0 for logits.
+
+    >>> weights, biases = (np.array([[2.0], [-1.0]]), np.array([[1.0, 1.0]])), (np.zeros(2), [1.0])
+    >>> Network(weights, biases, np.zeros(1), np.ones(1))(np.array([[3.0], [-3.0]]))
     array([[7.],
            [4.]])
     """
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]
+    centre: Array
+    spread: Array
+    offset: float = 0.0
+    scale: float = 1.0
 
-    def __call__(self, rows: Array) -> Array:
-        """Outputs (n, C) of standardised rows (n, d)."""
-        values = rows
+    def __call__(self, X: Array) -> Array:
+        """Outputs (n, C) of features (n, d)."""
+        values = (X - self.centre) / self.spread
         for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             values = values @ weight.T + bias
             if place + 1 < len(self.weights):
                 values = np.maximum(values, 0.0)
-        return values
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a network is trained: ``erm_steps`` for the mean risk, then ``steps`` for the goal."""
-
-    hidden: tuple[int, ...]
-    l2: float
-    learning_rate: float
-    erm_steps: int
-    steps: int
-    domains_per_batch: int | None
-    rows_per_domain: int | None
-    intercept: bool
+        return values if (self.offset, self.scale) == (0, 1) else self.offset + self.scale * values
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Standardised rows (n, d), targets (n,), domains and the factor of each loss (n,).
+    """Standardised rows (n, d), targets, domain and factor of the loss of each row (n,).
 
-    The mean of factor × loss over a domain is its weighted risk.
+    The mean of factor × loss over a domain is its weighted risk: a factor is 1 without weights,
+    and w_i·n_e/Σw with them. Numbers to predict are standardised too, so that one learning rate
+    suits all targets. ``classes`` is 0 for a regression.
     """
 
     rows: Tensor
     targets: Tensor
-    groups: Groups
+    ids: Tensor
     factors: Tensor
+    domains: int
+    classes: int
+    scaling: Scaling
+    offset: float
+    scale: float
 
     @classmethod
-    def of(
-        cls, rows: Array, targets: NDArray[Any], groups: Groups, sample_weight: Array | None
-    ) -> Examples:
-        """From arrays; a factor is 1 without weights, and w_i·n_e/Σw with them."""
-        factors = groups.row_weights(groups.counts.astype(np.float64), sample_weight)
+    def of(cls, given: TrainingRows, classes: int) -> Examples:
+        """From the rows that ``fit`` was given."""
+        groups, weights = given.groups, given.sample_weight
+        scaling = Scaling.of(given.X, weights, intercept=True)
+        targets, offset, scale = given.y, 0.0, 1.0
+        if not classes:
+            offset = float(np.average(targets, weights=weights))
+            scale = float(np.sqrt(np.average((targets - offset) ** 2, weights=weights))) or 1.0
+            targets = (targets - offset) / scale
         return cls(
-            torch.from_numpy(rows), torch.from_numpy(targets), groups, torch.from_numpy(factors)
+            torch.from_numpy(np.ascontiguousarray(scaling.rows(given.X)[:, :-1])),
+            torch.from_numpy(targets),
+            torch.from_numpy(groups.ids),
+            torch.from_numpy(groups.row_weights(groups.counts.astype(np.float64), weights)),
+            len(groups),
+            classes,
+            scaling,
+            offset,
+            scale,
         )
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a network: one, or as many as there are classes beyond two."""
+        return self.classes if self.classes > 2 else 1
+
+    def losses(self, network: nn.Module, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Factor × loss of some of the rows (None: all), and their domains."""
+        x, y, factors, ids = (
+            part if rows is None else part[rows]
+            for part in (self.rows, self.targets, self.factors, self.ids)
+        )
+        outputs = network(x)
+        if self.classes > 2:
+            losses = functional.cross_entropy(outputs, y, reduction="none")
+        elif self.classes == 2:
+            losses = functional.softplus((1.0 - 2.0 * y) * outputs[:, 0])
+        else:
+            losses = (outputs[:, 0] - y) ** 2
+        return factors * losses, ids
+
+    def batches(self, domains: int | None, examples: int | None, seed: int) -> DomainBatches | None:
+        """Batches of so many domains with so many examples each; None if they hold all rows."""
+        largest = int(torch.bincount(self.ids).max())
+        some = None if domains is None or domains >= self.domains else domains
+        few = None if examples is None or examples >= largest else examples
+        if some is None and few is None:
+            return None
+        return DomainBatches(self.ids, some, few, seed=seed)
 
 
 def train(
     examples: Examples,
-    outputs: int,
-    losses: Losses,
-    goal: Goal,
-    schedule: Schedule,
-    random: np.random.RandomState,
-    start: Network | None = None,
+    network: nn.Sequential,
+    phases: Iterable[Phase],
+    batches: DomainBatches | None,
+    l2: float,
 ) -> Network:
-    """Adam on the mean risk first, then a fresh Adam with cosine decay on the goal.
-
-    Mini-batches hold some of the domains; the quantile is still over all of them, by a memory of
-    each domain's latest risk. Everything random comes from ``random``. From a ``start``, what was
-    trained before is the first phase.
-    """
-    network = _new(examples.rows.shape[1], outputs, schedule, random)
-    if start is not None:
-        _take_over(network, start)
-    memory = None
-    if schedule.domains_per_batch is not None and goal.level is not None:
-        # Some of a domain's rows measure its risk with noise, which averaging over visits removes.
-        averaging = 1.0 if schedule.rows_per_domain is None else 0.3
-        memory = RiskMemory(len(examples.groups), averaging=averaging)
-    phases = [(ERM(), 0 if start else schedule.erm_steps), (goal.objective(memory), schedule.steps)]
-    for objective, steps in phases:
-        _run_phase(network, examples, losses, objective, steps, schedule, random)
+    """Train the network, in place, on one phase after the other, with a fresh Adam for each."""
+    penalised = [p for p in network.parameters() if p.ndim == 2]
+    rows: Iterator[Tensor | None] = repeat(None) if batches is None else iter(batches)
+    for phase in phases:
+        optimizer = torch.optim.Adam(network.parameters(), lr=phase.learning_rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, phase.rate_factor)
+        for _ in range(phase.steps):
+            value = phase.minimised(*examples.losses(network, next(rows)), examples.domains)
+            shrinkage = l2 * torch.stack([p.square().sum() for p in penalised]).sum()
+            optimizer.zero_grad()
+            (value + shrinkage).backward()
+            optimizer.step()
+            schedule.step()
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
     return Network(
         tuple(layer.weight.detach().numpy().copy() for layer in layers),
         tuple(
-            np.zeros(layer.out_features) if layer.bias is None else layer.bias.detach().numpy()
-            for layer in layers
+            np.zeros(layer.out_features) if b is None else b.detach().numpy().copy()
+            for layer, b in ((layer, layer.bias) for layer in layers)
         ),
+        examples.scaling.centre,
+        examples.scaling.spread,
+        examples.offset,
+        examples.scale,
     )
 
 
-def _new(
-    inputs: int, outputs: int, schedule: Schedule, random: np.random.RandomState
-) -> nn.Sequential:
-    generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
-    widths = [inputs, *schedule.hidden, outputs]
+def new_network(widths: Sequence[int], intercept: bool, seed: int) -> nn.Sequential:
+    """Linear layers of these widths with ReLU in between; weights follow from the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
     layers: list[nn.Module] = []
     for place, (width, after) in enumerate(pairwise(widths)):
         last = place == len(widths) - 2
         # Without nn.Linear's own initial weights, which would be drawn from torch's global state.
         layer = nn.utils.skip_init(
-            nn.Linear, width, after, bias=schedule.intercept or not last, dtype=torch.float64
+            nn.Linear, width, after, bias=intercept or not last, dtype=torch.float64
         )
         with torch.no_grad():
             reach = (6.0 / width) ** 0.5 if not last else 0.1 * (1.0 / width) ** 0.5
@@ -138,81 +175,3 @@ def _new(
                 layer.bias.zero_()
         layers += [layer] if last else [layer, nn.ReLU()]
     return nn.Sequential(*layers)
-
-
-def _take_over(network: nn.Sequential, start: Network) -> None:
-    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
-    with torch.no_grad():
-        for layer, weight, bias in zip(layers, start.weights, start.biases, strict=True):
-            layer.weight.copy_(torch.from_numpy(weight))
-            if layer.bias is not None:
-                layer.bias.copy_(torch.from_numpy(bias))
-
-
-def _run_phase(
-    network: nn.Sequential,
-    examples: Examples,
-    losses: Losses,
-    objective: RiskObjective,
-    steps: int,
-    schedule: Schedule,
-    random: np.random.RandomState,
-) -> None:
-    if steps == 0:
-        return
-    parameters = list(network.parameters())
-    penalised = [p for p in parameters if p.ndim == 2]
-    optimizer = torch.optim.Adam(parameters, lr=schedule.learning_rate)
-    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    batches = _batches(examples.groups, schedule, random)
-    ids = torch.from_numpy(examples.groups.ids)
-    for _ in range(steps):
-        rows = next(batches)
-        x, y, factor, domain = (
-            part if rows is None else part[rows]
-            for part in (examples.rows, examples.targets, examples.factors, ids)
-        )
-        own = factor * losses(network(x), y)
-        value = objective(own, domain, len(examples.groups))
-        shrinkage = schedule.l2 * torch.stack([p.square().sum() for p in penalised]).sum()
-        optimizer.zero_grad()
-        (value + shrinkage).backward()
-        optimizer.step()
-        decay.step()
-
-
-def _batches(
-    groups: Groups, schedule: Schedule, random: np.random.RandomState
-) -> Iterator[Tensor | None]:
-    """Rows of each step, without end; None is all of them."""
-    if schedule.domains_per_batch is None or schedule.domains_per_batch >= len(groups):
-        while True:
-            yield None
-    order = np.argsort(groups.ids, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(groups.counts)])
-    waiting: list[int] = []
-    while True:
-        if len(waiting) < schedule.domains_per_batch:
-            fresh = [e for e in random.permutation(len(groups)).tolist() if e not in set(waiting)]
-            waiting = waiting + fresh
-        chosen, waiting = (
-            waiting[: schedule.domains_per_batch],
-            waiting[schedule.domains_per_batch :],
-        )
-        yield torch.from_numpy(_some_rows(order, ends, chosen, schedule.rows_per_domain, random))
-
-
-def _some_rows(
-    order: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    domains: Sequence[int],
-    most: int | None,
-    random: np.random.RandomState,
-) -> NDArray[np.int64]:
-    parts = []
-    for e in domains:
-        rows = order[ends[e] : ends[e + 1]]
-        if most is not None and len(rows) > most:
-            rows = random.choice(rows, most, replace=False)
-        parts.append(rows)
-    return np.concatenate(parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,17 @@ from numpy.typing import NDArray
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError, SettingError, did_you_mean
-from eqrm.estimators.model_files import read_model, save_model
+from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
 
-QRM = ("classifier.QRMClassifier", "regressor.QRMRegressor")
+QRM = ("QRMClassifier", "QRMRegressor")
 MODELS: dict[str, tuple[str, str]] = {
     "linear": QRM,
     "mlp": QRM,
-    "xgboost": (
-        "boosting.xgboost_estimators.XGBQRMClassifier",
-        "boosting.xgboost_estimators.XGBQRMRegressor",
-    ),
-    "lightgbm": (
-        "boosting.lightgbm_estimators.LGBMQRMClassifier",
-        "boosting.lightgbm_estimators.LGBMQRMRegressor",
-    ),
+    "xgboost": ("XGBQRMClassifier", "XGBQRMRegressor"),
+    "lightgbm": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
 }
-"""Name → its classifier and its regressor, in this folder."""
+"""Name → its classifier and its regressor."""
 FORMAT = "eqrm table model 1"
 DECIDED = ("alpha", "model", "random_state")
 """Settings that have an option of their own."""
@@ -69,8 +62,7 @@ def new_estimator(
 ) -> Any:
     """An estimator that is not fitted yet; settings that it does not have are refused."""
     classifier, regressor = MODELS[known_model(model)]
-    module, _, name = (classifier if task.classes else regressor).rpartition(".")
-    kind = getattr(import_module(f"eqrm.estimators.{module}"), name)
+    kind = ESTIMATORS.load(classifier if task.classes else regressor)
     allowed = [name for name in inspect.signature(kind).parameters if name not in DECIDED]
     for setting in settings or {}:
         if setting not in allowed:

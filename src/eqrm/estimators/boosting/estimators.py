@@ -1,34 +1,31 @@
-"""What the boosted estimators share: tables in, rounds of boosting, margins out.
+"""Gradient boosting of the α-quantile of risk: everything that does not depend on the library.
 
-A library brings three things (``_dataset``, ``_boost``, ``_margins_of``); a task brings two (what
-the labels are, what margins mean). The four estimators are the pairs.
+A library is an adapter of a few methods: how it holds data, trains, predicts and is saved.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, optional
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.estimators.boosting.losses import boosting_loss
-from eqrm.estimators.boosting.objective import DomainTable
-from eqrm.estimators.fit_inputs import TrainingRows, checked_features, training_rows
-from eqrm.estimators.goal import Goal
+from eqrm.estimators.base import DomainEstimator
+from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, import_library
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.groups import Groups
-from eqrm.estimators.saved_state import Arrays, Content, Savable
-from eqrm.estimators.unseen_domains import JudgedByDomain
-from eqrm.linear.settings import check_whole
+from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import RiskObjective
+from eqrm.text import listed
 
 
 class SeenDomainsWarning(EqrmWarning):
@@ -36,31 +33,92 @@ class SeenDomainsWarning(EqrmWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Boosted:
-    """A booster, how many rounds of it count, and the curve of the validation metric."""
+class Boosting:
+    """What a library's training call is given.
 
-    booster: Any
-    rounds: int
-    validation: list[float]
+    ``validation`` is a dataset or None, ``metric`` what is computed of it after each round, and
+    ``over`` whether early stopping ends the training.
+    """
+
+    train: Any
+    validation: Any
+    objective: BoostingObjective
+    metric: Callable[[NDArray[Any], Any], tuple[Any, ...]]
+    over: Callable[[], bool]
 
 
-class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """Gradient boosting that minimises the α-quantile of the risk over domains."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoostedQRM(DomainEstimator):
+    """The parameters, training and results of boosting with any library."""
 
-    # With metadata routing on, groups go to fit without being asked for.
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
-    _loss: ClassVar[str]
-    _library: ClassVar[str]
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_depth: int | None = None
+    min_child_weight: float | None = None
+    subsample: float | None = None
+    colsample_bytree: float | None = None
+    reg_alpha: float | None = None
+    reg_lambda: float | None = None
+    early_stopping_rounds: int | None = None
+    validation_fraction: float = 0.2
+    booster_params: Mapping[str, Any] | None = None
+    callbacks: Sequence[Any] | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
-    # Set by the libraries' __init__.
-    alpha: Any
-    n_estimators: int
-    distribution: Any
-    measure: str
-    bandwidth: Any
-    early_stopping_rounds: int | None
-    validation_fraction: float
-    random_state: Any
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "n_estimators": POSITIVE_INTEGER,
+        "early_stopping_rounds": optional(POSITIVE_INTEGER),
+        "validation_fraction": OPEN_FRACTION,
+        "booster_params": optional(Rule("a dictionary", lambda v: isinstance(v, Mapping))),
+        "n_jobs": optional(integer()),
+    }
+    _objective: ClassVar[type[BoostingObjective]]
+    _refusal: ClassVar[str]
+    """Where the library has the error that it raises for wrong parameters."""
+    _passed_on: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "max_depth",
+        "min_child_weight",
+        "subsample",
+        "colsample_bytree",
+        "reg_alpha",
+        "reg_lambda",
+    )
+    """Parameters of the library, by the names they have there."""
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    _fixed: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that the estimator sets, and that ``booster_params`` must not."""
+
+    @abstractmethod
+    def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
+        """Rows as the library holds them, with margins that begin at ``start``."""
+
+    @abstractmethod
+    def _train(self, library: Any, boosting: Boosting) -> Any:
+        """A booster of at most ``n_estimators`` rounds."""
+
+    @abstractmethod
+    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
+        """A booster of its first rounds (None: all that count), and how many these are."""
+
+    @abstractmethod
+    def _margins_of(self, X: Array) -> NDArray[Any]:
+        """What the booster adds to ``start_``."""
+
+    @abstractmethod
+    def _booster_bytes(self) -> bytes:
+        """The booster in its library's own format, which holds trees and no code."""
+
+    @abstractmethod
+    def _booster_of(self, library: Any, content: bytes) -> Any:
+        """The reverse of ``_booster_bytes``."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing features are allowed: both libraries learn which way they go."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def fit(
         self,
@@ -75,61 +133,77 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
         """Boost ``n_estimators`` rounds, or fewer with ``early_stopping_rounds``.
 
         ``groups`` gives the domain of each row; ``None`` makes all rows one domain, which is ERM.
-        Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the α-quantile of
+        Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the α-quantile over
         the domains of ``eval_set``, a pair (X, y) with ``eval_groups``; without one it holds out
         ``validation_fraction`` of the training domains, each of them whole.
         """
-        goal = Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
-        check_whole(self.n_estimators, "n_estimators", 1)
-        if self.early_stopping_rounds is not None:
-            check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
-        rows = self._rows(X, y, groups, sample_weight, level_asked=goal.level is not None)
-        train = replace(rows, y=self._fit_labels(rows.y))
-        validation = None
+        goal = self._checked_goal()
+        asked = goal.level is not None
+        train = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
+        stopping, validation = self.early_stopping_rounds is not None, None
         if eval_set is not None:
             validation = self._validation_rows(eval_set, eval_groups, eval_sample_weight)
             _warn_of_seen(train.groups, validation.groups)
-        elif self.early_stopping_rounds is not None:
+        elif stopping:
             train, validation = self._hold_out(train)
-        self.level_ = goal.level
-        return self._fit_rows(train, validation, goal.objective())
-
-    def _rows(
-        self, X: Any, y: Any, groups: Any, sample_weight: Any, **options: Any
-    ) -> TrainingRows:
-        classes = self._loss == "log-loss"
-        return training_rows(self, X, y, groups, sample_weight, classification=classes, **options)
-
-    def _fit_rows(
-        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
-    ) -> Any:
-        table = DomainTable(
-            self._loss, train.y, train.groups, train.sample_weight, self._num_class()
-        )
-        self.start_ = table.start()
-        boosted = self._boost(train, validation, objective)
-        self.booster_, self.n_estimators_ = boosted.booster, boosted.rounds
-        self.validation_curve_ = boosted.validation
-        self.domains_ = train.groups.names
-        stopped = validation is not None and self.early_stopping_rounds is not None
-        self.validation_domains_ = validation.groups.names if validation and stopped else ()
-        self.domain_counts_ = train.groups.counts
-        self.domain_risks_ = table.risks(self._margins(train.X))
-        self.quantile_risk_, _ = table.weigh(self.domain_risks_, objective)
+        self._boost(train, validation, goal.objective())
+        self.validation_domains_ = validation.groups.names if validation and stopping else ()
+        self._keep_risks(goal, train)
         return self
 
-    def losses(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """The loss of every row (n,): log-loss, or squared error."""
-        check_is_fitted(self)
-        margins = self._checked_margins(X)
-        if np.shape(y) != margins.shape[:1]:
-            raise DomainDataError(
-                f"y must give one label per row: there are {len(margins)} rows, and y's shape is "
-                f"{np.shape(y)}."
-            )
-        labels = self._known_labels(np.asarray(y))
-        loss = boosting_loss(self._loss, labels, self._num_class())
-        return np.asarray(loss.losses(margins), dtype=np.float64)
+    def _boost(
+        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
+    ) -> None:
+        library = self._import_library()
+        outputs = self._num_class
+        table = DomainTable(self.loss_name, train.y, train.groups, train.sample_weight, outputs)
+        self.start_ = table.start()
+        data = self._dataset(library, train, self._start_margins(train), None)
+        domains, watched = {data: train.groups}, None
+        if validation is not None:
+            watched = self._dataset(library, validation, self._start_margins(validation), data)
+            domains[watched] = validation.groups
+        boosting = self._objective(domains, objective, loss=self.loss_name, num_class=outputs)
+        curve: list[float] = []
+
+        def metric(margins: NDArray[Any], dataset: Any) -> tuple[Any, ...]:
+            found = boosting.metric(margins, dataset)
+            curve.append(found[1])
+            return found
+
+        # The libraries' own early stopping differs: XGBoost's reads metrics from text with six
+        # decimals, which is nothing where squared errors are small.
+        def over() -> bool:
+            patience = self.early_stopping_rounds
+            return patience is not None and len(curve) - (int(np.argmin(curve)) + 1) >= patience
+
+        with naming_settings(self._objective.package, attrgetter(self._refusal)(library)):
+            booster = self._train(library, Boosting(data, watched, boosting, metric, over))
+        stopping = self.early_stopping_rounds is not None
+        best = int(np.argmin(curve)) + 1 if stopping else None
+        self.booster_, self.n_estimators_ = self._kept(booster, best)
+        self.validation_curve_ = curve
+
+    def _import_library(self) -> Any:
+        return import_library(self._objective.package, type(self).__name__)
+
+    def _parameters(self) -> dict[str, Any]:
+        """What the library's training call is told, without what was left to its defaults."""
+        extra = dict(self.booster_params or {})
+        for name in ("objective", "num_class", *self._fixed):
+            if name in extra:
+                raise SettingError(
+                    f"booster_params must not set {name!r}, which the estimator sets. For other "
+                    "objectives use xgboost_objective or lightgbm_objective in a training call of "
+                    "your own."
+                )
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer, type(None))):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        named = {name: getattr(self, name) for name in self._passed_on}
+        named |= {"nthread": self.n_jobs, "seed": seed, "num_class": self._num_class}
+        given = {name: value for name, value in named.items() if value is not None}
+        return {**self._defaults, **given, **extra, **self._fixed}
 
     def _validation_rows(self, eval_set: Any, groups: Any, sample_weight: Any) -> TrainingRows:
         if isinstance(eval_set, list) and len(eval_set) == 1:
@@ -139,217 +213,76 @@ class BoostedQRM(Savable, JudgedByDomain, BaseEstimator, ABC):  # type: ignore[m
             raise SettingError("eval_set must be one pair (X, y), with its domains as eval_groups.")
         if groups is None and self.alpha is not None:
             raise DomainDataError(
-                "eval_set needs eval_groups, the domain of each of its rows: the quantile over "
-                "validation domains cannot be watched without them."
+                "eval_set needs eval_groups, the domain of each of its rows: early stopping "
+                "watches the quantile over validation domains."
             )
         X, y = eval_set
-        rows = self._rows(X, y, groups, sample_weight, level_asked=False, reset=False)
-        return replace(rows, y=self._known_labels(rows.y))
+        return training_rows(self, X, y, groups, sample_weight, level_asked=False, reset=False)
 
     def _hold_out(self, rows: TrainingRows) -> tuple[TrainingRows, TrainingRows]:
         """Some of the domains, each of them whole, as validation domains."""
         domains = len(rows.groups)
-        if not 0.0 < self.validation_fraction < 1.0:
-            raise SettingError(
-                "validation_fraction must lie between 0 and 1, but it is "
-                f"{self.validation_fraction!r}."
-            )
         if domains < 2:
             raise DomainDataError(
-                "Early stopping holds out whole domains and needs at least 2 of them, but there "
-                f"is {domains}. Pass groups, or an eval_set with eval_groups."
+                f"Early stopping holds out whole domains and needs at least 2, got {domains}. Pass "
+                "groups, or an eval_set with eval_groups."
             )
         count = min(max(round(domains * self.validation_fraction), 1), domains - 1)
         held = check_random_state(self.random_state).permutation(domains)[:count]
         out = np.isin(rows.groups.ids, held)
         return rows.only(~out), rows.only(out)
 
-    def _margins(self, X: NDArray[Any]) -> NDArray[np.float64]:
+    def _start_margins(self, rows: TrainingRows) -> Array:
+        """``start_`` for every row: (n,), or (n, classes) where there are several."""
+        shape = (len(rows.X),) if len(self.start_) == 1 else (len(rows.X), len(self.start_))
+        return np.broadcast_to(self.start_, shape)
+
+    def _scores(self, X: Array) -> Array:
         """Margins (n,) or (n, K), the constant start included."""
         found = self._margins_of(X)
-        start = self.start_[0] if found.ndim == 1 else self.start_
-        return np.asarray(found + start, dtype=found.dtype)
+        return np.asarray(found + (self.start_[0] if found.ndim == 1 else self.start_), np.float64)
 
-    def _checked_margins(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        return self._margins(checked_features(self, X))
-
-    def __sklearn_tags__(self) -> Any:
-        """Missing features are welcome: both libraries learn which way they go."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True  # and made dense
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _own_state(self) -> tuple[Content, Arrays]:
+    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         content = {
             "rounds": self.n_estimators_,
             "validation": list(self.validation_curve_),
             "validation_domains": list(self.validation_domains_),
         }
-        booster = np.frombuffer(self._booster_bytes(), dtype=np.uint8)
+        booster = np.frombuffer(bytearray(self._booster_bytes()), dtype=np.uint8)
         return content, {"start": self.start_, "booster": booster}
 
-    def _restore_own(self, content: Content, arrays: Arrays) -> None:
+    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.n_estimators_ = int(content["rounds"])
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])
         self.start_ = arrays["start"]
-        self.booster_ = self._booster_of(arrays["booster"].tobytes())
-
-    @abstractmethod
-    def _booster_bytes(self) -> bytes:
-        """The booster in its library's own format, which holds trees and no code."""
-
-    @abstractmethod
-    def _booster_of(self, content: bytes) -> Any:
-        """The reverse of ``_booster_bytes``."""
-
-    def _start_margins(self, rows: int) -> NDArray[Any]:
-        """``start_`` for every row: (n,), or (n, classes) where there are several."""
-        shape = (rows,) if len(self.start_) == 1 else (rows, len(self.start_))
-        return np.broadcast_to(self.start_, shape)
-
-    @abstractmethod
-    def _boost(
-        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
-    ) -> Boosted:
-        """Train with the library, from margins of ``start_``."""
-
-    @abstractmethod
-    def _margins_of(self, X: NDArray[Any]) -> NDArray[Any]:
-        """What the booster adds to ``start_``."""
-
-    @abstractmethod
-    def _fit_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Learn what the labels are and turn them into numbers."""
-
-    @abstractmethod
-    def _known_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """The same for labels of a validation set."""
-
-    @abstractmethod
-    def _num_class(self) -> int | None:
-        """K where there are more than two classes."""
-
-
-class BoostedClassifier(ClassifierMixin, BoostedQRM):  # type: ignore[misc]
-    """Log-loss of two or more classes."""
-
-    _loss = "log-loss"
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class (n, K), in the order of ``classes_``."""
-        margins = self._checked_margins(X)
-        if margins.ndim == 1:
-            margins = np.column_stack([np.zeros_like(margins), margins])
-        margins = np.exp(margins - margins.max(axis=1, keepdims=True))
-        return np.asarray(margins / margins.sum(axis=1, keepdims=True))
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Margins: log-odds of the second of two classes (n,), or one per class (n, K)."""
-        return self._checked_margins(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[likeliest])
-
-    def _fit_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DomainDataError(
-                f"A classifier needs at least two classes, but y has one class: "
-                f"{self.classes_[0]!r}."
-            )
-        return np.asarray(numbers, dtype=np.float64)
-
-    def _known_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        unknown = ~np.isin(y, self.classes_)
-        if unknown.any():
-            raise DomainDataError(
-                f"The label {y[unknown][0]!r} is none of the classes seen in training: "
-                f"{self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, y).astype(np.float64)
-
-    def _num_class(self) -> int | None:
-        return len(self.classes_) if len(self.classes_) > 2 else None
-
-
-class BoostedRegressor(RegressorMixin, BoostedQRM):  # type: ignore[misc]
-    """Squared error."""
-
-    _loss = "squared"
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """The predicted target of each row."""
-        return self._checked_margins(X)
-
-    def _fit_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return self._known_labels(y)
-
-    def _known_labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(y, dtype=np.float64)
-
-    def _num_class(self) -> int | None:
-        return None
+        self.booster_ = self._booster_of(self._import_library(), arrays["booster"].tobytes())
 
 
 @contextmanager
 def naming_settings(library: str, refusal: type[Exception]) -> Iterator[None]:
     """Turn what a library refuses into an error of settings, without its stack.
 
-    >>> with naming_settings("XGBoost", KeyError):
-    ...     raise KeyError("max_depth must be a number")
+    >>> with naming_settings("xgboost", RuntimeError):
+    ...     raise RuntimeError("max_depth must be a number.")
     Traceback (most recent call last):
     ...
-    eqrm.errors.SettingError: XGBoost refuses its settings: 'max_depth must be a number'.
+    eqrm.errors.SettingError: xgboost rejected its parameters: max_depth must be a number.
     """
     try:
         yield
     except refusal as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         told = lines[0] if lines else type(error).__name__
-        raise SettingError(f"{library} refuses its settings: {told.rstrip('.')}.") from error
-
-
-def given_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were given: ``None`` leaves a parameter to the library.
-
-    >>> given_parameters({"max_depth": 3, "subsample": None})
-    {'max_depth': 3}
-    """
-    return {name: value for name, value in parameters.items() if value is not None}
-
-
-def refuse_own_parameters(extra: Mapping[str, Any], own: tuple[str, ...]) -> None:
-    """Parameters that the estimator sets itself cannot be given to the booster."""
-    for name in own:
-        if name in extra:
-            raise SettingError(
-                f"booster_params must not set {name!r}: the estimator does. For other objectives "
-                "use xgboost_objective or lightgbm_objective in a training call of your own."
-            )
-
-
-def seed_of(random_state: Any) -> int | None:
-    """A seed for the library; ``None`` leaves its own.
-
-    >>> seed_of(7), seed_of(None)
-    (7, None)
-    """
-    if random_state is None or isinstance(random_state, (int, np.integer)):
-        return None if random_state is None else int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+        raise SettingError(f"{library} rejected its parameters: {told.rstrip('.')}.") from error
 
 
 def _warn_of_seen(train: Groups, validation: Groups) -> None:
     seen = sorted(set(map(str, train.names)) & set(map(str, validation.names)))
     if seen and len(train) > 1:
         warnings.warn(
-            f"{len(seen)} of {len(validation)} validation domains are also trained on ({seen[0]!r} "
-            "among them). Their risk says nothing of domains not seen: give eval_set other "
+            f"{len(seen)} of {len(validation)} validation domains were also trained on "
+            f"({listed(seen)}). Their risk says nothing of unseen domains: give eval_set other "
             "domains.",
             SeenDomainsWarning,
             stacklevel=3,

@@ -1,199 +1,157 @@
-"""LightGBM that minimises the α-quantile of the risk over domains, as scikit-learn estimators."""
+"""LightGBM: EQRM as an objective for its training call, and as scikit-learn estimators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.estimators.boosting.estimators import (
-    Boosted,
-    BoostedClassifier,
-    BoostedQRM,
-    BoostedRegressor,
-    given_parameters,
-    naming_settings,
-    refuse_own_parameters,
-    seed_of,
-)
-from eqrm.estimators.boosting.lightgbm_objective import LightGBMObjective, import_lightgbm
+from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
+from eqrm.estimators.boosting.objective import BoostingObjective
 from eqrm.estimators.fit_inputs import TrainingRows
-from eqrm.level import Level
-from eqrm.objectives.base import RiskObjective
+from eqrm.estimators.tasks import Classification, Regression
+from eqrm.linear.solving.risk_functions import Array
 
 
+class LightGBMObjective(BoostingObjective):
+    """EQRM as a custom objective for ``lightgbm.train``.
+
+    Pass it as the parameter ``objective`` and its :meth:`metric` as ``feval``. ``domains`` maps
+    every ``Dataset`` that is trained on or evaluated to the domain of each of its rows; the other
+    parameters are those of :class:`eqrm.estimators.xgboost_objective`. Margins start at 0 unless
+    the datasets have an ``init_score``.
+
+    >>> import lightgbm, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, day = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
+    >>> y = X[:, 0] + rng.normal(size=30)[day] > 0
+    >>> dtrain = lightgbm.Dataset(X[:800], y[:800])
+    >>> dvalid = lightgbm.Dataset(X[800:], y[800:], reference=dtrain)
+    >>> objective = lightgbm_objective({dtrain: day[:800], dvalid: day[800:]}, alpha=0.9)
+    >>> curve = {}
+    >>> booster = lightgbm.train(
+    ...     {"objective": objective, "num_leaves": 4, "verbosity": -1},
+    ...     dtrain,
+    ...     num_boost_round=10,
+    ...     feval=objective.metric,
+    ...     valid_sets=[dvalid],
+    ...     valid_names=["valid"],
+    ...     callbacks=[lightgbm.record_evaluation(curve)],
+    ... )
+    >>> len(curve["valid"]["log-loss-q0.9"])
+    10
+    """
+
+    package = "lightgbm"
+    after_value = (False,)  # not the higher the better
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LightGBMObjective:
+        """LightGBM copies its parameters; a copy of this would not know the datasets."""
+        return self
+
+
+lightgbm_objective = LightGBMObjective
+"""Its public name: it is called like a function."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class LGBMQRM(BoostedQRM):
-    """What the classifier and the regressor share; the parameters are those of LightGBM."""
+    """The adapter of LightGBM."""
 
-    _library = "lightgbm"
+    num_leaves: int | None = None
+    min_child_samples: int | None = None
+    subsample_freq: int | None = None
 
-    def __init__(
-        self,
-        alpha: Level | float | str | None = 0.9,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        num_leaves: int | None = None,
-        max_depth: int | None = None,
-        min_child_samples: int | None = None,
-        min_child_weight: float | None = None,
-        subsample: float | None = None,
-        subsample_freq: int | None = None,
-        colsample_bytree: float | None = None,
-        reg_alpha: float | None = None,
-        reg_lambda: float | None = None,
-        distribution: Any = "kde",
-        measure: str = "quantile",
-        bandwidth: Any = "gaussian-optimal",
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.2,
-        booster_params: Mapping[str, Any] | None = None,
-        callbacks: Sequence[Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.max_depth = max_depth
-        self.min_child_samples = min_child_samples
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.subsample_freq = subsample_freq
-        self.colsample_bytree = colsample_bytree
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.distribution = distribution
-        self.measure = measure
-        self.bandwidth = bandwidth
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.booster_params = booster_params
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _objective: ClassVar[type[BoostingObjective]] = LightGBMObjective
+    _refusal: ClassVar[str] = "basic.LightGBMError"
+    _passed_on: ClassVar[tuple[str, ...]] = (
+        *BoostedQRM._passed_on,
+        "num_leaves",
+        "min_child_samples",
+        "subsample_freq",
+    )
+    _defaults: ClassVar[Mapping[str, Any]] = {"verbosity": -1}
+    _fixed: ClassVar[Mapping[str, Any]] = {"metric": "none"}
 
-    def _parameters(self) -> dict[str, Any]:
-        names = "learning_rate num_leaves max_depth min_child_samples min_child_weight subsample"
-        names += " subsample_freq colsample_bytree reg_alpha reg_lambda"
-        named = {name: getattr(self, name) for name in names.split()}
-        named |= {"num_threads": self.n_jobs, "seed": seed_of(self.random_state)}
-        extra = dict(self.booster_params or {})
-        refuse_own_parameters(extra, ("objective", "num_class", "metric"))
-        return {
-            "verbosity": -1,
-            **given_parameters(named),
-            **extra,
-            **given_parameters({"num_class": self._num_class()}),
-            "metric": "none",
-        }
-
-    def _dataset(self, rows: TrainingRows, reference: Any = None) -> Any:
-        lightgbm = import_lightgbm(f"{type(self).__name__}")
-        return lightgbm.Dataset(
+    def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
+        return library.Dataset(
             rows.X,
             rows.y,
             weight=rows.sample_weight,
-            init_score=self._start_margins(len(rows.X)).astype(np.float64),
+            init_score=start.astype(np.float64),
             reference=reference,
             params={"verbosity": -1, "feature_pre_filter": False},
         )
 
-    def _boost(
-        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
-    ) -> Boosted:
-        lightgbm = import_lightgbm(f"{type(self).__name__}")
-        dtrain = self._dataset(train)
-        domains, watched = {dtrain: train.groups}, []
-        callbacks = list(self.callbacks or [])
-        curves: dict[str, dict[str, list[float]]] = {}
-        if validation is not None:
-            dvalid = self._dataset(validation, reference=dtrain)
-            domains[dvalid] = validation.groups
-            watched = [dvalid]
-            callbacks.append(lightgbm.record_evaluation(curves))
-            if self.early_stopping_rounds is not None:
-                stop = lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)
-                callbacks.append(stop)
-        if self.verbose:
-            callbacks.append(lightgbm.log_evaluation(self.verbose))
-        boosting = LightGBMObjective(
-            domains, objective, loss=self._loss, num_class=self._num_class()
-        )
-        with naming_settings("LightGBM", lightgbm.basic.LightGBMError):
-            booster = lightgbm.train(
-                {**self._parameters(), "objective": boosting},
-                dtrain,
-                num_boost_round=self.n_estimators,
-                valid_sets=watched,
-                valid_names=["validation"] if watched else None,
-                feval=boosting.metric if watched else None,
-                callbacks=callbacks,
-            )
-        curve = list(next(iter(curves.get("validation", {"": []}).values())))
-        rounds = booster.best_iteration if booster.best_iteration > 0 else self.n_estimators
-        return Boosted(booster, rounds, curve)
+    def _train(self, library: Any, boosting: Boosting) -> Any:
+        def stop(now: Any) -> None:
+            if boosting.over():
+                raise library.callback.EarlyStopException(now.iteration, now.evaluation_result_list)
 
-    def _margins_of(self, X: NDArray[Any]) -> NDArray[Any]:
+        callbacks = [*(self.callbacks or []), stop]
+        if self.verbose:
+            callbacks.append(library.log_evaluation(self.verbose))
+        watched = boosting.validation is not None
+        return library.train(
+            {**self._parameters(), "objective": boosting.objective},
+            boosting.train,
+            num_boost_round=self.n_estimators,
+            valid_sets=[boosting.validation] if watched else [],
+            valid_names=["validation"] if watched else None,
+            feval=boosting.metric if watched else None,
+            callbacks=callbacks,
+        )
+
+    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
+        if rounds is not None:
+            booster.best_iteration = rounds  # up to which it predicts and is saved
+        return booster, booster.best_iteration if booster.best_iteration > 0 else self.n_estimators
+
+    def _margins_of(self, X: Array) -> NDArray[Any]:
         return np.asarray(self.booster_.predict(X, raw_score=True))
 
     def _booster_bytes(self) -> bytes:
         return str(self.booster_.model_to_string()).encode()
 
-    def _booster_of(self, content: bytes) -> Any:
-        lightgbm = import_lightgbm(f"{type(self).__name__}")
-        return lightgbm.Booster(model_str=content.decode())
+    def _booster_of(self, library: Any, content: bytes) -> Any:
+        return library.Booster(model_str=content.decode())
 
 
-class LGBMQRMClassifier(BoostedClassifier, LGBMQRM):
+class LGBMQRMClassifier(Classification, LGBMQRM):
     """LightGBM for two or more classes; minimises the α-quantile of the log-loss over domains.
 
     Args:
-        alpha: the level; ``None`` is ERM, the mean of domain risks, with the same machinery.
-        n_estimators: rounds of boosting.
-        learning_rate, num_leaves, max_depth, min_child_samples, min_child_weight, subsample,
-            subsample_freq, colsample_bytree, reg_alpha, reg_lambda: LightGBM's own; ``None``
-            leaves its default. The scale of gradient and Hessian is that of the built-in
-            objective, so they mean what they mean there.
-        distribution, bandwidth: how the law of the risk is estimated, see :class:`eqrm.EQRM`.
-        measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
-        early_stopping_rounds: stop when the quantile of the validation domains has not fallen
-            for so many rounds, and keep the best.
-        validation_fraction: the share of training domains held out for that, where ``fit`` is
-            given no ``eval_set``.
+        num_leaves, min_child_samples, subsample_freq: LightGBM's own, and so are learning_rate,
+            max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha and reg_lambda;
+            ``None`` leaves its default.
         booster_params: any other parameter of LightGBM, by name.
-        callbacks, n_jobs, random_state, verbose: as in LightGBM.
+        callbacks, n_jobs, verbose: as in LightGBM.
 
-    After fitting: ``domains_``, ``domain_counts_`` and ``domain_risks_`` of the training domains,
-    ``quantile_risk_`` (what was minimised), ``level_``, ``n_estimators_`` (rounds kept),
-    ``validation_curve_``, ``booster_`` (its margins do not include ``start_``, the constant that
-    boosting begins from).
+    All other parameters, and the attributes after ``fit``, are those of
+    :class:`eqrm.XGBQRMClassifier`.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X, days = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
-    >>> y = rng.random(1200) < 1 / (1 + np.exp(-X[:, 0] - rng.normal(size=30)[days]))
-    >>> model = LGBMQRMClassifier(alpha=0.9, n_estimators=20, num_leaves=4).fit(X, y, groups=days)
-    >>> model.predict_proba(X[:1]).shape, len(model.domain_risks_), model.quantile_risk_ < 0.72
-    ((1, 2), 30, True)
+    >>> X, day = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
+    >>> y = X[:, 0] + rng.normal(size=30)[day] > 0
+    >>> model = LGBMQRMClassifier(alpha=0.9, n_estimators=20, num_leaves=4).fit(X, y, groups=day)
+    >>> model.predict_proba(X[:1]).shape, len(model.domain_risks_)
+    ((1, 2), 30)
     """
 
 
-class LGBMQRMRegressor(BoostedRegressor, LGBMQRM):
-    """LightGBM for numbers; minimises the α-quantile of the squared error over domains.
+class LGBMQRMRegressor(Regression, LGBMQRM):
+    """LightGBM for regression; minimises the α-quantile of the squared error over domains.
 
     Parameters and attributes are those of :class:`eqrm.LGBMQRMClassifier`.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X, schools = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
-    >>> y = X[:, 0] + rng.normal(size=30)[schools]
-    >>> model = LGBMQRMRegressor(alpha=0.9, n_estimators=20).fit(X, y, groups=schools)
-    >>> model.predict(X).shape, model.level_
-    ((600,), Level(0.9))
+    >>> X, school = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
+    >>> y = X[:, 0] + rng.normal(size=30)[school]
+    >>> LGBMQRMRegressor(alpha=0.9, n_estimators=20).fit(X, y, groups=school).predict(X).shape
+    (600,)
     """

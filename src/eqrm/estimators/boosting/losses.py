@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.checks import one_of
+from eqrm.errors import DomainDataError
 
 Floats = NDArray[np.float32]
 BLOCK = 16_384
@@ -67,8 +68,8 @@ def blocks(rows: int) -> Iterator[slice]:
 def _shorten(values: Floats) -> None:
     """Clear the last 3 of 24 digits, in place.
 
-    Products with whole numbers up to 8 are then exact, so that a row of weight 3 counts exactly
-    as three rows do, and no split is decided by rounding.
+    Products with integers up to 8 are then exact, so that a row of weight 3 counts exactly as
+    three rows do, and no split is decided by rounding.
 
     >>> third = np.array([1 / 3], dtype=np.float32)
     >>> _shorten(third)
@@ -77,6 +78,12 @@ def _shorten(values: Floats) -> None:
     """
     bits = values.view(np.uint32)
     np.bitwise_and(bits, np.uint32(0xFFFFFFF8), out=bits)
+
+
+def _refuse_other_labels(labels: NDArray[Any], classes: int, when: str) -> None:
+    other = labels[~np.isin(labels, np.arange(classes))].ravel()
+    if other.size:
+        raise DomainDataError(f"{when}, labels must be 0 to {classes - 1}, got {other[0]!s}.")
 
 
 class BinaryLogLoss(BoostingLoss):
@@ -94,11 +101,7 @@ class BinaryLogLoss(BoostingLoss):
 
     def __init__(self, labels: Any) -> None:
         y = np.asarray(labels)
-        if not np.isin(y, (0, 1)).all():
-            raise DomainDataError(
-                "The log-loss takes the labels 0 and 1 (or 0 … K−1 with num_class=K), but "
-                f"{np.asarray(y[~np.isin(y, (0, 1))]).ravel()[0]!s} came."
-            )
+        _refuse_other_labels(y, 2, "For the log-loss of two classes (more need num_class)")
         self._minus_signs = (1.0 - 2.0 * y).astype(np.float32)
         self._losses = np.empty(len(y), np.float32)
 
@@ -152,11 +155,7 @@ class SoftmaxLogLoss(BoostingLoss):
 
     def __init__(self, labels: Any, classes: int) -> None:
         y = np.asarray(labels)
-        if not np.isin(y, np.arange(classes)).all():
-            raise DomainDataError(
-                f"With num_class={classes} the labels must be 0 … {classes - 1}, but "
-                f"{np.asarray(y[~np.isin(y, np.arange(classes))]).ravel()[0]!s} came."
-            )
+        _refuse_other_labels(y, classes, f"With num_class={classes}")
         self._labels = y.astype(np.intp)
         self.outputs = classes
 
@@ -231,9 +230,7 @@ def boosting_loss(name: str, labels: Any, num_class: int | None = None) -> Boost
     >>> boosting_loss("log-loss", [0, 1, 2], num_class=3).outputs
     3
     """
-    if name not in LOSSES:
-        raise SettingError(f"There is no loss {name!r} for boosting. {did_you_mean(name, LOSSES)}")
-    if name == "squared":
+    if one_of(name, LOSSES, "loss") == "squared":
         return SquaredError(labels)
     if num_class is None or num_class <= 2:
         return BinaryLogLoss(labels)

@@ -20,18 +20,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
-from eqrm.estimators.boosting.losses import BLOCK, BoostingLoss, Floats, blocks, boosting_loss
-from eqrm.estimators.groups import Groups, Numbers, as_groups, domain_weights
+from eqrm.checks import one_of
+from eqrm.errors import DomainDataError, MissingExtraError, SettingError
+from eqrm.estimators.boosting.losses import (
+    BLOCK,
+    LOSSES,
+    BoostingLoss,
+    Floats,
+    blocks,
+    boosting_loss,
+)
+from eqrm.estimators.goal import Goal
+from eqrm.estimators.groups import Groups, Numbers, as_groups
 from eqrm.level import Level
-from eqrm.objectives.base import RiskObjective, refuse_bad_risks
-from eqrm.objectives.risk_based import EQRM, ERM
+from eqrm.objectives.base import RiskObjective
+from eqrm.objectives.risk_based import ERM
 
 HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
     "largest": lambda w: np.maximum(np.abs(w), 1.0 / w.size),
@@ -78,16 +88,10 @@ class DomainTable:
         self.totals = counts if self.sample_weight is None else self.groups.sums(self.sample_weight)
         self.present = self.totals > 0.0
         if not self.present.any():
-            raise DomainDataError("All sample weights are zero: there is nothing to learn from.")
+            raise DomainDataError("sample_weight is 0 in every row, so there is nothing to fit.")
         self._row_weight = (
             None if self.sample_weight is None else self.sample_weight.astype(np.float32)
         )
-
-    @property
-    def names(self) -> list[Any]:
-        """The domains whose rows have any weight."""
-        pairs = zip(self.groups.names, self.present.tolist(), strict=True)
-        return [name for name, present in pairs if present]
 
     def risks(self, margins: NDArray[Any]) -> Numbers:
         """The risk of each domain that is present (m,)."""
@@ -109,14 +113,10 @@ class DomainTable:
 
     def weigh(self, risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
         """The objective of the risks and its slope in each, or an error that names the domain."""
-        try:
-            refuse_bad_risks(torch.from_numpy(risks))
-        except DomainDataError as error:
-            name = self.names[error.index[-1]] if error.index else "?"
-            raise DomainDataError(
-                f"The risk of domain {name!r} is not finite: boosting has diverged, or the data "
-                "hold infinite values. Use a smaller learning_rate or a larger lambda."
-            ) from None
+        if not np.isfinite(risks).all():
+            everywhere = np.zeros(len(self.present))
+            everywhere[self.present] = risks
+            self.groups.refuse_diverged(everywhere)
         return domain_weights(risks, objective)
 
     def start(self) -> Numbers:
@@ -152,58 +152,84 @@ class DomainTable:
         expected = (rows,) if outputs == 1 else (rows, outputs)
         if margins.shape != expected:
             raise DomainDataError(
-                f"Margins of the shape {expected} are needed, one row per example, but "
-                f"{margins.shape} came. Set num_class in the booster's parameters and in the "
-                "objective alike."
+                f"Margins must have shape {expected}, one row per example, got {margins.shape}. "
+                "Set the same num_class in the booster's parameters and in the objective."
             )
         return margins
 
 
 def _checked_weights(sample_weight: Any, rows: int) -> Numbers | None:
-    if sample_weight is None or len(sample_weight) == 0:  # how XGBoost says that there are none
+    if sample_weight is None or len(sample_weight) == 0:  # empty: XGBoost has none
         return None
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DomainDataError(
-            f"sample_weight must hold {rows} finite numbers of at least 0, one per row."
+            f"sample_weight must contain {rows} finite numbers of at least 0, one per row."
         )
     return weights
 
 
-class BoostingObjective:
-    """An objective of domain risks, and metrics of it, for the training call of a library.
+def domain_weights(risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
+    """The value of an objective of the risks (m,), and its slope in each of them (m,).
 
-    Made by :func:`eqrm.estimators.xgboost_objective` and
-    :func:`eqrm.estimators.lightgbm_objective`. Call it with margins and the dataset they belong to
-    for gradient and Hessian. ``last`` is what the latest round saw: value, risks and weights of the
-    domains.
+    The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
+    domains of low risk often have a negative part in it.
+
+    >>> from eqrm.objectives.risk_based import EQRM
+    >>> value, weights = domain_weights(np.array([0.2, 0.3, 0.7]), EQRM(0.9))
+    >>> round(value, 4), weights.round(4)
+    (0.8261, array([-0.2132, -0.0486,  1.2618]))
     """
+    given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
+    value = objective.of_risks(given)
+    if not value.requires_grad:
+        return float(value), np.zeros(len(given))
+    (slope,) = torch.autograd.grad(value, given)
+    return float(value.detach()), slope.numpy()
+
+
+class BoostingObjective:
+    """EQRM as a custom objective for the training call of a library, and metrics of it.
+
+    Call it with margins and the dataset they belong to for gradient and Hessian. ``last`` is what
+    the latest round saw: value, risks and weights of the domains. The parameters are described in
+    :class:`eqrm.estimators.xgboost_objective`.
+    """
+
+    package: ClassVar[str]
+    after_value: ClassVar[tuple[Any, ...]] = ()
+    """What the library expects of a metric after its name and value."""
 
     def __init__(
         self,
         domains: Mapping[Any, Any],
-        objective: RiskObjective,
+        alpha: Level | float | str | RiskObjective | None = 0.9,
         *,
         loss: str = "log-loss",
         num_class: int | None = None,
+        distribution: Any = "kde",
+        bandwidth: Any = "gaussian-optimal",
         hessian_weight: str = "largest",
     ) -> None:
+        import_library(self.package, type(self).__name__)
         if not isinstance(domains, Mapping) or not domains:
             raise SettingError(
                 "domains must map each dataset to the domain of each of its rows, as in "
-                f"{{dtrain: train_days, dvalid: valid_days}}, not {type(domains).__name__}."
+                f"{{dtrain: train_days, dvalid: valid_days}}, got {type(domains).__name__}."
             )
-        if hessian_weight not in HESSIAN_WEIGHTS:
-            raise SettingError(
-                f"There is no Hessian weight {hessian_weight!r}. "
-                f"{did_you_mean(hessian_weight, HESSIAN_WEIGHTS)}"
-            )
-        self.objective = objective
+        weight = HESSIAN_WEIGHTS[one_of(hessian_weight, HESSIAN_WEIGHTS, "hessian_weight")]
+        self._distribution, self._bandwidth = distribution, bandwidth
+        self.objective = self._objective_at(alpha)
         self.last: Round | None = None
         self._domains = dict(domains)
-        self._loss, self._num_class = loss, num_class
-        self._hessian_weight = HESSIAN_WEIGHTS[hessian_weight]
+        self._loss, self._num_class = one_of(loss, LOSSES, "loss"), num_class
+        self._hessian_weight = weight
         self._tables: dict[Any, DomainTable] = {}
+
+    def _objective_at(self, alpha: Level | float | str | RiskObjective | None) -> RiskObjective:
+        if isinstance(alpha, RiskObjective):
+            return alpha
+        return Goal.of(alpha, self._distribution, bandwidth=self._bandwidth).objective()
 
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
@@ -216,8 +242,8 @@ class BoostingObjective:
         if data not in self._tables:
             if data not in self._domains:
                 raise DomainDataError(
-                    "The domains of a dataset are not known. Name every dataset that is trained "
-                    "on or evaluated: {dtrain: …, dvalid: …}."
+                    "The domains of a dataset are unknown. List every dataset that is trained on "
+                    "or evaluated: {dtrain: …, dvalid: …}."
                 )
             self._tables[data] = DomainTable(
                 self._loss,
@@ -228,19 +254,27 @@ class BoostingObjective:
             )
         return self._tables[data]
 
-    def value(
-        self, margins: NDArray[Any], data: Any, objective: RiskObjective | None = None
-    ) -> tuple[str, float]:
-        """An objective (by default its own) of the risks of a dataset's domains, with its name."""
-        chosen = objective or self.objective
+    def metric(self, margins: NDArray[Any], data: Any) -> tuple[Any, ...]:
+        """The objective of the domains of any dataset in ``domains``, with its name."""
+        return self._shown(margins, data, self.objective)
+
+    def metric_at(
+        self, alpha: Level | float | str | RiskObjective | None
+    ) -> Callable[[NDArray[Any], Any], tuple[Any, ...]]:
+        """A metric for another level; ``None`` is the mean of domain risks."""
+        objective = self._objective_at(alpha)
+        return lambda margins, data: self._shown(margins, data, objective)
+
+    def _shown(self, margins: NDArray[Any], data: Any, objective: RiskObjective) -> tuple[Any, ...]:
         table = self.table(data)
-        value, _ = table.weigh(table.risks(margins), chosen)
-        return metric_name(self._loss, chosen), value
+        value, _ = table.weigh(table.risks(margins), objective)
+        return (metric_name(self._loss, objective), value, *self.after_value)
 
 
 def metric_name(loss: str, objective: RiskObjective) -> str:
     """What a curve of risks is called in the libraries' logs.
 
+    >>> from eqrm.objectives.risk_based import EQRM
     >>> metric_name("log-loss", EQRM(0.9)), metric_name("squared", ERM())
     ('log-loss-q0.9', 'squared-mean')
     """
@@ -250,16 +284,9 @@ def metric_name(loss: str, objective: RiskObjective) -> str:
     return f"{loss}-{'q' if objective.name == 'eqrm' else objective.name}{level}"
 
 
-def objective_of(
-    alpha: Level | float | str | RiskObjective | None,
-    distribution: Any = "kde",
-    bandwidth: Any = "gaussian-optimal",
-) -> RiskObjective:
-    """EQRM at a level, ERM (the mean of domain risks) for ``None``, or a risk objective as it is.
-
-    >>> objective_of(None).name, objective_of(0.9).name
-    ('erm', 'eqrm')
-    """
-    if isinstance(alpha, RiskObjective):
-        return alpha
-    return ERM() if alpha is None else EQRM(alpha, distribution, bandwidth)
+def import_library(package: str, purpose: str) -> Any:
+    """The package of a boosting library, or an error that names the extra."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingExtraError(package, "boosting", purpose) from None

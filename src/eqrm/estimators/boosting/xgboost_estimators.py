@@ -1,186 +1,136 @@
-"""XGBoost that minimises the α-quantile of the risk over domains, as scikit-learn estimators."""
+"""XGBoost: EQRM as an objective for its training call, and as scikit-learn estimators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.estimators.boosting.estimators import (
-    Boosted,
-    BoostedClassifier,
-    BoostedQRM,
-    BoostedRegressor,
-    given_parameters,
-    naming_settings,
-    refuse_own_parameters,
-    seed_of,
-)
-from eqrm.estimators.boosting.xgboost_objective import XGBoostObjective, import_xgboost
+from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
+from eqrm.estimators.boosting.objective import BoostingObjective
 from eqrm.estimators.fit_inputs import TrainingRows
-from eqrm.level import Level
-from eqrm.objectives.base import RiskObjective
+from eqrm.estimators.tasks import Classification, Regression
+from eqrm.linear.solving.risk_functions import Array
 
 
+class XGBoostObjective(BoostingObjective):
+    """EQRM as a custom objective for ``xgboost.train``.
+
+    Pass it as ``obj`` and its :meth:`metric` as ``custom_metric``. ``domains`` maps every
+    ``DMatrix`` that is trained on or evaluated to the domain of each of its rows. Labels and
+    weights are the matrix's own. ``alpha`` is the level; ``None`` is ERM with the same machinery,
+    and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``loss`` is
+    ``"log-loss"`` (with ``num_class`` for more than two classes, labels 0 … K−1) or ``"squared"``.
+    ``distribution`` and ``bandwidth`` are those of :class:`eqrm.EQRM`, and ``hessian_weight`` is
+    how a domain counts in the Hessian (docs/boosting.md). Set ``base_score`` to 0, so that margins
+    start at 0 and all risks at ln 2.
+
+    >>> import numpy as np, xgboost
+    >>> rng = np.random.default_rng(0)
+    >>> X, days = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
+    >>> y = rng.random(1200) < 1 / (1 + np.exp(-X[:, 0] - rng.normal(size=30)[days]))
+    >>> dtrain, dvalid = xgboost.DMatrix(X[:800], y[:800]), xgboost.DMatrix(X[800:], y[800:])
+    >>> objective = xgboost_objective({dtrain: days[:800], dvalid: days[800:]}, alpha=0.9)
+    >>> curve = {}
+    >>> booster = xgboost.train(
+    ...     {"base_score": 0.0, "max_depth": 2, "disable_default_eval_metric": True},
+    ...     dtrain,
+    ...     num_boost_round=10,
+    ...     obj=objective,
+    ...     custom_metric=objective.metric,
+    ...     evals=[(dvalid, "valid")],
+    ...     evals_result=curve,
+    ...     verbose_eval=False,
+    ... )
+    >>> quantiles = curve["valid"]["log-loss-q0.9"]
+    >>> len(quantiles), quantiles[-1] < quantiles[0]
+    (10, True)
+    """
+
+    package = "xgboost"
+
+
+xgboost_objective = XGBoostObjective
+"""Its public name: it is called like a function."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class XGBQRM(BoostedQRM):
-    """What the classifier and the regressor share; the parameters are those of XGBoost."""
+    """The adapter of XGBoost."""
 
-    _library = "xgboost"
+    gamma: float | None = None
 
-    def __init__(
-        self,
-        alpha: Level | float | str | None = 0.9,
-        *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_depth: int | None = None,
-        min_child_weight: float | None = None,
-        subsample: float | None = None,
-        colsample_bytree: float | None = None,
-        gamma: float | None = None,
-        reg_alpha: float | None = None,
-        reg_lambda: float | None = None,
-        distribution: Any = "kde",
-        measure: str = "quantile",
-        bandwidth: Any = "gaussian-optimal",
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.2,
-        booster_params: Mapping[str, Any] | None = None,
-        callbacks: Sequence[Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.gamma = gamma
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.distribution = distribution
-        self.measure = measure
-        self.bandwidth = bandwidth
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.booster_params = booster_params
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _objective: ClassVar[type[BoostingObjective]] = XGBoostObjective
+    _refusal: ClassVar[str] = "core.XGBoostError"
+    _passed_on: ClassVar[tuple[str, ...]] = (*BoostedQRM._passed_on, "gamma")
+    _defaults: ClassVar[Mapping[str, Any]] = {"disable_default_eval_metric": True}
+    _fixed: ClassVar[Mapping[str, Any]] = {"base_score": 0.0}
 
-    def _parameters(self) -> dict[str, Any]:
-        names = "learning_rate max_depth min_child_weight subsample colsample_bytree gamma"
-        named = {name: getattr(self, name) for name in f"{names} reg_alpha reg_lambda".split()}
-        named |= {"nthread": self.n_jobs, "seed": seed_of(self.random_state)}
-        extra = dict(self.booster_params or {})
-        refuse_own_parameters(extra, ("objective", "num_class", "base_score"))
-        return {
-            **given_parameters(named),
-            **extra,
-            **given_parameters({"num_class": self._num_class()}),
-            "base_score": 0.0,
-            "disable_default_eval_metric": True,
-        }
-
-    def _dataset(self, rows: TrainingRows) -> Any:
-        xgboost = import_xgboost(f"{type(self).__name__}")
-        return xgboost.DMatrix(
+    def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
+        return library.DMatrix(
             rows.X,
             rows.y,
             weight=rows.sample_weight,
-            base_margin=self._start_margins(len(rows.X)).astype(np.float32),
+            base_margin=start.astype(np.float32),
             nthread=self.n_jobs,
         )
 
-    def _boost(
-        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
-    ) -> Boosted:
-        xgboost = import_xgboost(f"{type(self).__name__}")
-        dtrain = self._dataset(train)
-        domains, watched = {dtrain: train.groups}, []
-        callbacks = list(self.callbacks or [])
-        curve: list[float] = []
-        if validation is not None:
-            dvalid = self._dataset(validation)
-            domains[dvalid] = validation.groups
-            watched = [(dvalid, "validation")]
-            if self.early_stopping_rounds is not None:
-                callbacks.append(_stopping(xgboost, curve, self.early_stopping_rounds))
-        boosting = XGBoostObjective(
-            domains, objective, loss=self._loss, num_class=self._num_class()
+    def _train(self, library: Any, boosting: Boosting) -> Any:
+        class Stopping(library.callback.TrainingCallback):  # type: ignore[misc]
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return boosting.over()
+
+        watched = boosting.validation is not None
+        return library.train(
+            self._parameters(),
+            boosting.train,
+            num_boost_round=self.n_estimators,
+            evals=[(boosting.validation, "validation")] if watched else [],
+            obj=boosting.objective,
+            custom_metric=boosting.metric if watched else None,
+            verbose_eval=self.verbose or False,
+            callbacks=[*(self.callbacks or []), Stopping()],
         )
 
-        def metric(margins: NDArray[Any], data: Any) -> tuple[str, float]:
-            name, value = boosting.metric(margins, data)
-            curve.append(value)
-            return name, value
+    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
+        kept = booster if rounds is None else booster[:rounds]
+        return kept, kept.num_boosted_rounds()
 
-        with naming_settings("XGBoost", xgboost.core.XGBoostError):
-            booster = xgboost.train(
-                self._parameters(),
-                dtrain,
-                num_boost_round=self.n_estimators,
-                evals=watched,
-                obj=boosting,
-                custom_metric=metric if watched else None,
-                verbose_eval=self.verbose or False,
-                callbacks=callbacks,
-            )
-        if self.early_stopping_rounds is not None:
-            booster = booster[: int(np.argmin(curve)) + 1]
-        return Boosted(booster, booster.num_boosted_rounds(), curve)
-
-    def _margins_of(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _margins_of(self, X: Array) -> NDArray[Any]:
         margins = self.booster_.inplace_predict(X, predict_type="margin", missing=np.nan)
         return np.asarray(margins)
 
     def _booster_bytes(self) -> bytes:
         return bytes(self.booster_.save_raw("ubj"))
 
-    def _booster_of(self, content: bytes) -> Any:
-        xgboost = import_xgboost(f"{type(self).__name__}")
-        return xgboost.Booster(model_file=bytearray(content))
+    def _booster_of(self, library: Any, content: bytes) -> Any:
+        return library.Booster(model_file=bytearray(content))
 
 
-def _stopping(xgboost: Any, curve: list[float], rounds: int) -> Any:
-    """Stop when the curve has not fallen for so many rounds.
-
-    XGBoost's own early stopping reads metrics from texts with six decimals, which is nothing
-    where squared errors are small.
-    """
-
-    class Stopping(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-            return len(curve) - (int(np.argmin(curve)) + 1) >= rounds
-
-    return Stopping()
-
-
-class XGBQRMClassifier(BoostedClassifier, XGBQRM):
+class XGBQRMClassifier(Classification, XGBQRM):
     """XGBoost for two or more classes; minimises the α-quantile of the log-loss over domains.
 
     Args:
         alpha: the level; ``None`` is ERM, the mean of domain risks, with the same machinery.
-        n_estimators: rounds of boosting.
-        learning_rate, max_depth, min_child_weight, subsample, colsample_bytree, gamma, reg_alpha,
-            reg_lambda: XGBoost's own; ``None`` leaves its default. The scale of gradient and
-            Hessian is that of the built-in objective, so they mean what they mean there.
-        distribution, bandwidth: how the law of the risk is estimated, see :class:`eqrm.EQRM`.
+        distribution, bandwidth: how the distribution of the risk is estimated, see
+            :class:`eqrm.EQRM`.
         measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
+        random_state: seed of subsampling and of the domains held out.
+        n_estimators: rounds of boosting.
+        learning_rate, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha,
+            reg_lambda, gamma: XGBoost's own; ``None`` leaves its default. The scale of gradient
+            and Hessian is that of the built-in objective, so they mean what they mean there.
         early_stopping_rounds: stop when the quantile of the validation domains has not fallen
-            for so many rounds, and keep the best.
+            for this many rounds, and keep the best.
         validation_fraction: the share of training domains held out for that, where ``fit`` is
             given no ``eval_set``.
         booster_params: any other parameter of XGBoost, by name.
-        callbacks, n_jobs, random_state, verbose: as in XGBoost.
+        callbacks, n_jobs, verbose: as in XGBoost.
 
-    After fitting: ``domains_``, ``domain_counts_`` and ``domain_risks_`` of the training domains,
+    After ``fit``: ``domains_``, ``domain_counts_`` and ``domain_risks_`` of the training domains,
     ``quantile_risk_`` (what was minimised), ``level_``, ``n_estimators_`` (rounds kept),
     ``validation_curve_``, ``booster_`` (its margins do not include ``start_``, the constant that
     boosting begins from).
@@ -195,8 +145,8 @@ class XGBQRMClassifier(BoostedClassifier, XGBQRM):
     """
 
 
-class XGBQRMRegressor(BoostedRegressor, XGBQRM):
-    """XGBoost for numbers; minimises the α-quantile of the squared error over domains.
+class XGBQRMRegressor(Regression, XGBQRM):
+    """XGBoost for regression; minimises the α-quantile of the squared error over domains.
 
     Parameters and attributes are those of :class:`eqrm.XGBQRMClassifier`.
 

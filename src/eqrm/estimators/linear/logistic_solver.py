@@ -15,10 +15,9 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from eqrm.estimators.groups import Groups
+from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.linear.logistic_risks import LogisticRisks
 from eqrm.estimators.linear.standardised import Scaling, sorted_by_domain
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
@@ -38,57 +37,51 @@ GRADIENT_TOLERANCE = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class LogisticProblem:
-    """Rows of all domains, standardised and sorted, ready for any level."""
+    """Rows of all domains, standardised and sorted, ready for any level.
+
+    ``penalty`` is l2 for each parameter, and 0 for intercepts.
+    """
 
     risks: LogisticRisks
     scaling: Scaling
-    ridge: Array
+    penalty: Array
     max_steps: int
 
     @classmethod
     def of(
-        cls,
-        X: Array,
-        labels: NDArray[np.int64],
-        classes: int,
-        groups: Groups,
-        sample_weight: Array | None,
-        *,
-        l2: float,
-        intercept: bool,
-        max_steps: int,
+        cls, given: TrainingRows, *, l2: float, intercept: bool, max_steps: int
     ) -> LogisticProblem:
-        """From X (n, d) and labels (n,) in 0 … K−1; l2·Σβ² of standardised coefficients."""
-        scaling = Scaling.of(X, sample_weight, intercept)
-        order, ends, shares = sorted_by_domain(groups, sample_weight)
-        rows = scaling.rows(X, order)
-        own = labels if order is None else labels[order]
-        # Threads of BLAS pay for large blocks only: the rows are shared out among our own.
+        """From rows with labels 0 … K−1; l2·Σβ² of standardised coefficients is added."""
+        scaling = Scaling.of(given.X, given.sample_weight, intercept)
+        order, ends, shares = sorted_by_domain(given.groups, given.sample_weight)
+        rows = scaling.rows(given.X, order)
+        labels = given.y if order is None else given.y[order]
+        # BLAS threads are worth it for large blocks only, so the rows are divided among our own.
         workers = torch.get_num_threads() if rows.size >= LARGE else 1
-        risks = LogisticRisks(rows, own, classes, ends, shares, workers)
-        ridge = np.full(rows.shape[1], float(l2))
+        risks = LogisticRisks(rows, labels, int(labels.max()) + 1, ends, shares, workers)
+        penalty = np.full(rows.shape[1], float(l2))
         if intercept:
-            ridge[-1] = 0.0
-        return cls(risks, scaling, np.tile(ridge, risks.outputs), max_steps)
+            penalty[-1] = 0.0
+        return cls(risks, scaling, np.tile(penalty, risks.outputs), max_steps)
 
     @cached_property
     def least_mean(self) -> End:
         """The minimiser of the mean risk: ERM, and where every level starts."""
         zero = np.zeros(self.risks.parameters)
-        criterion = MeasureOfRisks(self.risks, Mean(), self.ridge)
+        criterion = MeasureOfRisks(self.risks, Mean(), self.penalty)
         with one_thread():
             return self._descent(criterion, zero, self._metric, self.max_steps)
 
-    def least(self, measure: Measure | None, start: Array | None = None) -> list[End]:
-        """The minima of a measure of the risks, best first; None is the mean.
+    def least(self, measure: Measure, start: Array | None = None) -> list[End]:
+        """The minima of a measure of the risks, best first.
 
-        From the least mean and, where given, from ``start`` too, such as the solution of a
+        From the least mean and, where given, also from ``start``, such as the solution of a
         neighbouring level: on the flights, each of the two finds the lower minimum at some level.
         """
-        if measure is None or isinstance(measure, Mean):
+        if isinstance(measure, Mean):
             return [self.least_mean]
         reference = self.least_mean.theta
-        criterion = MeasureOfRisks(self.risks, measure, self.ridge)
+        criterion = MeasureOfRisks(self.risks, measure, self.penalty)
         problem = Problem(criterion, self._metric, self.risks, reference, self._descent)
         with one_thread():
             starts = [reference] if start is None else [start, reference]
@@ -100,11 +93,6 @@ class LogisticProblem:
         if self.risks.classes > 2:
             table = self.risks.basis @ table
         return self.scaling.predictor(table)
-
-    def risks_at(self, theta: Array) -> Array:
-        """The risk of every domain (m,)."""
-        here = self.risks.at(theta)
-        return here.mean + here.spread
 
     @property
     def _wide(self) -> bool:
@@ -122,9 +110,9 @@ class LogisticProblem:
             return Metric(np.eye(1), np.eye(1), 1.0, 1.0)
         here = self.risks.at(np.zeros(size))
         hessian = here.weighted_hessian(np.full(self.risks.domains, 1.0 / self.risks.domains))
-        # Columns that depend on each other leave it singular: a trace of the identity mends it.
+        # Dependent columns leave it singular: a small multiple of the identity is added.
         floor = 1e-9 * float(np.trace(hessian)) / size + 1e-300
-        return Metric.of(hessian + np.diag(self.ridge + floor), here.mean)
+        return Metric.of(hessian + np.diag(self.penalty + floor), here.mean)
 
 
 def by_lbfgs(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:

@@ -66,13 +66,6 @@ class Scaling:
         coefficients = table[:, :-1] / self.spread
         return coefficients, table[:, -1] - coefficients @ self.centre
 
-    def standardised(self, coefficients: Array, intercepts: Array) -> Array:
-        """The reverse of :meth:`predictor`, (C, q)."""
-        table: Array = coefficients * self.spread
-        if not self.intercept:
-            return table
-        return np.column_stack([table, intercepts + coefficients @ self.centre])
-
 
 def sorted_by_domain(
     groups: Groups, sample_weight: Array | None

@@ -9,44 +9,25 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
 
 from eqrm.errors import SettingError
-from eqrm.estimators.classifier import QRMClassifier
+from eqrm.estimators.base import refuse_seen
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.row_losses import row_losses
-from eqrm.estimators.selection.cross_fitted import LevelOrMean, fit_levels
-from eqrm.estimators.selection.level_choice import LEVELS, distinct_levels, level_name
-from eqrm.estimators.unseen_domains import refuse_seen
+from eqrm.estimators.qrm_estimators import QRMClassifier
+from eqrm.estimators.selection.risks_by_level import (
+    LEVELS,
+    LevelOrMean,
+    RisksByLevel,
+    distinct_levels,
+    fit_levels,
+    level_name,
+    measured,
+)
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 
 Self = TypeVar("Self", bound="RiskRobustnessPath")
-
-
-@dataclass(frozen=True, eq=False)
-class RisksByLevel:
-    """Risks (L, m) of L predictors on m domains: means (L,) and quantiles (L, K)."""
-
-    domains: tuple[Any, ...]
-    risks: Array
-    columns: tuple[Level, ...]
-
-    @property
-    def means(self) -> Array:
-        """(L,)."""
-        found: Array = self.risks.mean(axis=1)
-        return found
-
-    @property
-    def quantiles(self) -> Array:
-        """(L, K): the smallest risk that a share α of the domains does not exceed."""
-        shares = [level.alpha for level in self.columns]
-        return np.quantile(self.risks, shares, axis=1, method="inverted_cdf").T
-
-    def at(self, level: Level) -> Array:
-        """The quantiles (L,) at one level."""
-        found: Array = np.quantile(self.risks, level.alpha, axis=1, method="inverted_cdf")
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,18 +95,15 @@ class RiskFrontier:
         return "\n\n".join(self._table(title, part) for title, part in parts)
 
     def _table(self, title: str, part: RisksByLevel) -> str:
-        rows = [["trained for", "mean", *(f"q({level})" for level in part.columns)]]
         numbers = np.column_stack([part.means, part.quantiles])
         best = numbers.argmin(axis=0)
-        for i, level in enumerate(self.levels):
-            cells = [f"{v:.4f}{'*' if best[j] == i else ' '}" for j, v in enumerate(numbers[i])]
-            rows.append([level_name(level), *cells])
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
+        cells = [
+            [f"{v:.4f}{'*' if best[j] == i else ' '}" for j, v in enumerate(row)]
+            for i, row in enumerate(numbers)
         ]
-        return "\n".join([f"risk on {len(part.domains)} {title} (* = best)", *lines])
+        header = ["mean", *(f"q({level})" for level in part.columns)]
+        table = part.table(header, cells)
+        return f"risk on {len(part.domains)} {title} (* = best)\n{table}"
 
 
 class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
@@ -168,34 +146,19 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         Domains that were trained on cannot be held out, and are refused.
         """
         levels = distinct_levels(self.levels)
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        names = as_groups(groups, rows).names
+        names = as_groups(groups, _num_samples(X)).names
         if held_out is not None:
-            held_out = _checked_triple(held_out)
+            if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
+                raise SettingError("held_out must be (X, y, groups) of domains not trained on.")
             refuse_seen(as_groups(held_out[2], len(held_out[1])).names, names)
-        base = QRMClassifier() if self.estimator is None else self.estimator
-        models = fit_levels(base, levels, X, y, groups)
-        columns = tuple(level for level in levels if level is not None)
-        measured = [
-            _risks(models, part, columns) for part in ((X, y, groups), held_out) if part is not None
-        ]
+        models = fit_levels(self.estimator or QRMClassifier(), levels, X, y, groups)
         self.frontier_ = RiskFrontier(
-            levels, tuple(models), measured[0], measured[1] if len(measured) > 1 else None
+            levels,
+            tuple(models),
+            measured(models, levels, (X, y, groups)),
+            None if held_out is None else measured(models, levels, held_out),
         )
         return self
-
-
-def _risks(models: Sequence[Any], part: Any, columns: tuple[Level, ...]) -> RisksByLevel:
-    X, y, groups = part
-    losses = [row_losses(model, X, y) for model in models]
-    domains = as_groups(groups, len(losses[0]))
-    return RisksByLevel(domains.names, np.stack([domains.means(row) for row in losses]), columns)
-
-
-def _checked_triple(held_out: Any) -> Any:
-    if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
-        raise SettingError("held_out must be (X, y, groups) of domains that are not trained on.")
-    return held_out
 
 
 def _last(model: Any) -> Any:

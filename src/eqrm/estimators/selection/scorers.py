@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from eqrm.errors import DomainDataError
+from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.row_losses import row_losses
+from eqrm.estimators.tasks import row_losses
 from eqrm.level import Level
-from eqrm.objectives.risk_based import EQRM, Superquantile
 
 
 class RiskScorer(BaseEstimator):  # type: ignore[misc]
     """Minus the α-quantile (or superquantile) of the scored domains' risks: greater is better.
 
     A scorer needs the domains of the rows it scores, which scikit-learn passes on only with
-    metadata routing: ``sklearn.set_config(enable_metadata_routing=True)``. Then groups reach it
-    (and the estimator, and the splitter) without further ado.
+    metadata routing: ``sklearn.set_config(enable_metadata_routing=True)``. Groups then reach it
+    (and the estimator, and the splitter) without being requested.
     """
 
     __metadata_request__score = {"groups": True, "estimator": UNUSED}  # noqa: RUF012
@@ -39,7 +37,7 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
         """The score of a fitted estimator on these rows."""
         if groups is None:
             raise DomainDataError(
-                f"{self!r} needs the domain of every row it scores. Call "
+                f"{self!r} needs groups, the domain of each row it scores. Call "
                 "sklearn.set_config(enable_metadata_routing=True) and pass groups: "
                 'cross_val_score(…, params={"groups": …}), or GridSearchCV(…).fit(…, groups=…).'
             )
@@ -49,9 +47,7 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
 
     def of_risks(self, risks: Any) -> float:
         """The quantile or superquantile of some risks (m,)."""
-        kind = {"quantile": EQRM, "superquantile": Superquantile}[self.measure]
-        values = torch.from_numpy(np.ascontiguousarray(risks, dtype=np.float64))
-        return float(kind(self.alpha, self.distribution).of_risks(values))
+        return Goal.of(self.alpha, self.distribution, self.measure).value(risks)
 
 
 def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
@@ -77,8 +73,7 @@ def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -
     >>> (scores < 0).all()
     np.True_
     """
-    Level.of(alpha)
-    return RiskScorer(alpha, "quantile", distribution)
+    return _checked(RiskScorer(alpha, "quantile", distribution))
 
 
 def superquantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
@@ -87,5 +82,10 @@ def superquantile_risk(alpha: Level | float | str, distribution: Any = "empirica
     >>> superquantile_risk(0.5).of_risks([0.1, 0.2, 0.3, 0.5])
     0.4
     """
-    Level.of(alpha)
-    return RiskScorer(alpha, "superquantile", distribution)
+    return _checked(RiskScorer(alpha, "superquantile", distribution))
+
+
+def _checked(scorer: RiskScorer) -> RiskScorer:
+    """Refuse a wrong setting when the scorer is made, not when it scores."""
+    Goal.of(Level.of(scorer.alpha), scorer.distribution, scorer.measure)
+    return scorer

@@ -1,7 +1,7 @@
 """Cross-validation that keeps domains whole: a domain is in training or in testing, never in both.
 
-scikit-learn's GroupKFold deals rows evenly, so its folds may hold very different numbers of
-domains. Quantiles over domains need folds with equally many domains, which these have.
+scikit-learn's GroupKFold balances rows, so its folds may hold very different numbers of domains.
+Quantiles over domains need folds with equally many domains, which these have.
 """
 
 from __future__ import annotations
@@ -13,41 +13,39 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.groups import Groups, as_groups
-from eqrm.linear.settings import check_whole
+from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, is_integer
+from eqrm.errors import SettingError
+from eqrm.estimators.fit_inputs import RANDOM_STATE
+from eqrm.estimators.groups import Groups, required_groups
 
+TEST_SIZE = Rule(
+    "a share of the domains strictly between 0 and 1, or a positive integer",
+    lambda v: OPEN_FRACTION.holds(v) or POSITIVE_INTEGER.holds(v),
+)
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class WholeDomains(BaseCrossValidator):  # type: ignore[misc]
-    """Splits of domains, as splits of rows."""
+    """Splits of rows that keep domains whole. Not to be used by itself."""
 
-    # Routed without being asked for, as for scikit-learn's own group splitters.
+    # Groups are routed without being requested, as for scikit-learn's own group splitters.
     __metadata_request__split = {"groups": True}  # noqa: RUF012
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
-        """Rows of training and rows of testing, split by split."""
-        for out in self._test_domains(self._domains(X, groups)):
+        """The training rows and the test rows of each split."""
+        domains = required_groups(groups, _num_samples(X), type(self).__name__)
+        for out in self._test_domains(domains):
             yield np.flatnonzero(~out), np.flatnonzero(out)
 
-    def _domains(self, X: Any, groups: Any) -> Groups:
-        if groups is None:
-            raise DomainDataError(
-                f"{type(self).__name__} keeps domains whole and needs groups=, the domain of each "
-                "row."
-            )
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        return as_groups(groups, rows)
-
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
-        """Whether each row is tested on, split by split."""
+        """Whether each row is tested on, for each split."""
         raise NotImplementedError
 
 
 class DomainKFold(WholeDomains):
-    """K folds of whole domains, dealt at random, with equally many domains in each (±1).
+    """K folds of whole domains, assigned at random, with equally many domains in each (±1).
 
     >>> X, hospital = np.zeros((6, 1)), ["a", "a", "b", "c", "c", "d"]
     >>> for train, test in DomainKFold(2, random_state=0).split(X, groups=hospital):
@@ -57,18 +55,18 @@ class DomainKFold(WholeDomains):
     """
 
     def __init__(self, n_splits: int = 5, *, random_state: Any = 0) -> None:
-        self.n_splits = check_whole(n_splits, "n_splits", 2)
-        self.random_state = random_state
+        self.n_splits = integer(2).check(n_splits, "n_splits")
+        self.random_state = RANDOM_STATE.check(random_state, "random_state")
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """K."""
+        """The number of folds."""
         return self.n_splits
 
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
         if self.n_splits > len(groups):
             raise SettingError(
-                f"n_splits={self.n_splits} is more than the number of domains, {len(groups)}: "
-                "every fold needs one at least."
+                f"n_splits={self.n_splits} is more than the number of domains, {len(groups)}: each "
+                "fold needs at least one."
             )
         fold = check_random_state(self.random_state).permutation(len(groups)) % self.n_splits
         for number in range(self.n_splits):
@@ -89,12 +87,12 @@ class DomainShuffleSplit(WholeDomains):
     def __init__(
         self, n_splits: int = 10, *, test_size: float = 0.5, random_state: Any = None
     ) -> None:
-        self.n_splits = check_whole(n_splits, "n_splits", 1)
-        self.test_size = test_size
-        self.random_state = random_state
+        self.n_splits = POSITIVE_INTEGER.check(n_splits, "n_splits")
+        self.test_size = TEST_SIZE.check(test_size, "test_size")
+        self.random_state = RANDOM_STATE.check(random_state, "random_state")
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """How many splits there are."""
+        """The number of splits."""
         return self.n_splits
 
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
@@ -106,12 +104,10 @@ class DomainShuffleSplit(WholeDomains):
             yield out[groups.ids]
 
     def _number(self, domains: int) -> int:
-        size = self.test_size
-        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-        number = int(size) if whole else round(float(size) * domains)
-        if not 0 < number < domains or not (whole or 0.0 < float(size) < 1.0):
+        number = self.test_size if is_integer(self.test_size) else round(self.test_size * domains)
+        if not 0 < number < domains:
             raise SettingError(
-                f"test_size={size!r} of {domains} domains leaves none to train or none to test. "
-                "Give a share such as 0.5, or a number of domains."
+                f"test_size={self.test_size!r} of {domains} domains leaves none to train on or "
+                "none to test on."
             )
-        return number
+        return int(number)

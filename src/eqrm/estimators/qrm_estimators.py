@@ -1,0 +1,281 @@
+"""QRMClassifier and QRMRegressor: linear models solved exactly, and networks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from eqrm.checks import (
+    FLAG,
+    NON_NEGATIVE,
+    NON_NEGATIVE_INTEGER,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    Rule,
+    one_of,
+    optional,
+)
+from eqrm.errors import SettingError
+from eqrm.estimators.base import DomainEstimator
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.goal import Goal
+from eqrm.estimators.linear.levels import LogisticLevels, QuadraticLevels, Solver
+from eqrm.estimators.network import Examples, Network, new_network, train
+from eqrm.estimators.tasks import Classification, Regression
+from eqrm.level import Level
+from eqrm.linear.linear_model import NotConvergedWarning
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.objectives.risk_based import ERM
+from eqrm.objectives.risk_memory import RiskMemory
+from eqrm.training.phases import Phase
+
+Self = TypeVar("Self", bound="QRMEstimator")
+MODELS = ("linear", "mlp")
+WIDTHS = Rule(
+    "a list of positive integers",
+    lambda v: (
+        isinstance(v, (Sequence, np.ndarray))
+        and not isinstance(v, str)
+        and all(map(POSITIVE_INTEGER.holds, v))
+    ),
+)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QRMEstimator(DomainEstimator):
+    """What the classifier and the regressor share. Not to be used by itself."""
+
+    model: str = "linear"
+    l2: float = 1e-4
+    fit_intercept: bool = True
+    max_steps: int = 200
+    hidden: Any = (64,)
+    learning_rate: float = 0.01
+    erm_steps: int = 200
+    steps: int = 300
+    domains_per_batch: int | None = None
+    examples_per_domain: int | None = None
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "l2": NON_NEGATIVE,
+        "fit_intercept": FLAG,
+        "max_steps": POSITIVE_INTEGER,
+        "hidden": WIDTHS,
+        "learning_rate": POSITIVE,
+        "erm_steps": NON_NEGATIVE_INTEGER,
+        "steps": POSITIVE_INTEGER,
+        "domains_per_batch": optional(POSITIVE_INTEGER),
+        "examples_per_domain": optional(POSITIVE_INTEGER),
+    }
+
+    def _checked_goal(self) -> Goal:
+        one_of(self.model, MODELS, "model")
+        if self.examples_per_domain is not None and self.domains_per_batch is None:
+            raise SettingError(
+                "examples_per_domain needs domains_per_batch: batches are made of domains."
+            )
+        return super()._checked_goal()
+
+    def fit(self: Self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to X (n, d), the target y (n,) and the domain of each row, ``groups`` (n,).
+
+        Without groups all rows are one domain, which is ERM: a ``OneDomainWarning`` says so.
+        """
+        self._fit_each([self], X, y, groups, sample_weight)
+        return self
+
+    def fit_levels(
+        self,
+        levels: Sequence[Level | float | str | None],
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> list[Any]:
+        """One fitted estimator per level, in this order; each starts from its neighbour's solution.
+
+        The data are checked and prepared once. None among the levels is ERM.
+        """
+        models = [clone(self).set_params(alpha=level) for level in levels]
+        self._fit_each(models, X, y, groups, sample_weight)
+        return models
+
+    def _fit_each(
+        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
+    ) -> None:
+        goals = [model._checked_goal() for model in models]
+        asked = any(goal.level is not None for goal in goals)
+        rows = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
+        for model in models:
+            model._forget()
+            for name in ("n_features_in_", "feature_names_in_", "classes_"):
+                if hasattr(self, name):
+                    setattr(model, name, getattr(self, name))
+        # From the mean to the highest level, each starting where the one before has ended.
+        order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
+        if self.model == "mlp" or self.domains_per_batch is not None:
+            self._train_each([(models[i], goals[i]) for i in order], rows)
+        else:
+            solver = self._solver(rows)
+            for i in order:
+                models[i]._solve(solver, goals[i])
+        for model, goal in zip(models, goals, strict=True):
+            model._keep_risks(goal, rows)
+
+    def _forget(self) -> None:
+        """A second fit leaves nothing of the first."""
+        for name in ("_network", "coef_", "intercept_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _solver(self, rows: TrainingRows) -> Solver:
+        """The exact solver of the linear model."""
+        kind = QuadraticLevels if isinstance(self, Regression) else LogisticLevels
+        return kind(rows, float(self.l2), bool(self.fit_intercept), int(self.max_steps))
+
+    def _solve(self, solver: Solver, goal: Goal) -> None:
+        solution = solver.at(goal)
+        self.coef_, self.intercept_ = solution.coefficients, solution.intercepts
+        self.n_iter_, self.converged_ = solution.steps, solution.converged
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
+                "a minimum. Raise max_steps or l2.",
+                NotConvergedWarning,
+                stacklevel=4,
+            )
+
+    def _train_each(self, models: Sequence[tuple[Any, Goal]], rows: TrainingRows) -> None:
+        """Adam on the mean risk first, then on the goal, with cosine decay.
+
+        Mini-batches hold some of the domains; the quantile is still over all of them, by a memory
+        of each domain's latest risk.
+        """
+        examples = Examples.of(rows, len(getattr(self, "classes_", ())))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        widths = [rows.X.shape[1], *(self.hidden if self.model == "mlp" else ()), examples.outputs]
+        network = new_network(widths, bool(self.fit_intercept), seed)
+        batches = examples.batches(self.domains_per_batch, self.examples_per_domain, seed)
+        erm_steps = self.erm_steps
+        for model, goal in models:
+            memory = None
+            if batches is not None and goal.level is not None:
+                # Few rows measure a risk with noise, which averaging over visits removes.
+                averaging = 1.0 if batches.settings.examples_per_domain is None else 0.3
+                memory = RiskMemory(examples.domains, averaging)
+            stretches = ((ERM(), erm_steps), (goal.objective(memory), self.steps))
+            phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]
+            model._network = train(examples, network, phases, batches, float(self.l2))
+            model.n_iter_ = self.erm_steps + self.steps
+            model.converged_ = True  # a fixed number of steps has no other way to end
+            erm_steps = 0  # later levels start from the network of the one before
+
+    def _scores(self, X: Array) -> Array:
+        if hasattr(self, "_network"):
+            outputs: Array = self._network(X)
+        else:
+            outputs = X @ np.atleast_2d(self.coef_).T + self.intercept_
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        if not hasattr(self, "_network"):
+            return {"layers": 0}, {
+                "coef_": np.asarray(self.coef_),
+                "intercept_": np.atleast_1d(self.intercept_),
+            }
+        network: Network = self._network
+        arrays = {"centre": network.centre, "spread": network.spread}
+        for place, weight in enumerate(network.weights):
+            arrays |= {f"weight{place}": weight, f"bias{place}": network.biases[place]}
+        content = {"layers": len(network.weights), "target": [network.offset, network.scale]}
+        return content, arrays
+
+    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        layers = range(int(content["layers"]))
+        if not layers:
+            self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
+            if isinstance(self, Regression):
+                self.intercept_ = self.intercept_.item()
+            return
+        weights, biases = ([arrays[f"{kind}{i}"] for i in layers] for kind in ("weight", "bias"))
+        target = map(float, content.get("target", (0.0, 1.0)))  # version 0.1: only of regressions
+        self._network = Network(
+            tuple(weights), tuple(biases), arrays["centre"], arrays["spread"], *target
+        )
+
+
+def _rank(goal: Goal) -> float:
+    return -1.0 if goal.level is None else -goal.level.log_tail
+
+
+class QRMClassifier(Classification, QRMEstimator):
+    """A classifier with the smallest α-quantile of log-loss over domains.
+
+    Args:
+        alpha: the level, as a number, a ``Level`` or a string (``"1-e^-1000"``); None is ERM, the
+            mean of the domains' risks.
+        distribution, bandwidth: how the distribution of the risk is estimated; see
+            :class:`eqrm.EQRM`.
+        measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
+        random_state: seed of initial weights and batches.
+        model: ``"linear"`` (logistic regression, solved exactly) or ``"mlp"``.
+        l2: l2·Σβ² is added, over the coefficients of features scaled to spread 1 (of a network,
+            over all its weights); intercepts are not penalised.
+        fit_intercept: whether to fit an intercept.
+        max_steps: maximum number of steps of Newton's method, for ``"linear"``.
+        hidden: widths of the hidden layers, for ``"mlp"``.
+        learning_rate, erm_steps, steps: learning rate of Adam, and how many steps it takes on the
+            mean risk first and then on the goal.
+        domains_per_batch: train on mini-batches of this many domains, each with
+            ``examples_per_domain`` rows (all unless given). A linear model is then trained by
+            gradients too. None uses all rows in each step.
+
+    After ``fit``: ``classes_``, ``coef_`` and ``intercept_`` (linear), ``domains_``,
+    ``domain_risks_`` and ``domain_counts_`` of the training domains, ``level_``,
+    ``quantile_risk_`` (what was minimised, without the penalty), ``n_iter_``, ``converged_``.
+
+    Every domain counts once. The mean over rows, which scikit-learn's LogisticRegression
+    minimises, is ``alpha=None`` without groups; ``sample_weight`` weighs rows within their domain.
+    A domain whose rows are all of one class is a domain like any other.
+
+    >>> import numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.normal(size=(400, 2))
+    >>> hospital = np.repeat(np.arange(20), 20)
+    >>> y = np.where(X[:, 0] + 0.1 * hospital * X[:, 1] > 0, "ill", "well")
+    >>> model = QRMClassifier(alpha=0.9).fit(X, y, groups=hospital)
+    >>> model.classes_, model.coef_.shape, len(model.domain_risks_)
+    (array(['ill', 'well'], dtype='<U4'), (1, 2), 20)
+    >>> bool(model.quantile_risk_ < QRMClassifier(alpha=None).fit(X, y, hospital).quantile_at(0.9))
+    True
+    """
+
+
+class QRMRegressor(Regression, QRMEstimator):
+    """A regression with the smallest α-quantile of squared error over domains.
+
+    The parameters are those of :class:`eqrm.QRMClassifier`. With ``model="linear"`` the risks are
+    quadratics in the coefficients, and :class:`eqrm.LinearQRM` minimises their quantile exactly,
+    from moments of features scaled to spread 1. ``alpha=None`` is least squares in which every
+    domain counts once; without groups, every row.
+
+    After ``fit``: ``coef_`` (d,) and ``intercept_`` (linear), ``domains_``, ``domain_risks_`` and
+    ``domain_counts_`` of the training domains, ``level_``, ``quantile_risk_``, ``n_iter_``,
+    ``converged_``.
+
+    >>> import numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.normal(size=(400, 2))
+    >>> school = np.repeat(np.arange(20), 20)
+    >>> y = X[:, 0] + 0.1 * school * X[:, 1] + generator.normal(size=400)
+    >>> model = QRMRegressor(alpha=0.9).fit(X, y, groups=school)
+    >>> model.coef_.round(2), round(model.quantile_risk_, 2)
+    (array([0.94, 1.19]), 1.76)
+    """

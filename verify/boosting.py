@@ -10,10 +10,10 @@ from verify.registry import Options, Result, check, passed, skipped
 TESTS = "tests/estimators"
 
 
-@check("6.3.boosting", "the four boosted estimators pass scikit-learn's checks; routing, saving")
+@check("6.3.boosting", "the four boosted estimators: optima, early stopping, routing, saving")
 def boosted_estimators(options: Options) -> Result:
     counts = run_tests(options, "boosting-estimators", f"{TESTS}/test_boosting_estimators.py")
-    return counts.result("check_estimator, GridSearchCV with groups, pipelines, save and load")
+    return counts.result("least objective, early stopping, GridSearchCV with groups, save and load")
 
 
 @check("6.4.gradients", "gradients by finite differences of the quantile, Hessians, first round")

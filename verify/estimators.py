@@ -3,69 +3,34 @@
 from __future__ import annotations
 
 import tempfile
-import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import minimize
-from sklearn.utils.estimator_checks import check_estimator
 from torch.nn import functional
 from verify.objectives import run_benchmark, run_tests
 from verify.registry import Options, Result, check, passed
 
 import eqrm
-from eqrm import QRMClassifier, QRMRegressor
+from eqrm import QRMClassifier
 from eqrm.data.datasets.flights import load_flights
 from eqrm.data.tables.encoder import TableEncoder
-from eqrm.estimators.saved_state import REGISTRY, class_of
 
-QUICK: dict[str, Any] = {"erm_steps": 12, "steps": 12, "learning_rate": 0.1, "random_state": 0}
-OURS = {
-    "QRMClassifier": QRMClassifier(),
-    "QRMClassifier, ERM": QRMClassifier(None),
-    "QRMClassifier, superquantile": QRMClassifier(0.9, measure="superquantile"),
-    "QRMClassifier, network": QRMClassifier(model="mlp", hidden=(8,), **QUICK),
-    "QRMClassifier, batches of domains": QRMClassifier(domains_per_batch=2, **QUICK),
-    "QRMRegressor": QRMRegressor(),
-    "QRMRegressor, ERM": QRMRegressor(None),
-    "QRMRegressor, network": QRMRegressor(model="mlp", hidden=(8,), **QUICK),
-}
-
-
-def boosted() -> dict[str, Any]:
-    """The estimators of gradient boosting, with few rounds."""
-    names = [name for name in REGISTRY if name.startswith(("XGB", "LGBM"))]
-    return {name: class_of(name)(n_estimators=10) for name in names}
+TESTS = "tests/estimators"
 
 
 @check("6.3.checks", "scikit-learn's check_estimator passes for all estimators")
 def conformity(options: Options) -> Result:
-    failed: dict[str, list[str]] = {}
-    counted: Counter[str] = Counter()
-    estimators = {**OURS, **boosted()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name, estimator in estimators.items():
-            results = check_estimator(estimator, on_skip=None, on_fail=None)
-            counted.update(str(result["status"]) for result in results)
-            bad = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
-            if bad:
-                failed[name] = bad
-    enough = counted["passed"] > 40 * len(estimators)
-    return passed(
-        not failed and enough,
-        f"{len(estimators)} estimators, {counted['passed']} checks passed, "
-        f"{counted['skipped']} skipped by scikit-learn; failed: {failed or 'none'}",
-    )
+    counts = run_tests(options, "estimators-checks", f"{TESTS}/test_sklearn_conformity.py")
+    return counts.result("every estimator, networks and other settings")
 
 
 @check("6.3.tables", "routing, searches, pipelines, frames, saving without pickle, groups=None")
 def tables(options: Options) -> Result:
     names = ("groups", "estimators", "selection", "model_files", "networks", "logistic_risks")
-    paths = [f"tests/estimators/test_{name}.py" for name in names]
+    paths = [f"{TESTS}/test_{name}.py" for name in names]
     counts = run_tests(options, "estimators-tables", *paths)
     return counts.result("groups, tables, selection, files, networks, optima")
 
@@ -135,7 +100,7 @@ def speed(options: Options) -> Result:
 @check("6.7.estimators", "groups, domains, classes and values that cannot be used are refused")
 def refusals(options: Options) -> Result:
     chosen = "refused or announced or named or one_class"
-    counts = run_tests(options, "estimators-refusals", "tests/estimators", "-k", chosen)
+    counts = run_tests(options, "estimators-refusals", TESTS, "-k", chosen)
     return counts.result("refusals and stated handling")
 
 

@@ -17,9 +17,9 @@ from .estimators.boosting.lightgbm_estimators import LGBMQRMClassifier as LGBMQR
 from .estimators.boosting.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
 from .estimators.boosting.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
 from .estimators.boosting.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
-from .estimators.qrm_estimators import QRMClassifier as QRMClassifier
 from .estimators.model_files import load_model as load_model
 from .estimators.model_files import save_model as save_model
+from .estimators.qrm_estimators import QRMClassifier as QRMClassifier
 from .estimators.qrm_estimators import QRMRegressor as QRMRegressor
 from .estimators.selection.level_choice import choose_level as choose_level
 from .estimators.selection.robustness_path import RiskRobustnessPath as RiskRobustnessPath

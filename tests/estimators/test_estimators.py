@@ -309,7 +309,7 @@ def test_an_unknown_parameter_is_named_with_the_nearest_one(kind: Any) -> None:
 
 
 def test_the_earlier_name_of_a_parameter_leads_to_its_new_one() -> None:
-    with pytest.raises(SettingError, match="'rows_per_domain'. Did you mean 'examples_per_domain'"):
+    with pytest.raises(SettingError, match=r"'rows_per_domain'\. Did you mean 'examples_per_d"):
         QRMClassifier(rows_per_domain=8)
 
 

@@ -352,8 +352,8 @@ def test_predict_names_what_is_wrong(
         assert (code, words in err) == (2, True)
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")
     for name, words in (
-        ("no.safetensors", "is no model"),
-        ("t.csv", "is no model file, or it is damaged. 'eqrm train' writes model files (models/*"),
+        ("no.safetensors", "is not a model file"),
+        ("t.csv", "is not a model file, or it is damaged. Model files are written by 'eqrm train'"),
         ("absent.safetensors", "There is no model"),
     ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)

@@ -149,9 +149,8 @@ class LGBMQRMRegressor(Regression, LGBMQRM):
     Parameters and attributes are those of :class:`eqrm.LGBMQRMClassifier`.
 
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X, school = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
-    >>> y = X[:, 0] + rng.normal(size=30)[school]
-    >>> LGBMQRMRegressor(alpha=0.9, n_estimators=20).fit(X, y, groups=school).predict(X).shape
+    >>> X, school = np.random.default_rng(0).normal(size=(600, 2)), np.arange(600) % 30
+    >>> model = LGBMQRMRegressor(alpha=0.9, n_estimators=20)
+    >>> model.fit(X, X[:, 0] * (1 + school % 2), groups=school).predict(X).shape
     (600,)
     """

@@ -70,13 +70,9 @@ class XGBQRM(BoostedQRM):
     _fixed: ClassVar[Mapping[str, Any]] = {"base_score": 0.0}
 
     def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
-        return library.DMatrix(
-            rows.X,
-            rows.y,
-            weight=rows.sample_weight,
-            base_margin=start.astype(np.float32),
-            nthread=self.n_jobs,
-        )
+        matrix = library.DMatrix(rows.X, rows.y, weight=rows.sample_weight, nthread=self.n_jobs)
+        matrix.set_base_margin(start.astype(np.float32))
+        return matrix
 
     def _train(self, library: Any, boosting: Boosting) -> Any:
         class Stopping(library.callback.TrainingCallback):  # type: ignore[misc]

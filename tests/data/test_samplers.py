@@ -178,14 +178,14 @@ def test_every_order_of_examples_is_equally_likely() -> None:
     [
         ({"domains_per_batch": 8}, "domains_per_batch is 8, but the data has 7 domains"),
         ({"examples_per_domain": 31}, "largest domain has 30 examples"),
-        ({"domains_per_batch": 0}, "at least 1; 0 came"),
-        ({"domains_per_batch": 2.5}, "whole number of at least 1; 2.5 came"),
-        ({"examples_per_domain": True}, "whole number"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"domains_per_batch": 0}, "at least 1, got 0"),
+        ({"domains_per_batch": 2.5}, "an integer of at least 1, got 2.5"),
+        ({"examples_per_domain": True}, "an integer"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
         ({"over": "domain"}, "Did you mean 'domains'"),
         ({"repeat_domains": True}, "needs domains_per_batch"),
         ({"repeat_examples": True}, "needs examples_per_domain"),
-        ({"rank": 2, "world_size": 2}, "ranks count from 0 to 1"),
+        ({"rank": 2, "world_size": 2}, "rank must be from 0 to 1"),
         ({"domains_per_batch": 2, "world_size": 3}, "cannot be shared by 3 processes"),
         (
             {"domains_per_batch": 1, "world_size": 2, "across": "examples"},
@@ -206,9 +206,9 @@ def test_domains_without_examples_are_refused() -> None:
 @pytest.mark.parametrize(
     ("domains", "words"),
     [
-        (torch.tensor([0, -1]), "count from 0; -1 came"),
+        (torch.tensor([0, -1]), "numbered from 0, got -1"),
         (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long"),
-        ([0, 1], "list came"),
+        ([0, 1], "got list"),
         (torch.zeros(0, dtype=torch.long), "no examples to draw from"),
     ],
 )
@@ -219,11 +219,11 @@ def test_domains_that_are_no_numbers_from_0_are_refused(domains: Any, words: str
 
 def test_a_state_of_other_data_or_another_seed_is_refused() -> None:
     state = DomainBatches(IDS, 2, 2, seed=1).state_dict()
-    with pytest.raises(SettingError, match="seed 1, and here it is 2"):
+    with pytest.raises(SettingError, match="seed 1, but here it is 2"):
         DomainBatches(IDS, 2, 2, seed=2).load_state_dict(state)
-    with pytest.raises(SettingError, match="examples 66, and here it is 65"):
+    with pytest.raises(SettingError, match="examples 66, but here it is 65"):
         DomainBatches(IDS[IDS != 1] * 0, None, 2, seed=1).load_state_dict(state)
-    with pytest.raises(SettingError, match="holds examples, seed, step, visits"):
+    with pytest.raises(SettingError, match="hold examples, seed, step, visits"):
         DomainBatches(IDS, 2, 2, seed=1).load_state_dict({"step": 3})
 
 

@@ -143,8 +143,8 @@ def test_wrong_configurations_are_refused_by_reading_them(change, message) -> No
     [
         ({"batches__domains": 9}, "batches: domains_per_batch is 9, but the data has 3"),
         ({"batches__examples": 17}, "batches: examples_per_domain is 17, but the largest"),
-        ({"data__test": ["dd3"]}, "data: There is no domain 'dd3'. Did you mean 'd3'"),
-        ({"data__test": [3]}, "data: There is no domain '3'"),
+        ({"data__test": ["dd3"]}, "data: Unknown domain 'dd3'. Did you mean 'd3'"),
+        ({"data__test": [3]}, "data: Unknown domain '3'"),
         ({"predictor__name": "mpl"}, "predictor: There is no predictor 'mpl'. Did you mean 'mlp'"),
         ({"predictor__settings": {"wdth": 3}}, "predictor: .*'wdth'. Did you mean 'width'"),
         ({"predictor__settings": {"width": -1}}, "predictor: mlp cannot be made with .*-1"),

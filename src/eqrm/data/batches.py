@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.batch_settings import checked_settings
+from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, one_of, optional
 from eqrm.data.domain_data import DomainData
 from eqrm.data.hashed_draws import (
     Integers,
@@ -19,8 +20,88 @@ from eqrm.data.hashed_draws import (
     hashed,
 )
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.text import counted
 
+UNITS = ("domains", "examples")
 _DOMAINS, _EXAMPLES, _ORDER = 1, 2, 3  # keep the draws for each purpose apart
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """What :class:`DomainBatches` was made with."""
+
+    domains_per_batch: int | None
+    examples_per_domain: int | None
+    over: str
+    repeat_domains: bool
+    repeat_examples: bool
+    seed: int
+    rank: int
+    world_size: int
+    across: str
+
+    def check(self, counts: Integers) -> None:
+        """Raise if no batch can be drawn so from domains of these sizes (m,)."""
+        for name in ("domains_per_batch", "examples_per_domain"):
+            optional(POSITIVE_INTEGER).check(getattr(self, name), name)
+        for name in ("seed", "rank"):
+            NON_NEGATIVE_INTEGER.check(getattr(self, name), name)
+        POSITIVE_INTEGER.check(self.world_size, "world_size")
+        if self.rank >= self.world_size:
+            raise SettingError(
+                f"rank must be from 0 to {self.world_size - 1} for {self.world_size} processes, "
+                f"got {self.rank}."
+            )
+        one_of(self.over, UNITS, "value of over")
+        one_of(self.across, UNITS, "value of across")
+        self._check_sizes(counts)
+        self._check_shares(counts)
+
+    def _check_sizes(self, counts: Integers) -> None:
+        d, k = self.domains_per_batch, self.examples_per_domain
+        if d is not None and d > len(counts) and not self.repeat_domains:
+            raise SettingError(
+                f"domains_per_batch is {d}, but the data has {counted(len(counts), 'domain')}. "
+                "Lower it, leave it out to take all, or set repeat_domains."
+            )
+        if k is not None and k > int(counts.max()) and not self.repeat_examples:
+            raise SettingError(
+                f"examples_per_domain is {k}, but the largest domain has "
+                f"{counted(int(counts.max()), 'example')}. "
+                "Lower it, leave it out to take whole domains, or set repeat_examples."
+            )
+        if d is None and self.repeat_domains:
+            raise SettingError(
+                "repeat_domains needs domains_per_batch: without it a batch holds every domain "
+                "once."
+            )
+        if k is None and self.repeat_examples:
+            raise SettingError(
+                "repeat_examples needs examples_per_domain: without it a batch holds whole domains."
+            )
+
+    def _check_shares(self, counts: Integers) -> None:
+        """Every process must get something in every batch."""
+        d = len(counts) if self.domains_per_batch is None else self.domains_per_batch
+        if self.across == "domains" and d < self.world_size:
+            raise SettingError(
+                f"A batch of {counted(d, 'domain')} cannot be shared by {self.world_size} "
+                "processes, whole domains each. Take more domains per batch, fewer processes, or "
+                'across="examples".'
+            )
+        fewest = self._fewest_examples(counts, d)
+        if self.across == "examples" and fewest < self.world_size:
+            raise SettingError(
+                f"A batch may hold only {counted(fewest, 'example')}, too few for "
+                f"{self.world_size} processes. Take larger batches or fewer processes."
+            )
+
+    def _fewest_examples(self, counts: Integers, d: int) -> int:
+        k = self.examples_per_domain
+        if k is not None and self.repeat_examples:
+            return d * k
+        sizes = np.sort(counts if k is None else np.minimum(counts, k))
+        return d * int(sizes[0]) if self.repeat_domains else int(sizes[:d].sum())
 
 
 class DomainBatches(Iterator[Tensor]):
@@ -77,18 +158,18 @@ class DomainBatches(Iterator[Tensor]):
         self._by_domain: Integers = np.argsort(domains, kind="stable")
         self._order: Integers = self._by_domain.copy()
         self._starts: Integers = np.cumsum(self._counts) - self._counts
-        self.settings = checked_settings(
-            self._counts,
-            domains_per_batch=domains_per_batch,
-            examples_per_domain=examples_per_domain,
-            over=over,
-            repeat_domains=repeat_domains,
-            repeat_examples=repeat_examples,
-            seed=seed,
-            rank=rank,
-            world_size=world_size,
-            across=across,
+        self.settings = SamplerSettings(
+            domains_per_batch,
+            examples_per_domain,
+            over,
+            repeat_domains,
+            repeat_examples,
+            seed,
+            rank,
+            world_size,
+            across,
         )
+        self.settings.check(self._counts)
         k = examples_per_domain
         self._per_visit = self._counts if k is None else np.minimum(self._counts, k)
         self._visits_per_round = self._counts // self._per_visit
@@ -207,20 +288,20 @@ class DomainBatches(Iterator[Tensor]):
         ours = self.state_dict()
         if set(state) != set(ours):
             raise SettingError(
-                f"The state of DomainBatches holds {', '.join(sorted(ours))}; "
-                f"{', '.join(sorted(map(str, state)))} came."
+                f"The state of DomainBatches must hold {', '.join(sorted(ours))}, got "
+                f"{', '.join(sorted(map(str, state)))}."
             )
         for key in ("seed", "examples"):
             if int(state[key]) != ours[key]:
                 raise SettingError(
-                    f"The state was taken with {key} {int(state[key])}, and here it is "
-                    f"{ours[key]}. Use the data and the seed that the state was taken with."
+                    f"The state was saved with {key} {int(state[key])}, but here it is "
+                    f"{ours[key]}. Use the data and the seed that the state was saved with."
                 )
         if not isinstance(state["visits"], Tensor) or state["visits"].ndim != 1:
             raise SettingError("The visits in the state of DomainBatches must be a 1-d tensor.")
         if len(state["visits"]) != len(self._counts):
             raise SettingError(
-                f"The state was taken with {len(state['visits'])} domains, and here are "
+                f"The state was saved with {len(state['visits'])} domains, but the data has "
                 f"{len(self._counts)}. Use the same data."
             )
         self.step = int(state["step"])
@@ -233,11 +314,19 @@ def _domains_of(data: DomainData | Tensor) -> Integers:
     if not isinstance(domains, Tensor) or domains.ndim != 1 or domains.dtype != torch.long:
         raise DomainDataError(
             "DomainBatches takes DomainData, or a 1-d tensor of torch.long with the domain of each "
-            f"example; {type(domains).__name__} came."
+            f"example, got {type(domains).__name__}."
         )
-    if len(domains) and int(domains.min()) < 0:
-        raise DomainDataError(f"Domains count from 0; {int(domains.min())} came.")
+    if len(domains) == 0:
+        raise DomainDataError("There are no examples to draw from: at least one is needed.")
+    if int(domains.min()) < 0:
+        raise DomainDataError(f"Domains are numbered from 0, got {int(domains.min())}.")
     found: Integers = domains.cpu().numpy()
+    counts = np.bincount(found)
+    if (counts == 0).any():
+        raise DomainDataError(
+            "Every domain from 0 to the largest number must have an example; "
+            f"domain {int(np.argmin(counts))} has none."
+        )
     return found
 
 

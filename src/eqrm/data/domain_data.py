@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.domain_checks import Inputs, check_ids, check_lengths, check_names
 from eqrm.data.splits import examples_to_hold_out, parts_of_domains
 from eqrm.domains import number_domains
-from eqrm.errors import DomainDataError, SettingError, counted, near_names
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.text import counted, did_you_mean
+
+
+@runtime_checkable
+class Inputs(Protocol):
+    """What ``x`` may be besides a tensor: images read when asked for, a batch of graphs, …
+
+    ``x[rows]`` takes a 1-d tensor of row numbers and gives what a predictor takes. An optional
+    ``to(device)`` moves what can be moved once.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Tensor, /) -> Any: ...
 
 
 class Rows(NamedTuple):
@@ -37,7 +50,7 @@ class DomainData:
     """n examples from m named domains.
 
     Attributes:
-        x: inputs, a tensor with first dimension n, or :class:`~eqrm.data.domain_checks.Inputs`.
+        x: inputs, a tensor with first dimension n, or :class:`Inputs`.
         y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
         domains: (n,) integers from 0 to m − 1; every domain has an example.
         names: m different names, one per domain.
@@ -65,9 +78,9 @@ class DomainData:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "target_names", tuple(self.target_names))
-        check_lengths(self.x, self.y, self.domains)
-        check_names(self.names)
-        check_ids(self.domains, self.names)
+        _check_lengths(self.x, self.y, self.domains)
+        _check_names(self.names)
+        _check_ids(self.domains, self.names)
         # What is left of each part; a part of which nothing is left has no name any more.
         left = {part: _among(domains, self.names) for part, domains in self.parts.items()}
         object.__setattr__(self, "parts", {part: kept for part, kept in left.items() if kept})
@@ -161,13 +174,13 @@ class DomainData:
         if isinstance(domain, str):
             if domain not in place:
                 known = [*self.parts, *self.names]
-                raise SettingError(f"There is no domain {domain!r}. {near_names(domain, known)}")
+                raise SettingError(f"Unknown domain {domain!r}. {did_you_mean(domain, known)}")
             return place[domain]
         if str(domain) in place:  # a domain that is called 7 is meant by 7
             return place[str(domain)]
         if isinstance(domain, bool) or not 0 <= domain < self.num_domains:
             raise SettingError(
-                f"Domains have the numbers 0 to {self.num_domains - 1}; {domain!r} came."
+                f"Domains are numbered from 0 to {self.num_domains - 1}, got {domain!r}."
             )
         return int(domain)
 
@@ -232,7 +245,8 @@ class DomainData:
         )
         if train_part is None:
             raise SettingError(
-                f"No domain is left to train on: all {self.num_domains} are held out. Hold fewer."
+                f"No domain is left to train on: all {self.num_domains} are held out. Hold out "
+                "fewer."
             )
         return Splits(train_part, *others)
 
@@ -262,7 +276,7 @@ class DomainData:
 
 @dataclass(frozen=True, eq=False)
 class InputsAt:
-    """Some rows of inputs that are no tensor, without copying them."""
+    """Some rows of inputs that are not a tensor, without copying them."""
 
     inputs: Any
     positions: Tensor
@@ -307,6 +321,63 @@ def _tensor_from(values: Any, what: str) -> Tensor:
             tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError):
         raise DomainDataError(
-            f"{what} must hold numbers in equal rows; a {type(values).__name__} came that does not."
+            f"{what} must hold numbers in rows of equal length, got a {type(values).__name__} that "
+            "does not."
         ) from None
     return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+
+def _check_lengths(x: Any, y: Any, domains: Any) -> None:
+    """x, y and domains must hold as many examples each, at least one."""
+    for name, value in (("y", y), ("domains", domains)):
+        if not isinstance(value, Tensor):
+            raise DomainDataError(
+                f"{name} must be a tensor, got {type(value).__name__}. "
+                "DomainData.from_arrays takes arrays and lists."
+            )
+    if not isinstance(x, Inputs):
+        raise DomainDataError(
+            f"x must be a tensor, or have a length and x[rows], got {type(x).__name__}."
+        )
+    if domains.ndim != 1 or domains.dtype != torch.long:
+        raise DomainDataError(
+            "domains must be a 1-d tensor of torch.long, one number per example, got "
+            f"{domains.dtype} of shape {tuple(domains.shape)}."
+        )
+    lengths = {"x": len(x), "y": len(y) if y.ndim else 0, "domains": len(domains)}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DomainDataError(
+            f"x, y and domains must hold the same number of examples, got {told}."
+        )
+    if len(domains) == 0:
+        raise DomainDataError("There are no examples: at least one is needed.")
+    if y.device != domains.device:
+        raise DomainDataError(f"y is on {y.device} and domains are on {domains.device}; use .to.")
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Names must be strings, each of them once."""
+    odd = next((name for name in names if not isinstance(name, str)), None)
+    if odd is not None:
+        raise DomainDataError(f"Domain names must be strings, got {odd!r}.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DomainDataError(
+            f"The domain {twice!r} is listed twice. Give each domain a name of its own."
+        )
+
+
+def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
+    """Numbers must lie between 0 and m − 1, and every domain must have an example."""
+    low, high = int(domains.min()), int(domains.max())
+    if low < 0 or high >= len(names):
+        raise DomainDataError(
+            f"domains must be from 0 to {len(names) - 1} for {len(names)} names, got "
+            f"{low if low < 0 else high}."
+        )
+    empty = torch.nonzero(torch.bincount(domains, minlength=len(names)) == 0).reshape(-1)
+    if len(empty):
+        raise DomainDataError(
+            f"The domain {names[int(empty[0])]!r} has no example. Leave out domains without any."
+        )

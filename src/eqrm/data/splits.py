@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import OPEN_FRACTION
 from eqrm.errors import SettingError
 
 PARTS = ("train", "validation", "test")
@@ -46,7 +47,7 @@ def parts_of_domains(
 def _number(name: str, share: float, domains: int) -> int:
     if not 0.0 <= share < 1.0:
         raise SettingError(
-            f"The {name} share must lie between 0 and 1; {share:g} came. "
+            f"The {name} share must be a number from 0 to below 1, got {share:g}. "
             "To name domains, give a list."
         )
     return max(1, round(share * domains)) if share > 0 else 0
@@ -70,8 +71,7 @@ def examples_to_hold_out(domains: Tensor, num_domains: int, share: float, seed: 
     >>> examples_to_hold_out(torch.tensor([0, 0, 1, 1]), 2, 0.5, seed=0).sum()
     tensor(2)
     """
-    if not 0.0 < share < 1.0:
-        raise SettingError(f"The share to hold out must lie between 0 and 1; {share!r} came.")
+    OPEN_FRACTION.check(share, "The share to hold out")
     order = np.random.default_rng(seed).permutation(len(domains))
     ids = domains.numpy()[order]
     by_domain = order[np.argsort(ids, kind="stable")]  # each domain's examples, shuffled

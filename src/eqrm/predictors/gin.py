@@ -19,7 +19,7 @@ BOND_FEATURES = (5, 6, 2)
 """How many values each of OGB's three categorical features of a bond has."""
 
 
-class GraphBatch(Protocol):
+class GraphInputs(Protocol):
     """Several graphs as one, their atoms one after another.
 
     ``x`` (atoms, 9) and ``edge_attr`` (edges, 3) are OGB's categorical features, ``edge_index``
@@ -102,7 +102,7 @@ class GINFeatures(nn.Module):
         self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(depth)])
         self.dropout = dropout
 
-    def forward(self, graphs: GraphBatch) -> Tensor:
+    def forward(self, graphs: GraphInputs) -> Tensor:
         """(graphs, width), differentiable in everything but the graphs."""
         h = self.atom_encoder(graphs.x)
         virtual = self.virtual_node.expand(graphs.num_graphs, -1)
@@ -147,7 +147,7 @@ class GIN(Predictor):
     """Graph isomorphism network with a virtual node (Xu et al. 2019; Gilmer et al. 2017).
 
     The defaults are OGB's and WILDS's for OGB-MolPCBA. Batches are graphs as in
-    :class:`GraphBatch`; a batch of torch-geometric is one.
+    :class:`GraphInputs`; a batch of torch-geometric is one.
 
     Args:
         outputs: logits per molecule, one for each label.

@@ -78,8 +78,8 @@ def test_get_fetches_and_says_where(  # type: ignore[no-untyped-def]
         monkeypatch.setitem(CATALOGUE, "tox21", entry)
         code, out, _ = command("get", "tox21", "--data-root", str(tmp_path))
         assert code == 0
-        assert f"{tmp_path}/molecules/t.csv\ntox21 is there now: {tmp_path}" in out
-        assert "there already" in command("get", "tox21", "--data-root", str(tmp_path))[1]
+        assert f"{tmp_path}/molecules/t.csv\ntox21 is now in the data root {tmp_path}" in out
+        assert "was already in" in command("get", "tox21", "--data-root", str(tmp_path))[1]
         (tmp_path / "molecules" / "t.csv").unlink()
         server.files.clear()
         code, _, err = command("get", "tox21", "--data-root", str(tmp_path))
@@ -98,8 +98,8 @@ def test_info_knows_every_dataset_of_the_list(command, name: str) -> None:  # ty
 
 def test_what_is_not_fetched_says_so(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     _, out, _ = command("info", "Image_Folder")
-    assert out.startswith("image-folder: nothing to fetch. It reads files of your own.\n")
-    assert "folder (needed)" in out
+    assert out.startswith("image-folder: nothing to fetch. It reads your own files.\n")
+    assert "folder (required)" in out
     assert "nothing to fetch. It comes with eqrm." in command("info", "flights")[1]
     code, _, err = command("get", "table", "--data-root", str(tmp_path))
     assert code == 2

@@ -19,8 +19,7 @@ import pytest
 from data.local_server import Served, local_server
 from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source, published
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.data.fetching.dataset_files import get_dataset
-from eqrm.data.fetching.downloads import fetch
+from eqrm.data.fetching.downloads import fetch, get_dataset
 from eqrm.data.fetching.unpacking import unpack
 from eqrm.errors import DataFileError, SettingError
 
@@ -61,7 +60,9 @@ def test_a_broken_download_goes_on_where_it_stopped(server: Served, tmp_path: Pa
     server.files["/a.bin"] = CONTENT
     server.break_after = 100_000
     source = source_of(server, md5=hashlib.md5(CONTENT).hexdigest())
-    with pytest.raises(DataFileError, match=r"broke after 100,000 of 300,000 bytes; run it again"):
+    with pytest.raises(
+        DataFileError, match=r"broke after 100,000 of 300,000 bytes; run the command again"
+    ):
         fetch(source, tmp_path, silent)
     assert leftovers(tmp_path) == ["a.bin.part", "a.bin.part.json"]
     with pytest.raises(DataFileError, match=r"broke after 200,000 of 300,000 bytes"):
@@ -140,7 +141,7 @@ def test_the_next_mirror_is_asked_when_one_has_nothing(server: Served, tmp_path:
         fetch(Source(urls[:3], "b"), tmp_path, silent)
     assert "answered 404" in str(error.value)
     assert "refused" in str(error.value)
-    assert "no web address" in str(error.value)
+    assert "not a web address" in str(error.value)
 
 
 def zip_of(files: dict[str, bytes]) -> bytes:
@@ -172,7 +173,7 @@ def test_an_archive_is_unpacked(tmp_path: Path, make: object) -> None:
     (tmp_path / "a").write_bytes(make(GOOD))  # type: ignore[operator]
     assert unpack(tmp_path / "a", tmp_path / "out") == [tmp_path / "out" / "pcba"]
     assert (tmp_path / "out" / "pcba" / "raw" / "edge.csv.gz").read_bytes() == b"1,2"
-    with pytest.raises(DataFileError, match=r"is there already"):
+    with pytest.raises(DataFileError, match=r"already exists"):
         unpack(tmp_path / "a", tmp_path / "out")
 
 
@@ -185,7 +186,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(
 ) -> None:
     (tmp_path / "a").write_bytes(make({**GOOD, name: b"x"}))  # type: ignore[operator]
     (tmp_path / "deep" / "out").mkdir(parents=True)
-    with pytest.raises(DataFileError, match="leads out of the folder"):
+    with pytest.raises(DataFileError, match="is outside of the folder"):
         unpack(tmp_path / "a", tmp_path / "deep" / "out")
     assert leftovers(tmp_path) == ["a"]
 
@@ -218,7 +219,7 @@ def test_links_in_a_zip_are_refused(tmp_path: Path) -> None:
 @makers
 def test_an_archive_that_grows_too_large_is_refused(tmp_path: Path, make: object) -> None:
     (tmp_path / "a").write_bytes(make({"bomb": bytes(5_000_000)}))  # type: ignore[operator]
-    with pytest.raises(DataFileError, match="far larger than it should be"):
+    with pytest.raises(DataFileError, match="far larger than expected"):
         unpack(tmp_path / "a", tmp_path / "out", limit=1_000_000)
     assert leftovers(tmp_path) == ["a"]
 
@@ -227,7 +228,7 @@ def test_an_archive_that_grows_too_large_is_refused(tmp_path: Path, make: object
 @pytest.mark.parametrize("keep", [0, 10, 60])
 def test_a_truncated_archive_is_refused(tmp_path: Path, make: object, keep: int) -> None:
     (tmp_path / "a").write_bytes(make({"x": CONTENT})[:keep])  # type: ignore[operator]
-    with pytest.raises(DataFileError, match="damaged, was cut off, or is no archive"):
+    with pytest.raises(DataFileError, match="truncated, damaged or not an archive"):
         unpack(tmp_path / "a", tmp_path / "out")
 
 
@@ -243,7 +244,7 @@ def test_one_wrong_bit_anywhere_in_a_compressed_tar_is_refused(tmp_path: Path, k
         damaged = bytearray(whole)
         damaged[place] ^= 4
         (tmp_path / "a").write_bytes(damaged)
-        with pytest.raises(DataFileError, match="is damaged"):
+        with pytest.raises(DataFileError, match="is truncated, damaged"):
             unpack(tmp_path / "a", tmp_path / "out")
 
 

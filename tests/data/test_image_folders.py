@@ -117,8 +117,8 @@ def test_an_image_of_too_many_pixels_is_refused(
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        ({"photo/dog/more/deep.jpg": b"x"}, "all equally deep, but there is photo/dog/more/deep"),
-        ({"loose.jpg": b"x"}, "must lie in domain/class/image"),
+        ({"photo/dog/more/deep.jpg": b"x"}, "same depth, got photo/dog/more/deep"),
+        ({"loose.jpg": b"x"}, "must be in folders domain/class/image"),
     ],
 )
 def test_another_layout_is_refused(tmp_path: Path, extra: dict[str, bytes], words: str) -> None:
@@ -128,17 +128,17 @@ def test_another_layout_is_refused(tmp_path: Path, extra: dict[str, bytes], word
 
 def test_no_images_no_archive_and_no_folder_are_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataFileError, match="holds no images"):
+    with pytest.raises(DataFileError, match="contains no images"):
         read(tmp_path / "empty")
     archive = write_archive(tmp_path / "p.zip", pictures())
     archive.write_bytes(archive.read_bytes()[:-100])
-    with pytest.raises(DataFileError, match="no zip archive, or was cut off"):
+    with pytest.raises(DataFileError, match="not a zip archive, or is truncated"):
         read(archive)
     with pytest.raises(DataFileError, match="does not exist"):
         read(tmp_path / "nothing")
     with pytest.raises(DataFileError, match="no VLCS or vlcs in the data root"):
         eqrm.dataset("vlcs", tmp_path)
-    with pytest.raises(SettingError, match="resident must be one of"):
+    with pytest.raises(SettingError, match="Unknown value of resident 'yes'"):
         read(write_folder(tmp_path / "q", pictures()), resident="yes")
 
 

@@ -79,8 +79,8 @@ def test_a_single_atom_has_no_edges() -> None:
     ("nodes", "edges", "index", "words"),
     [
         ([2, 1], [2, 0], [[0, 2], [2, 0]], "Graph 0 has 2 nodes, but an edge"),
-        ([2, 2], [2, 0], [[0, 1], [1, 0]], "hold 4 nodes, but 3 came"),
-        ([2, 1], [2, 1], [[0, 1], [1, 0]], "hold 3 edges, but 2 came"),
+        ([2, 2], [2, 0], [[0, 1], [1, 0]], "hold 4 nodes, got 3"),
+        ([2, 1], [2, 1], [[0, 1], [1, 0]], "hold 3 edges, got 2"),
         ([3, 0], [2, 0], [[0, 1], [1, 0]], "Every graph needs a node"),
     ],
 )

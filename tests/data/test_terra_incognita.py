@@ -55,7 +55,7 @@ def test_folders_made_of_it_are_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "damaged or was cut off"),
+        ("{", "truncated or damaged"),
         ("[]", "not the annotation file"),
         ('{"categories": [], "annotations": [], "images": []}', "names no image"),
     ],
@@ -69,5 +69,5 @@ def test_other_annotations_are_refused(tmp_path: Path, content: str, words: str)
 def test_a_file_name_that_leads_out_is_refused(tmp_path: Path) -> None:
     path = write_download(tmp_path) / "caltech_images_20210113.json"
     path.write_text(path.read_text().replace('"0.jpg"', '"../../0.jpg"'))
-    with pytest.raises(DataFileError, match="leads out of the folder"):
+    with pytest.raises(DataFileError, match="is outside of the folder"):
         eqrm.dataset("terraincognita", tmp_path)

@@ -58,7 +58,7 @@ def test_the_official_splits_of_iwildcam_are_parts_to_keep_apart(tmp_path: Path)
     text = (folder / "metadata.csv").read_text().replace("test,7,", "test,0,", 1)
     assert text.count("test,7,") == 2
     (folder / "metadata.csv").write_text(text)
-    with pytest.raises(DataFileError, match="trap 0 is in train and in test"):
+    with pytest.raises(DataFileError, match="trap '0' is in train and in test"):
         eqrm.dataset("iwildcam", tmp_path, size=8)
 
 
@@ -66,9 +66,9 @@ def test_the_official_splits_of_iwildcam_are_parts_to_keep_apart(tmp_path: Path)
     ("before", "after", "words"),
     [
         ("split,", "part,", "no column 'split'"),
-        ("train,", "trian,", "split 'trian' is none of"),
-        ("test-006-0.jpg", "../../secret.jpg", "leads out of the folder"),
-        ("test-006-0.jpg", "/etc/passwd", "leads out of the folder"),
+        ("train,", "trian,", "unknown split 'trian'"),
+        ("test-006-0.jpg", "../../secret.jpg", "is outside of the folder"),
+        ("test-006-0.jpg", "/etc/passwd", "is outside of the folder"),
         ("test-006-0.jpg", "missing.jpg", r"image missing\.jpg .* cannot be read"),
         ("test-006-0.jpg", '"test-006-0.jpg', "fields, and the header has"),
     ],
@@ -86,7 +86,7 @@ def test_metadata_that_lost_rows_are_refused(tmp_path: Path) -> None:
     path = write_iwildcam(tmp_path) / "metadata.csv"
     whole = path.read_text()
     path.write_text(whole[:-2])
-    with pytest.raises(DataFileError, match="cut off in its last line"):
+    with pytest.raises(DataFileError, match="truncated in its last line"):
         eqrm.dataset("iwildcam", tmp_path, size=8)
     lines = whole.splitlines(keepends=True)
     path.write_text("".join(lines[: len(lines) // 2]))
@@ -162,7 +162,7 @@ def test_a_pickle_in_the_place_of_an_array_is_not_run(tmp_path: Path) -> None:
             return (os.mkdir, (str(mark),))
 
     np.save(folder / "raw" / "scaffold_group.npy", np.array([Trap()]), allow_pickle=True)
-    with pytest.raises(DataFileError, match="no array of numbers"):
+    with pytest.raises(DataFileError, match="not an array of numbers"):
         eqrm.dataset("ogb-molpcba", tmp_path)
     assert not mark.exists()
 
@@ -172,10 +172,10 @@ def test_a_pickle_in_the_place_of_an_array_is_not_run(tmp_path: Path) -> None:
     [
         ("raw/edge.csv.gz", None, "does not exist"),
         ("raw/node-feat.csv.gz", "cut", "truncated or damaged"),
-        ("raw/edge-feat.csv.gz", "1,2\n", "has 2 columns, but needs 3"),
-        ("raw/node-feat.csv.gz", "500,0,0,0,0,0,0,0,0\n", "outside OGB's list"),
+        ("raw/edge-feat.csv.gz", "1,2\n", "must have 3 columns, got 2"),
+        ("raw/node-feat.csv.gz", "500,0,0,0,0,0,0,0,0\n", "OGB's list does not have"),
         ("raw/num-node-list.csv.gz", "1\n2\n", "do not belong together"),
-        ("raw/graph-label.csv.gz", "a,b\n", "no table of numbers"),
+        ("raw/graph-label.csv.gz", "a,b\n", "not a table of numbers"),
         ("split/scaffold/train.csv.gz", "3\n99\n", "must list molecules from 0 to 10"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``eqrm data``: what datasets there are, where they come from, and how to get them."""
+"""``eqrm data``: which datasets exist, where they come from, and how to get them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from eqrm.data.fetching.downloads import Report
 
 app = typer.Typer(
-    help="Datasets: what there is, where it comes from, and how to get it.",
+    help="List, describe and fetch datasets.",
     no_args_is_help=True,
 )
 
 DataRoot = Annotated[
     str | None,
-    typer.Option("--data-root", help="The folder of datasets; EQRM_DATA by default."),
+    typer.Option(
+        "--data-root", help="Folder of the datasets (default: the environment's EQRM_DATA)."
+    ),
 ]
 
 
 @app.command("list")
 def list_datasets(data_root: DataRoot = None) -> None:
-    """List the datasets, and which of them are under the data root."""
+    """List the datasets, and which of them the data root contains."""
     from rich.console import Console
     from rich.table import Table
 
@@ -36,11 +38,11 @@ def list_datasets(data_root: DataRoot = None) -> None:
 
     root = _root_if_any(data_root)
     table = Table(title=f"Data root: {root or 'none (set EQRM_DATA or --data-root)'}")
-    for column in ("name", "what", "size", "there"):
+    for column in ("name", "description", "size", "available"):
         table.add_column(column, overflow="fold")
     for key, entry in CATALOGUE.items():
         for name in entry.datasets or (key,):
-            table.add_row(name, entry.title, entry.size, _there(entry, root))
+            table.add_row(name, entry.title, entry.size, _available(entry, root))
     for name in sorted(name for name in DATASETS if _of_ones_own(name)):
         table.add_row(name, _first_line(name), "", "")
     Console().print(table)
@@ -48,12 +50,12 @@ def list_datasets(data_root: DataRoot = None) -> None:
 
 @app.command("info")
 def info(
-    name: Annotated[str, typer.Argument(help="A dataset; 'eqrm data list' shows them.")],
+    name: Annotated[str, typer.Argument(help="Name of a dataset; 'eqrm data list' shows them.")],
     data_root: DataRoot = None,
 ) -> None:
-    """Say where a dataset comes from, its licence, its files and checksums, and its settings."""
+    """Describe a dataset: its source, licence, files and checksums, and its settings."""
     from eqrm.data.datasets.catalogue import published
-    from eqrm.data.fetching.dataset_files import by_hand
+    from eqrm.data.fetching.downloads import by_hand
 
     root = _root_if_any(data_root)
     own = _of_ones_own(name)
@@ -67,7 +69,7 @@ def info(
         f"size      {entry.size}",
         f"licence   {entry.licence}",
         f"homepage  {entry.homepage}",
-        f"there     {_there(entry, root)}",
+        f"available {_available(entry, root)}",
     ]
     for source in entry.sources:
         lines += _source_lines(source)
@@ -81,17 +83,17 @@ def info(
 
 @app.command("get")
 def get(
-    name: Annotated[str, typer.Argument(help="A dataset; 'eqrm data list' shows them.")],
+    name: Annotated[str, typer.Argument(help="Name of a dataset; 'eqrm data list' shows them.")],
     data_root: DataRoot = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a mirror.")] = 30.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a mirror to answer.")] = 30.0,
 ) -> None:
-    """Fetch a dataset, or say exactly what to fetch by hand. Interrupted, it goes on later."""
+    """Fetch a dataset, or say what to fetch by hand. An interrupted download is resumed."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from eqrm.data.datasets.catalogue import published
     from eqrm.data.fetching.data_root import data_root as root_of
-    from eqrm.data.fetching.dataset_files import get_dataset
+    from eqrm.data.fetching.downloads import get_dataset
 
     root = root_of(data_root)
     key, _ = published(name)
@@ -106,14 +108,16 @@ def get(
             return lambda there, total: bars.update(task, completed=there, total=total)
 
         try:
-            came = get_dataset(name, root, begin, timeout)
+            new = get_dataset(name, root, begin, timeout)
         except KeyboardInterrupt:
             bars.stop()
-            typer.echo("Interrupted. What has arrived is kept: run it again to go on.", err=True)
+            typer.echo(
+                "Interrupted. What has arrived is kept: run the command again to resume.", err=True
+            )
             raise typer.Exit(130) from None
-    for path in came:
+    for path in new:
         typer.echo(f"{path}")
-    typer.echo(f"{key} is {'there now' if came else 'there already'}: {root}")
+    typer.echo(f"{key} {'is now' if new else 'was already'} in the data root {root}")
 
 
 def _root_if_any(named: str | None) -> Path | None:
@@ -124,7 +128,7 @@ def _root_if_any(named: str | None) -> Path | None:
     return data_root(named)
 
 
-def _there(entry: Published, root: Path | None) -> str:
+def _available(entry: Published, root: Path | None) -> str:
     if root is None:
         return "no data root"
     return "yes" if entry.found(root) else "no"
@@ -144,7 +148,7 @@ def _of_ones_own(name: str) -> str | None:
 
 
 def _own_lines(name: str) -> list[str]:
-    where = "It comes with eqrm." if name == "flights" else "It reads files of your own."
+    where = "It comes with eqrm." if name == "flights" else "It reads your own files."
     return [f"{name}: nothing to fetch. {where}", *_dataset_lines(name)]
 
 
@@ -181,6 +185,6 @@ def _settings(name: str) -> list[str]:
     from eqrm.data.datasets.registry import dataset_settings
 
     return [
-        f"{key} (needed)" if default is inspect.Parameter.empty else f"{key} = {default!r}"
+        f"{key} (required)" if default is inspect.Parameter.empty else f"{key} = {default!r}"
         for key, default in dataset_settings(name).items()
     ]

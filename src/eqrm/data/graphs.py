@@ -5,7 +5,8 @@ The fields have torch-geometric's names, so a network written for its batches ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -80,11 +81,11 @@ class Graphs:
         ):
             last = int(ends[-1]) if len(ends) else 0
             if last != length:
-                raise DomainDataError(f"The graphs hold {last} {name}s, but {length} came.")
+                raise DomainDataError(f"The graphs must hold {last} {name}s, got {length}.")
         if self.edge_index.shape != (2, len(self.edge_attr)):
             raise DomainDataError(
-                f"edge_index must be of shape (2, {len(self.edge_attr)}), as there are edges; "
-                f"it is {tuple(self.edge_index.shape)}."
+                f"edge_index must have the shape (2, {len(self.edge_attr)}), got "
+                f"{tuple(self.edge_index.shape)}."
             )
         if len(self.node_ends) != len(self.edge_ends):
             raise DomainDataError("node_ends and edge_ends must have one entry per graph.")
@@ -114,6 +115,11 @@ class Graphs:
     ) -> Graphs:
         """From the number of nodes and of edges of each graph, (n,) each."""
         return cls(x, edge_index, edge_attr, nodes.cumsum(0), edges.cumsum(0))
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Graphs:
+        """From the tensors that ``vars`` of graphs gives; others are not looked at."""
+        return cls(**{each.name: tensors[each.name] for each in fields(cls)})
 
     def __len__(self) -> int:
         return len(self.node_ends)

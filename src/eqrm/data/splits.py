@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION
-from eqrm.errors import SettingError
+from eqrm.errors import DataFileError, SettingError
 
 PARTS = ("train", "validation", "test")
 
@@ -63,6 +64,20 @@ def _refuse_overlap(parts: Mapping[str, Sequence[int]], names: Sequence[str]) ->
                     "A domain may be in one of them only: remove it from the other."
                 )
             used[number] = part
+
+
+def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:
+    """Raise if two published parts share a domain: it would be tested on what it trained.
+
+    >>> refuse_shared({"train": ["a", "b"], "test": ["b"]}, "split.csv: the trap")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DataFileError: split.csv: the trap 'b' is in train and in test.
+    """
+    for first, second in combinations(parts, 2):
+        both = sorted(set(parts[first]) & set(parts[second]))
+        if both:
+            raise DataFileError(f"{what} {both[0]!r} is in {first} and in {second}.")
 
 
 def examples_to_hold_out(domains: Tensor, num_domains: int, share: float, seed: int) -> Tensor:

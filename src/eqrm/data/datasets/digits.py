@@ -16,16 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from eqrm.data.datasets.catalogue import CATALOGUE
 from eqrm.data.fetching.data_root import data_root, refusing_damage
 from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
 
 MNIST_FOLDERS = ("mnist", "MNIST/raw")
-MNIST_MD5 = {
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-}
+MNIST_MD5 = {Path(s.file).stem: str(s.md5) for s in CATALOGUE["mnist"].sources}
 """The four files, and the checksums of their uncompressed content."""
 
 

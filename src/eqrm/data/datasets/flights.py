@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import os
 from importlib import resources
 from typing import Any
 
@@ -50,6 +51,15 @@ def load_flights(weather: bool = False) -> Table:
             columns[name] = stored[f"{name}_values"][stored[name]][observation]
     late = np.unpackbits(stored["late"], count=len(day)).astype(np.float64)
     return Table(columns, late, stored["days"][day], target_name="late", domain_name="day")
+
+
+def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> Table:
+    """Flights out of New York in 2013: late by more than 15 minutes or not, a domain per day.
+
+    They come with the package, so the data root is not looked at. ``weather`` adds the hourly
+    weather. See :func:`load_flights`.
+    """
+    return load_flights(weather=weather)
 
 
 def _stored() -> dict[str, Any]:

@@ -1,20 +1,31 @@
-"""Folders of images, ``domain/class/image.jpg``: PACS, VLCS, OfficeHome, and others like them."""
+"""Images in files: folders ``domain/class/image.jpg`` (PACS, VLCS, OfficeHome, …), and the reading
+of images when they are asked for, or all at once into memory.
+"""
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
+from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.data.domain_data import DomainData
+from eqrm.data.fetching.cache import progress
 from eqrm.data.fetching.data_root import data_file
-from eqrm.errors import DataFileError
+from eqrm.errors import DataFileError, MissingExtraError
 
+RESIDENT = ("auto", "always", "never")
+RESIDENT_BYTES = 4 << 30
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".gif", ".tif", ".tiff")
 
 
@@ -29,7 +40,7 @@ def image_folder(
     """Images in folders ``domain/class/image``, or in a zip archive with such folders.
 
     x is (n, 3, size, size) bytes (predictors scale them), y the number of the class in
-    alphabetical order. Hidden files, and files that are no images by their name, do not count.
+    alphabetical order. Hidden files, and files whose names are not those of images, do not count.
     An image that cannot be decoded is an error that names it.
 
     Args:
@@ -50,13 +61,12 @@ def image_folder(
         )
         found = [found[row] for row in everything.select(list(domains)).y.tolist()]
     number = {name: position for position, name in enumerate(classes)}
-    data = DomainData.from_arrays(
-        ImageFiles(source, ["/".join(parts) for parts in found], size),
+    images = ImageFiles(source, ["/".join(parts) for parts in found], size)
+    return DomainData.from_arrays(
+        resident_or_lazy(images, resident),
         torch.tensor([number[parts[-2]] for parts in found]),
         [parts[-3] for parts in found],
-    )
-    return DomainData(
-        resident_or_lazy(data.x, resident), data.y, data.domains, data.names, tuple(classes)
+        target_names=classes,
     )
 
 
@@ -70,15 +80,15 @@ def _listed(source: Path) -> list[tuple[str, ...]]:
         and not any(part.startswith((".", "__MACOSX")) for part in parts)
     )
     if not found:
-        raise DataFileError(f"{source} holds no images. They belong in domain/class/image.jpg.")
+        raise DataFileError(f"{source} contains no images. They belong in domain/class/image.jpg.")
     depth = min(len(parts) for parts in found)
     odd = next((parts for parts in found if len(parts) != depth or depth < 3), None)
     above = {parts[:-3] for parts in found}
     if odd is not None or len(above) > 1:
         shown = "/".join(odd if odd is not None else found[-1])
         raise DataFileError(
-            f"{source}: images must lie in domain/class/image.jpg, all equally deep, but there is "
-            f"{shown}."
+            f"{source}: all images must be in folders domain/class/image.jpg of the same depth, "
+            f"got {shown}."
         )
     return found
 
@@ -95,5 +105,105 @@ def _files_in_archive(source: Path) -> list[str]:
             return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
     except (zipfile.BadZipFile, OSError) as error:
         raise DataFileError(
-            f"{source} is no zip archive, or was cut off ({error}). Fetch it again."
+            f"{source} is not a zip archive, or is truncated ({error}). Fetch it again."
         ) from None
+
+
+class ImageFiles:
+    """Images decoded when they are asked for; ``images[rows]`` is (k, 3, size, size) bytes.
+
+    Args:
+        source: a folder, or a zip archive that is read without being unpacked.
+        names: the files, relative to the folder or the names inside the archive.
+        size: every image is scaled to size × size.
+        threads: how many images are decoded at a time.
+    """
+
+    def __init__(
+        self, source: Path, names: Sequence[str], size: int = 224, threads: int | None = None
+    ) -> None:
+        POSITIVE_INTEGER.check(size, "size")
+        self.source = source
+        self.names = list(names)
+        self.size = size
+        self.threads = threads or min(8, os.cpu_count() or 1)
+        self._image = _pillow()
+        self._archive: tuple[int, zipfile.ZipFile] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        wanted = [self.names[row] for row in rows.tolist()]
+        if self.threads == 1 or len(wanted) < 4:
+            return torch.stack([self._decoded(name) for name in wanted])
+        with ThreadPoolExecutor(self.threads) as pool:
+            return torch.stack(list(pool.map(self._decoded, wanted)))
+
+    def in_memory(self) -> Tensor:
+        """All images, (n, 3, size, size) bytes."""
+        found = torch.empty(len(self), 3, self.size, self.size, dtype=torch.uint8)
+        for part in progress(torch.arange(len(self)).split(256), "Reading images"):
+            found[part[0] : part[-1] + 1] = self[part]
+        return found
+
+    @property
+    def memory(self) -> int:
+        """How many bytes all images take."""
+        return len(self) * 3 * self.size**2
+
+    def _content(self, name: str) -> bytes:
+        if self.source.is_dir():
+            return (self.source / name).read_bytes()
+        if self._archive is None or self._archive[0] != os.getpid():
+            self._archive = (os.getpid(), zipfile.ZipFile(self.source))
+        return self._archive[1].read(name)
+
+    def _decoded(self, name: str) -> Tensor:
+        """One image; whatever is wrong with its file becomes an error that names it."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", self._image.DecompressionBombWarning)
+                with self._image.open(io.BytesIO(self._content(name))) as file:
+                    scaled = file.convert("RGB").resize(
+                        (self.size, self.size), self._image.Resampling.BILINEAR
+                    )
+        except (
+            OSError,  # Pillow's errors for foreign or truncated files are OSErrors too
+            SyntaxError,
+            ValueError,
+            KeyError,
+            zipfile.BadZipFile,
+            zlib.error,
+            self._image.DecompressionBombError,
+            self._image.DecompressionBombWarning,
+        ) as error:
+            raise DataFileError(
+                f"The image {name} in {self.source} cannot be read ({error}). "
+                "Replace it, or remove it."
+            ) from None
+        return torch.from_numpy(np.asarray(scaled).copy()).permute(2, 0, 1)
+
+
+def resident_or_lazy(images: ImageFiles, resident: str) -> Tensor | ImageFiles:
+    """All images in memory where they fit (``"auto"``: 4 GiB), else read when asked for."""
+    one_of(resident, RESIDENT, "value of resident")
+    fits = images.memory <= min(RESIDENT_BYTES, _free_memory() // 2)
+    if resident == "always" or (resident == "auto" and fits):
+        return images.in_memory()
+    return images
+
+
+def _free_memory() -> int:
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 2 * RESIDENT_BYTES
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtraError("pillow", "images", "Reading images") from None
+    return Image

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from eqrm.checks import FRACTION, is_number, one_of
 from eqrm.data.datasets.digits import Digits, digits
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.errors import SettingError
 
 SPLITS = ("all", "train", "validation", "test")
 TRAIN_DIGITS = 50_000  # of MNIST's 60,000; the rest is for validation
@@ -51,14 +52,13 @@ def colored_mnist(
         seed: decides which digits go where, and every flip.
         stand_in: digits that are not MNIST, see :func:`eqrm.data.datasets.digits.digits`.
     """
-    if split not in SPLITS:
-        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, SPLITS)}")
+    one_of(split, SPLITS, "split")
     if size not in (14, 28):
-        raise SettingError(f"size must be 28 (all pixels) or 14 (every second); {size!r} came.")
+        raise SettingError(f"size must be 28 (all pixels) or 14 (every second), got {size!r}.")
     parts = {"train": flips, "test": test_flips, "validation": flips}
     wanted = ("train", "test") if split == "all" else (split,)
     for probability in (label_noise, *(flip for part in wanted for flip in parts[part])):
-        _check_probability(probability)
+        FRACTION.check(probability, "The probability of a flip")
     if not any(parts[part] for part in wanted):
         raise SettingError("There is no domain: give at least one flip.")
     found = digits(root, stand_in)
@@ -94,8 +94,8 @@ def rotated_mnist(
     Domains are named by their angles in degrees. x is (n, 1, 28, 28) in [0, 1], y the digit.
     The settings are those of :func:`colored_mnist`.
     """
-    if not angles or any(isinstance(a, bool) or not math.isfinite(a) for a in angles):
-        raise SettingError(f"angles must be numbers of degrees, at least one; {angles!r} came.")
+    if not angles or not all(map(is_number, angles)):
+        raise SettingError(f"angles must be at least one number of degrees, got {angles!r}.")
     found = digits(root, stand_in)
     pixels = torch.cat([found.images, found.test_images])
     shown = torch.cat([found.labels, found.test_labels])
@@ -148,12 +148,6 @@ def _coloured(pixels: Tensor, green: Tensor) -> Tensor:
     coloured = torch.zeros(len(pixels), 2, *pixels.shape[1:])
     coloured[torch.arange(len(pixels)), green.long()] = pixels.float() / 255
     return coloured
-
-
-def _check_probability(value: float) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:
-        raise SettingError(f"A flip is a probability between 0 and 1; {value!r} came.")
 
 
 def _joined(

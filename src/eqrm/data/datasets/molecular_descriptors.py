@@ -11,9 +11,8 @@ import torch
 
 from eqrm.data.datasets.molecules import MoleculeTable
 from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
-from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file
-from eqrm.data.fetching.progress import progress
 from eqrm.data.tables.table import Table
 
 DESCRIPTORS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import one_of
 from eqrm.data.datasets.molecular_graphs import graphs_of
 from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
 from eqrm.data.domain_data import DomainData, InputsAt
-from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file
-from eqrm.data.fetching.progress import progress
 from eqrm.data.graphs import Graphs
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.reading import read_texts
-from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError, did_you_mean
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
 
 INPUTS = ("graphs", "fingerprints")
 UNPARSEABLE = ("leave-out", "refuse")
 NOT_TASKS = ("smiles", "mol_id", "activity")
-
-_GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
 
 
 def molecules(
@@ -63,12 +61,8 @@ def molecules(
         min_examples: leave out domains with fewer molecules.
         bits: the length of a fingerprint.
     """
-    for name, value, choices in (
-        ("inputs", inputs, INPUTS),
-        ("unparseable", unparseable, UNPARSEABLE),
-    ):
-        if value not in choices:
-            raise SettingError(f"{name} cannot be {value!r}. {did_you_mean(value, choices)}")
+    one_of(inputs, INPUTS, "kind of inputs")
+    one_of(unparseable, UNPARSEABLE, "value of unparseable")
     path = data_file(root, *([file] if isinstance(file, str) else file))
     table = MoleculeTable.read(path, smiles, tasks)
     stored = cached(
@@ -83,12 +77,15 @@ def molecules(
     labelled = table.labelled[readable]
     kept = [i for i, name in enumerate(domains) if name is not None and bool(labelled[i])]
     if not kept:
-        raise DomainDataError(f"{path} holds no molecule that can be used.")
+        raise DomainDataError(f"{path} contains no molecule that can be used.")
     rows = torch.tensor(kept)
-    whole = DomainData.from_arrays(
-        _inputs(stored, inputs, rows), table.labels[readable[rows]], [domains[i] for i in kept]
+    data = DomainData.from_arrays(
+        _inputs(stored, inputs, rows),
+        table.labels[readable[rows]],
+        [domains[i] for i in kept],
+        target_names=table.tasks,
     )
-    return _large_enough(replace(whole, target_names=table.tasks), min_examples)
+    return _large_enough(data, min_examples)
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class MoleculeTable:
             )
             if unparseable == "refuse":
                 raise DataFileError(
-                    f"{found}. Mend the file, or set unparseable='leave-out' to go on without them."
+                    f"{found}. Fix the file, or set unparseable='leave-out' to leave them out."
                 )
             warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=4)
 
@@ -166,8 +163,7 @@ def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:
         "scaffold": torch.from_numpy(ids.astype(np.int32)),
     }
     if inputs == "graphs":
-        graphs = graphs_of(progress(readable, "Drawing graphs"))
-        tensors |= {name: getattr(graphs, name) for name in _GRAPH_FIELDS}
+        tensors |= vars(graphs_of(progress(readable, "Drawing graphs")))
     else:
         tensors["bits"] = _fingerprints(readable, bits)
     return Stored(tensors, {"scaffolds": names.tolist()})
@@ -198,8 +194,7 @@ class Bits:
 def _inputs(stored: Stored, inputs: str, rows: Tensor) -> Any:
     if inputs == "fingerprints":
         return Bits(stored.tensors["bits"][rows])
-    graphs = Graphs(*(stored.tensors[name] for name in _GRAPH_FIELDS))
-    return InputsAt.of(graphs, rows)
+    return InputsAt.of(Graphs.from_tensors(stored.tensors), rows)
 
 
 def _large_enough(data: DomainData, min_examples: int) -> DomainData:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import tokenize
-from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import one_of
 from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES
 from eqrm.data.datasets.scaffolds import murcko_scaffold, scaffold_domains
 from eqrm.data.domain_data import DomainData, InputsAt
-from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file, refusing_damage
-from eqrm.data.fetching.progress import progress
 from eqrm.data.graphs import Graphs
+from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
-from eqrm.errors import (
-    DataFileError,
-    DomainDataError,
-    MissingExtraError,
-    SettingError,
-    did_you_mean,
-)
+from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
 SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
@@ -43,7 +36,6 @@ _NOT_AN_ARRAY = (
     OverflowError,
     tokenize.TokenError,
 )
-_GRAPH_FIELDS = ("x", "edge_index", "edge_attr", "node_ends", "edge_ends")
 
 
 def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all") -> DomainData:
@@ -60,26 +52,26 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all
         split: ``"train"``, ``"val"``, ``"test"``, or ``"all"`` of them, which are then the parts
             by which to keep them apart; no two share a scaffold.
     """
-    if split not in ("all", *SPLIT_FILES):
-        choices = ("all", *SPLIT_FILES)
-        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, choices)}")
+    one_of(split, ("all", *SPLIT_FILES), "split")
     folder = data_file(root, *FOLDERS)
     stored = cached("ogbg-molpcba", _key(folder), lambda: _from_files(folder))
-    graphs = Graphs(*(stored.tensors[name] for name in _GRAPH_FIELDS))
+    graphs = Graphs.from_tensors(stored.tensors)
     wanted = SPLIT_FILES if split == "all" else {split: SPLIT_FILES[split]}
     listed = {name: _split_rows(folder, file, len(graphs)) for name, file in wanted.items()}
     rows = torch.cat(list(listed.values()))
     names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
     labels = stored.tensors["labels"][rows]
-    data = DomainData.from_arrays(
-        InputsAt.of(graphs, rows), labels, [names[row] for row in rows.tolist()]
-    )
     parts = {
         name: tuple(sorted({names[row] for row in part.tolist()})) for name, part in listed.items()
     }
-    _check_apart(parts, folder)
-    tasks = _task_names(folder / "mapping" / "mol.csv.gz", labels.shape[1])
-    return replace(data, target_names=tasks, parts=parts)
+    refuse_shared(parts, f"{folder} (is raw/scaffold_group.npy missing?): the scaffold")
+    return DomainData.from_arrays(
+        InputsAt.of(graphs, rows),
+        labels,
+        [names[row] for row in rows.tolist()],
+        target_names=_task_names(folder / "mapping" / "mol.csv.gz", labels.shape[1]),
+        parts=parts,
+    )
 
 
 def _split_rows(folder: Path, file: str, molecules: int) -> Tensor:
@@ -88,17 +80,6 @@ def _split_rows(folder: Path, file: str, molecules: int) -> Tensor:
     if len(rows) == 0 or int(rows.min()) < 0 or int(rows.max()) >= molecules:
         raise DataFileError(f"{path} must list molecules from 0 to {molecules - 1}.")
     return rows
-
-
-def _check_apart(parts: dict[str, tuple[str, ...]], folder: Path) -> None:
-    """A scaffold in two splits would be tested on what it trained."""
-    for first, second in combinations(parts, 2):
-        both = sorted(set(parts[first]) & set(parts[second]))
-        if both:
-            raise DataFileError(
-                f"{folder}: the scaffold {both[0]!r} is in {first} and in {second}, so they are "
-                "not the splits by scaffold. Is raw/scaffold_group.npy missing?"
-            )
 
 
 def _key(folder: Path) -> str:
@@ -132,8 +113,7 @@ def _from_files(folder: Path) -> Stored:
     except DomainDataError as error:
         raise DataFileError(f"The files in {raw} do not belong together: {error}") from None
     ids, scaffolds = _scaffolds(folder, len(graphs))
-    tensors = {name: getattr(graphs, name) for name in _GRAPH_FIELDS}
-    return Stored({**tensors, "labels": labels, "scaffold": ids}, {"scaffolds": scaffolds})
+    return Stored({**vars(graphs), "labels": labels, "scaffold": ids}, {"scaffolds": scaffolds})
 
 
 def _task_names(path: Path, tasks: int) -> tuple[str, ...]:
@@ -148,9 +128,11 @@ def _task_names(path: Path, tasks: int) -> tuple[str, ...]:
 def _features(path: Path, sizes: list[int]) -> Tensor:
     values = _read_numbers(path, np.int64)
     if values.shape[1] != len(sizes):
-        raise DataFileError(f"{path} has {values.shape[1]} columns, but needs {len(sizes)}.")
+        raise DataFileError(f"{path} must have {len(sizes)} columns, got {values.shape[1]}.")
     if len(values) and ((values < 0) | (values >= np.array(sizes))).any():
-        raise DataFileError(f"{path} holds a feature outside OGB's list. Is it another version?")
+        raise DataFileError(
+            f"{path} holds a feature that OGB's list does not have. Is it another version?"
+        )
     return torch.from_numpy(values.astype(np.uint8))
 
 
@@ -161,11 +143,10 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
         try:
             groups = np.load(path, allow_pickle=False)  # a pickle could run code
         except _NOT_AN_ARRAY as error:
-            raise DataFileError(f"{path} is no array of numbers: {error}.") from None
+            raise DataFileError(f"{path} is not an array of numbers: {error}.") from None
         if groups.size != molecules or groups.dtype.kind not in "iu":
             raise DataFileError(
-                f"{path} must hold {molecules} whole numbers; it holds {groups.size} of "
-                f"{groups.dtype}."
+                f"{path} must hold {molecules} integers, got {groups.size} of {groups.dtype}."
             )
         names: Any = groups.reshape(-1).astype(str)
     else:
@@ -191,10 +172,10 @@ def _read_numbers(path: Path, dtype: Any) -> Any:
             table = pandas.read_csv(path, compression="gzip", header=None)
             values = table.to_numpy()
             if dtype != np.float32 and values.dtype.kind not in "iu":
-                raise ValueError("it holds something else than whole numbers")
+                raise ValueError("it does not hold integers only")
             found = values.astype(dtype)
             if dtype != np.float32 and (found != values).any():
                 raise ValueError("a number is too large")
         except (ValueError, TypeError) as error:
-            raise DataFileError(f"{path} is no table of numbers: {error}.") from None
+            raise DataFileError(f"{path} is not a table of numbers: {error}.") from None
     return found

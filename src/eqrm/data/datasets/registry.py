@@ -26,7 +26,7 @@ DATASETS = Registry[Callable[..., DomainData | Table]](
     {
         "colored-mnist": "eqrm.data.datasets.mnist:colored_mnist",
         "domainnet": _images("domain_net", "domainnet", "DomainNet"),
-        "flights": "eqrm.data.datasets.table:flights_table",
+        "flights": "eqrm.data.datasets.flights:flights_table",
         "hiv": _molecules("molecules/hiv.csv.gz", "molecules/HIV.csv", tasks=("HIV_active",)),
         "image-folder": "eqrm.data.datasets.image_folders:image_folder",
         "iwildcam": "eqrm.data.datasets.wilds:iwildcam",

@@ -11,10 +11,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from eqrm.errors import MissingExtraError, SettingError, did_you_mean
+from eqrm.checks import one_of
+from eqrm.errors import MissingExtraError
 
 ACYCLIC = "acyclic"
-ACYCLIC_CHOICES = ("one-domain", "own-domains", "leave-out")
 
 
 @cache
@@ -70,16 +70,12 @@ def scaffold_domains(
     >>> scaffold_domains(["c1ccccc1", "", None], ["Cc1ccccc1", "CCO", "?"])
     ['c1ccccc1', 'acyclic', None]
     """
-    if acyclic not in ACYCLIC_CHOICES:
-        raise SettingError(
-            f"acyclic cannot be {acyclic!r}. {did_you_mean(acyclic, ACYCLIC_CHOICES)}"
-        )
     choices: dict[str, Callable[[str], str | None]] = {
         "one-domain": lambda _: ACYCLIC,
         "own-domains": lambda molecule: molecule,
         "leave-out": lambda _: None,
     }
-    ringless = choices[acyclic]
+    ringless = choices[one_of(acyclic, choices, "value of acyclic")]
     return [
         ringless(molecule) if scaffold == "" else scaffold
         for scaffold, molecule in zip(scaffolds, smiles, strict=True)

@@ -1,23 +1,13 @@
-"""The datasets that are tables: a file of one's own, and the flights that come with eqrm."""
+"""A table of the user's own as a dataset."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from eqrm.data.datasets.flights import load_flights
 from eqrm.data.fetching.data_root import own_file
 from eqrm.data.tables.reading import read_table
 from eqrm.data.tables.table import Table
-
-
-def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> Table:
-    """Flights out of New York in 2013: late by more than 15 minutes or not, a domain per day.
-
-    They come with the package, so the data root is not looked at. ``weather`` adds the hourly
-    weather. See :func:`eqrm.data.load_flights`.
-    """
-    return load_flights(weather=weather)
 
 
 def table_of_file(

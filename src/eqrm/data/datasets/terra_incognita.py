@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
-from eqrm.data.datasets.image_folders import image_folder
+from eqrm.data.datasets.image_folders import ImageFiles, image_folder, resident_or_lazy
 from eqrm.data.datasets.wilds import file_inside
 from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.data_root import data_file, refusing_damage
@@ -67,17 +65,17 @@ def terra_incognita(
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataFileError(
-            f"{path} is not the annotation file of Caltech Camera Traps ({error!r} is amiss)."
+            f"{path} is not the annotation file of Caltech Camera Traps ({error!r})."
         ) from None
     if not found:
         raise DataFileError(f"{path} names no image of the locations {', '.join(LOCATIONS)}.")
     images = ImageFiles(folder / IMAGES, [name for name, _, _ in found], size)
-    data = DomainData.from_arrays(
-        images,
+    return DomainData.from_arrays(
+        resident_or_lazy(images, resident),
         torch.tensor([CLASSES.index(label) for _, label, _ in found]),
         [f"location_{location}" for _, _, location in found],
+        target_names=CLASSES,
     )
-    return replace(data, x=resident_or_lazy(images, resident), target_names=CLASSES)
 
 
 def _read(path: Path) -> Any:
@@ -86,4 +84,4 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise DataFileError(f"{path} is damaged or was cut off: {error}.") from None
+        raise DataFileError(f"{path} is truncated or damaged: {error}.") from None

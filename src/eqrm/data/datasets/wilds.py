@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from itertools import combinations
 from pathlib import Path, PurePosixPath
 
 import torch
 
-from eqrm.data.datasets.image_files import ImageFiles, resident_or_lazy
+from eqrm.checks import one_of
+from eqrm.data.datasets.image_folders import ImageFiles, resident_or_lazy
 from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.data_root import data_file
+from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
-from eqrm.errors import DataFileError, SettingError, did_you_mean
+from eqrm.errors import DataFileError
 
 FOLDERS = ("iwildcam_v2.0", "iwildcam")
 SPLITS = ("train", "val", "test", "id_val", "id_test")
@@ -44,8 +44,7 @@ def iwildcam(
         size: images are scaled to size × size; WILDS takes 448.
         resident: see :func:`eqrm.data.datasets.image_folders.image_folder`.
     """
-    if split not in ("all", *SPLITS):
-        raise SettingError(f"split cannot be {split!r}. {did_you_mean(split, ('all', *SPLITS))}")
+    one_of(split, ("all", *SPLITS), "split")
     wanted = WHOLE_DOMAINS if split == "all" else (split,)
     folder = data_file(root, *FOLDERS)
     table, numbers = _metadata(folder / "metadata.csv")
@@ -54,18 +53,15 @@ def iwildcam(
     if not rows:
         raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
     files = [file_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
-    images = ImageFiles(folder / "train", files, size)
-    data = DomainData.from_arrays(
-        images, torch.tensor([labels[row] for row in rows]), [locations[row] for row in rows]
-    )
     traps = {
         name: {str(locations[row]) for row in rows if table["split"][row] == name}
         for name in wanted
     }
-    _check_apart(traps, folder / "metadata.csv")
-    return replace(
-        data,
-        x=resident_or_lazy(images, resident),
+    refuse_shared(traps, f"{folder / 'metadata.csv'}: the trap")
+    return DomainData.from_arrays(
+        resident_or_lazy(ImageFiles(folder / "train", files, size), resident),
+        torch.tensor([labels[row] for row in rows]),
+        [locations[row] for row in rows],
         target_names=_species(folder / "categories.csv", max(labels) + 1),
         parts={name: tuple(sorted(found, key=int)) for name, found in traps.items()},
     )
@@ -79,46 +75,40 @@ def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     """
     table = read_texts(path, COLUMNS)
     if not path.read_bytes().endswith(b"\n"):
-        raise DataFileError(f"{path} was cut off in its last line. Fetch it again.")
+        raise DataFileError(f"{path} is truncated in its last line. Fetch it again.")
     unknown = sorted(set(table["split"]) - set(SPLITS))
     if unknown:
-        raise DataFileError(f"{path}: the split {unknown[0]!r} is none of {', '.join(SPLITS)}.")
-    numbers = {name: _whole_numbers(table[name], path, name) for name in NUMBERED}
+        raise DataFileError(
+            f"{path}: unknown split {unknown[0]!r}, expected one of {', '.join(SPLITS)}."
+        )
+    numbers = {name: _integers(table[name], path, name) for name in NUMBERED}
     for name, values in numbers.items():
         present = set(values)
         if len(present) != max(present) + 1:
             missing = next(number for number in range(max(present)) if number not in present)
             raise DataFileError(
-                f"{path}: no row has {name} {missing}, though there are larger ones. "
+                f"{path}: no row has {name} {missing}, although larger ones exist. "
                 "Rows are missing: fetch it again."
             )
     return table, numbers
 
 
-def _check_apart(traps: dict[str, set[str]], path: Path) -> None:
-    """The official splits share no trap; one that is in two would be tested on what it trained."""
-    for first, second in combinations(traps, 2):
-        both = sorted(traps[first] & traps[second])
-        if both:
-            raise DataFileError(f"{path}: the trap {both[0]} is in {first} and in {second}.")
-
-
-def _whole_numbers(values: list[str], path: Path, column: str) -> list[int]:
+def _integers(values: list[str], path: Path, column: str) -> list[int]:
     try:
         numbers = [int(value) for value in values]
     except ValueError:
         odd = next(value for value in values if not value.lstrip("-").isdigit())
-        raise DataFileError(f"{path}: {column} {odd!r} is no whole number.") from None
+        raise DataFileError(f"{path}: {column} must hold integers, got {odd!r}.") from None
     if not numbers or min(numbers) < 0:
-        raise DataFileError(f"{path}: {column} must hold numbers from 0.")
+        raise DataFileError(f"{path}: {column} must hold integers of at least 0.")
     return numbers
 
 
 def file_inside(name: str, path: Path) -> str:
-    """A file name out of a table is data: it may not lead out of the folder of images."""
+    """A file name in a table is data: it may not point outside of the folder of images."""
     pure = PurePosixPath(name)
     if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name:
-        raise DataFileError(f"{path}: the file name {name!r} leads out of the folder of images.")
+        raise DataFileError(f"{path}: the file {name!r} is outside of the folder of images.")
     return name
 
 
@@ -127,7 +117,7 @@ def _species(path: Path, classes: int) -> tuple[str, ...]:
     names = [str(number) for number in range(classes)]
     if path.is_file():
         table = read_texts(path, ["y", "name"])
-        for number, name in zip(_whole_numbers(table["y"], path, "y"), table["name"], strict=True):
+        for number, name in zip(_integers(table["y"], path, "y"), table["name"], strict=True):
             # Species that no labelled image shows have the number 99999.
             if number < classes:
                 names[number] = name

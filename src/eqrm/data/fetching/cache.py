@@ -1,7 +1,7 @@
-"""Tensors that took long to make, kept in the user's cache folder.
+"""Work that takes long: a bar while it lasts, and its result kept in the user's cache folder.
 
-Files are safetensors, so reading one cannot run code. They are written whole or not at all, carry
-a checksum of their content, and a file that does not match it is made again.
+Cached files are archives of tensors (:mod:`eqrm.files.archive`), so reading one cannot run code,
+and one that is damaged is made again.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-import torch
 from torch import Tensor
 
-from eqrm.errors import EqrmWarning
+from eqrm.errors import DataFileError, EqrmError, EqrmWarning
+from eqrm.files.archive import read_archive, write_archive
+
+FORMAT = "eqrm cache 1"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,61 +56,41 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
 
     Where the folder cannot be written, what was made is returned and not kept.
 
-    >>> import tempfile
+    >>> import tempfile, torch
     >>> os.environ["EQRM_CACHE"] = tempfile.mkdtemp()
     >>> kept = cached("squares", "1", lambda: Stored({"x": torch.arange(3) ** 2}))
     >>> cached("squares", "1", lambda: Stored({})).tensors["x"]
     tensor([0, 1, 4])
     """
     path = cache_folder() / f"{name}-{key}.safetensors"
-    found = _read(path) if path.is_file() else None
-    if found is not None:
-        return found
+    if path.is_file():
+        try:
+            found = read_archive(path, {FORMAT}, "a cached dataset")
+            return Stored(found.tensors, found.content)
+        except DataFileError:
+            warnings.warn(
+                f"{path} is damaged or from another version, and is made again.",
+                EqrmWarning,
+                stacklevel=3,
+            )
     made = make()
     try:
-        _write(path, made)
-    except OSError:
-        return made
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_archive(path, FORMAT, made.texts, made.tensors)
+    except (OSError, EqrmError):
+        pass
     return made
 
 
-def _digest(stored: Stored) -> str:
-    digest = hashlib.sha256(json.dumps(stored.texts, sort_keys=True).encode())
-    for name in sorted(stored.tensors):
-        tensor = stored.tensors[name].contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+def progress(items: Sequence[T], words: str) -> Iterable[T]:
+    """The items, with a bar on standard error while they are worked on, if it is a terminal.
 
+    >>> list(progress([1, 2], "Counting"))
+    [1, 2]
+    """
+    if not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
 
-def _write(path: Path, stored: Stored) -> None:
-    from safetensors.torch import save_file
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    texts = json.dumps(stored.texts, sort_keys=True)
-    draft = path.with_name(f".{secrets.token_hex(8)}.safetensors")
-    tensors = {name: tensor.contiguous() for name, tensor in stored.tensors.items()}
-    try:
-        save_file(tensors, draft, metadata={"texts": texts, "sha256": _digest(stored)})
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _read(path: Path) -> Stored | None:
-    """What a file holds, or ``None`` (and a warning) if it is not what was written."""
-    import warnings
-
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            said = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        stored = Stored(tensors, json.loads(said.get("texts", "{}")))
-        if said.get("sha256") == _digest(stored):
-            return stored
-    except (SafetensorError, OSError, ValueError):
-        pass
-    warnings.warn(f"{path} is damaged and is made again.", EqrmWarning, stacklevel=3)
-    return None
+    return track(items, words, console=Console(stderr=True), transient=True)

@@ -1,4 +1,4 @@
-"""Files from the web: resumed where they broke off, checked, and there whole or not at all."""
+"""Published datasets from the web: resumed where they broke off, checked, and unpacked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eqrm.data.datasets.catalogue import Source
+from eqrm.data.datasets.catalogue import Published, Source, published
+from eqrm.data.fetching.unpacking import unpack
 from eqrm.errors import DataFileError
 
 BLOCK = 1 << 16
@@ -23,11 +24,48 @@ Report = Callable[[int, int | None], None]
 """Told, after each block, how many bytes are there and how many there will be."""
 
 
+def get_dataset(
+    name: str, root: Path, begin: Callable[[Source], Report], timeout: float = 30.0
+) -> list[Path]:
+    """Fetch and unpack what is missing of a dataset; returns the new files and folders.
+
+    ``begin`` is called before each download, and gives what is told of its progress. Where no
+    mirror answers, or there is none, the error says what to fetch by hand and where to put it.
+    """
+    key, entry = published(name)
+    if entry.found(root):
+        return []
+    if not entry.sources:
+        raise DataFileError(f"{key} cannot be fetched automatically. {by_hand(entry, root)}")
+    new: list[Path] = []
+    for source in entry.sources:
+        if source.done(root):
+            continue
+        try:
+            file = fetch(source, root, begin(source), timeout)
+        except DataFileError as error:
+            raise DataFileError(f"{error} {by_hand(entry, root)}") from None
+        if source.unpack is None:
+            new.append(file)
+        else:
+            new += unpack(file, root / source.unpack)
+            file.unlink()  # what it held is there now, and would only be there twice
+    return new
+
+
+def by_hand(entry: Published, root: Path | None) -> str:
+    """What to fetch by hand: addresses, file names, and the folder they belong in."""
+    place = "the data root" if root is None else f"the data root {root}"
+    addresses = [f"{source.urls[0]} → {source.file}" for source in entry.sources]
+    files = f" Files: {'; '.join(addresses)}." if addresses else ""
+    return f"By hand, in {place}: {entry.by_hand}{files} Homepage: {entry.homepage}"
+
+
 def fetch(source: Source, root: Path, report: Report, timeout: float = 30.0) -> Path:
     """Fetch a file to its place under the data root, from the first mirror that gives it.
 
     What has arrived is kept in ``NAME.part``; the next call goes on from there if the server
-    still has the same file. A file with a wrong checksum is thrown away.
+    still has the same file. A file with a wrong checksum is deleted.
     """
     target = root / source.file
     if target.is_file():
@@ -44,7 +82,7 @@ def fetch(source: Source, root: Path, report: Report, timeout: float = 30.0) -> 
         os.replace(part, target)
         _state_file(part).unlink(missing_ok=True)
         return target
-    raise DataFileError(f"No mirror gave {source.file} ({'; '.join(failures)}).")
+    raise DataFileError(f"No mirror provided {source.file} ({'; '.join(failures)}).")
 
 
 def _reason(error: Exception) -> str:
@@ -56,7 +94,7 @@ def _reason(error: Exception) -> str:
 def _download(url: str, target: Path, report: Report, timeout: float) -> Path:
     """Bring the ``.part`` file to its full length."""
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DataFileError(f"{url} is no web address")
+        raise DataFileError(f"{url} is not a web address")
     part = target.with_name(target.name + ".part")
     start, mark = _what_is_there(part, url)
     headers = {"User-Agent": "eqrm", "Accept-Encoding": "identity"}
@@ -96,11 +134,12 @@ def _copy(answer: Any, file: Any, there: int, total: int | None, report: Report)
         there += len(error.partial)
     except (TimeoutError, ConnectionError) as error:
         raise DataFileError(
-            f"the connection broke after {there:,} bytes ({error}); run it again to go on"
+            f"the connection broke after {there:,} bytes ({error}); run the command again to resume"
         ) from None
     if total is not None and there != total:
         raise DataFileError(
-            f"the connection broke after {there:,} of {total:,} bytes; run it again to go on"
+            f"the connection broke after {there:,} of {total:,} bytes; run the command again to "
+            "resume"
         )
 
 
@@ -131,7 +170,7 @@ def _starts_at(answer: Any, start: int) -> bool:
 
 
 def _check(part: Path, source: Source, target: Path) -> None:
-    """Throw a file away that is not the one that was published."""
+    """Delete a file that is not the one that was published."""
     problem = None
     size = part.stat().st_size
     if source.size is not None and size != source.size:
@@ -141,7 +180,7 @@ def _check(part: Path, source: Source, target: Path) -> None:
     if problem is not None:
         part.unlink()
         _state_file(part).unlink(missing_ok=True)
-        raise DataFileError(f"gave another file ({problem}), which was thrown away")
+        raise DataFileError(f"sent another file ({problem}), which was deleted")
 
 
 def _md5(path: Path, compressed: bool) -> str:

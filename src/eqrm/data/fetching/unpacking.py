@@ -54,7 +54,7 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
         taken = [top.name for top in tops if (folder / top.name).exists()]
         if taken:
             raise DataFileError(
-                f"{folder / taken[0]} is there already, and {archive.name} holds one too. "
+                f"{folder / taken[0]} already exists, and {archive.name} contains one too. "
                 "Move it away first."
             )
         for top in tops:
@@ -67,8 +67,9 @@ def _refusing_damage(archive: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGES as bad:
+        reason = str(bad).splitlines()[0].rstrip(":") if str(bad) else type(bad).__name__
         raise DataFileError(
-            f"{archive} is damaged, was cut off, or is no archive ({bad}). Fetch it again."
+            f"{archive} is truncated, damaged or not an archive ({reason}). Fetch it again."
         ) from None
     except RuntimeError:  # zipfile's error for an encrypted member
         raise DataFileError(f"{archive} is encrypted and cannot be unpacked.") from None
@@ -114,7 +115,7 @@ def _inside(folder: Path, name: str, archive: Path) -> Path:
     parts = PurePosixPath(name).parts
     odd = "\\" in name or "\0" in name or (parts and ":" in parts[0])
     if odd or not parts or PurePosixPath(name).is_absolute() or ".." in parts:
-        raise _refusal(archive, name, "leads out of the folder")
+        raise _refusal(archive, name, "is outside of the folder")
     return folder.joinpath(*parts)
 
 
@@ -127,9 +128,9 @@ def _write(content: IO[bytes], path: Path, left: int, archive: Path) -> int:
             while block := content.read(BLOCK):
                 written += len(block)
                 if written > left:
-                    raise _refusal(archive, path.name, "makes it far larger than it should be")
+                    raise _refusal(archive, path.name, "makes it far larger than expected")
                 file.write(block)
     except (FileExistsError, NotADirectoryError):
-        raise _refusal(archive, path.name, "is there twice") from None
+        raise _refusal(archive, path.name, "occurs twice") from None
     os.utime(path)
     return written

@@ -16,9 +16,9 @@ def table_of_file(
     file: str,
     target: str,
     domain: str,
-    features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
+    features: Sequence[str] | None = None,
 ) -> Table:
     """A CSV or Parquet file with a column for the target and one for the domain.
 
@@ -30,9 +30,9 @@ def table_of_file(
             the data root.
         target: the column to predict.
         domain: the column that names each row's domain.
-        features: the input columns; by default all others.
         drop: columns to leave out.
         categories: columns of numbers to read as categories.
+        features: the input columns; by default all others.
     """
     return read_table(
         own_file(root, file),

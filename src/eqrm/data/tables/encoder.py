@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.data.tables.frames import column, frame_columns, refuse_absent
-from eqrm.data.tables.table import NO_ROWS, Column, as_column, is_numbers, missing_in
+from eqrm.data.tables.table import NO_ROWS, Column, as_column, is_numbers, missing_in, number_of
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.text import counted, did_you_mean, listed
 
@@ -64,7 +64,7 @@ class NumberColumn:
     def encode(self, column: Column, unseen: str) -> list[Matrix]:
         """Its columns (n,) of the matrix."""
         if not is_numbers(column):
-            first = next((v for v in column.tolist() if not _is_number(v)), column[0])
+            first = next((v for v in column.tolist() if number_of(v) is None), column[0])
             raise DomainDataError(
                 f"Column {self.name!r} held numbers in training, but now it holds text such as "
                 f"{first!r}. Convert it to numbers; leave missing values empty."
@@ -292,11 +292,3 @@ def _refuse_infinite(name: str, column: Column) -> None:
             f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
             f"{infinite[0] + 1:,}). Fix these values, or leave the column out."
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

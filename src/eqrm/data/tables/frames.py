@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eqrm.domains import joined_name
 from eqrm.errors import DomainDataError
-from eqrm.text import did_you_mean
+from eqrm.text import did_you_mean, listed
 
 ROWS_AT_ONCE = 1 << 18
 
@@ -110,11 +110,9 @@ def refuse_absent(needed: Sequence[Any], there: Sequence[Any]) -> None:
     """
     absent = [name for name in needed if name not in there]
     if absent:
-        names = ", ".join(map(repr, absent))
-        plural = "" if len(absent) == 1 else "s"
-        raise DomainDataError(
-            f"The table has no column{plural} {names}. {did_you_mean(absent[0], there)}"
-        )
+        what = "column" if len(absent) == 1 else "columns"
+        hint = did_you_mean(absent[0], there)
+        raise DomainDataError(f"The table has no {what} {listed(absent)}. {hint}")
     for name in needed:
         if there.count(name) > 1:
             raise DomainDataError(

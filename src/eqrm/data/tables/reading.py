@@ -15,13 +15,19 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.table import NO_ROWS, Column, Table, is_numbers
+from eqrm.data.tables.table import (
+    MISSING_NUMBERS,
+    NO_ROWS,
+    Column,
+    Table,
+    is_numbers,
+    is_padded,
+    number_of,
+)
 from eqrm.errors import DomainDataError, MissingExtraError
 
 MEMORY = "2GB"
 BATCH = 100_000
-MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""What stands for a missing number in a CSV file, in lower case."""
 TRUTH = {"true": 1.0, "false": 0.0}
 """Truth values, in lower case: numbers in Parquet files, so they are in CSV files."""
 TARGET, DOMAIN = "target", "domain"
@@ -195,7 +201,7 @@ def _as_text(values: Any) -> NDArray[np.str_]:
 def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
     """Numbers if all values are; an error if most are, or must be; else the text itself."""
     distinct, place = np.unique(text, return_inverse=True)
-    parsed = [_parsed(value) for value in distinct.tolist()]
+    parsed = [number_of(value) for value in distinct.tolist()]
     if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
         parsed = truth
     wrong = np.array([number is None for number in parsed])
@@ -205,7 +211,7 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
     in_rows = wrong[place]
     present = np.char.strip(text) != ""
     # An identifier such as 007 is not a number: as one, it would be the same as 7.
-    odd = [value for value in distinct[wrong].tolist() if not _is_padded(value)]
+    odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
     mostly_numbers = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
     if kind == "number" or mostly_numbers:
         shown = ", ".join(repr(value) for value in (odd or distinct[wrong].tolist())[:SHOWN])
@@ -235,26 +241,3 @@ def _truth(distinct: list[str]) -> list[float | None] | None:
     if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
         return None
     return [TRUTH.get(value, float("nan")) for value in bare]
-
-
-def _parsed(text: str) -> float | None:
-    """The number that a text stands for, NaN where it stands for none, None where it is text."""
-    bare = text.strip()
-    if bare.lower() in MISSING_NUMBERS:
-        return float("nan")
-    if _is_padded(bare) or "_" in bare:
-        return None
-    try:
-        return float(bare)
-    except ValueError:
-        return None
-
-
-def _is_padded(text: str) -> bool:
-    """Whether digits are filled up with zeros, as in 007.
-
-    >>> _is_padded("007"), _is_padded("0.7"), _is_padded("0")
-    (True, False, False)
-    """
-    digits = text.lstrip("+-")
-    return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 """float64 for numbers (NaN where missing), text for categories ("" where missing)."""
+MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""What stands for a missing number in a CSV file, in lower case."""
 NO_ROWS = "The table has no rows: at least one is needed."
 
 
@@ -272,3 +274,30 @@ def _complete(values: Any, name: str) -> Column:
         first = int(np.flatnonzero(~np.isfinite(column))[0])
         raise DomainDataError(f"The target {name!r} is {column[first]} in row {first + 1:,}.")
     return column
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text stands for, NaN where it is a missing one, None where it is text.
+
+    >>> number_of("1e3"), number_of("NA"), number_of("old"), number_of("007")
+    (1000.0, nan, None, None)
+    """
+    bare = text.strip()
+    if bare.lower() in MISSING_NUMBERS:
+        return float("nan")
+    if is_padded(bare) or "_" in bare:
+        return None
+    try:
+        return float(bare)
+    except ValueError:
+        return None
+
+
+def is_padded(text: str) -> bool:
+    """Whether digits are filled up with zeros, as in 007.
+
+    >>> is_padded("007"), is_padded("0.7"), is_padded("0")
+    (True, False, False)
+    """
+    digits = text.lstrip("+-")
+    return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()

@@ -96,7 +96,7 @@ def relation_to_vrex(options: Options) -> Result:
     return counts.result("value at β = m·z/σ̂, gradient at half of it")
 
 
-@check("3.3", "α = ½, α → 1, Propositions A.1 and A.2, limits of the superquantile")
+@check("3.3", "α = ½, α → 1, Propositions A.4 and A.5, limits of the superquantile")
 def limits(options: Options) -> Result:
     selection = ["-k", "not gaussian_eqrm and not vrex"]
     counts = run_tests(options, "objectives-limits", f"{TESTS}/test_paper_relations.py", *selection)

@@ -27,7 +27,7 @@ BandwidthFunction = Callable[[Tensor, Tensor], Tensor]
 class Bandwidth(ABC):
     """A bandwidth rule.
 
-    ``forces_invariance`` says whether h → 0 forces σ̂ → 0. Proposition A.2 needs it: only
+    ``forces_invariance`` says whether h → 0 forces σ̂ → 0. Proposition A.5 needs it: only
     then does minimising the quantile as α → 1 equalise the risks of all domains.
     """
 

@@ -14,7 +14,7 @@ from eqrm.errors import EqrmWarning
 from eqrm.level import Level
 
 INVARIANCE_TAIL = -50.0
-"""Levels with log(1−α) below this are meant to equalise risks (Proposition A.2)."""
+"""Levels with log(1−α) below this are meant to equalise risks (Proposition A.5)."""
 
 
 class InvarianceWarning(EqrmWarning):

@@ -2,8 +2,8 @@ from .baselines import LinearERM as LinearERM
 from .baselines import LinearGroupDRO as LinearGroupDRO
 from .baselines import LinearIRM as LinearIRM
 from .baselines import LinearVREx as LinearVREx
-from .frontier import Frontier as Frontier
 from .linear_model import LinearModel as LinearModel
+from .linear_qrm import Frontier as Frontier
 from .linear_qrm import LinearQRM as LinearQRM
 from .moments.domain_moments import DomainMoments as DomainMoments
 from .scm.interventions import Do as Do

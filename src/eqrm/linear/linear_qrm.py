@@ -1,44 +1,51 @@
-"""LinearQRM: the linear predictor of the smallest quantile risk, exactly, and its path."""
+"""LinearQRM: the linear predictor of the smallest quantile risk, exactly, and its frontier."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, Fixed
-from eqrm.distributions.kernel import KDE
+from eqrm.distributions.empirical import Empirical
 from eqrm.errors import SettingError
 from eqrm.level import Level
-from eqrm.linear.frontier import Frontier
-from eqrm.linear.linear_model import LinearModel, as_moments
+from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
-from eqrm.linear.solving.one_thread import one_thread
-from eqrm.linear.solving.quadratics import Array, Quadratics
-from eqrm.measures import Estimator
+from eqrm.linear.solving.risk_functions import Array, Quadratics
+from eqrm.measures import Estimator, estimate, quantile_at
+from eqrm.text import aligned
 
 
+@dataclass(eq=False, repr=False)
 class LinearQRM(LinearModel):
     """The linear predictor with the smallest α-quantile of risk over domains.
 
     With squared error a domain's risk is a quadratic form in the coefficients, so the quantile
     is minimised from moments alone, by Newton's method with the exact Hessian: in milliseconds,
-    however many rows there were.
+    however many rows there were. A scikit-learn estimator: ``fit(X, y, groups=domains)``, or
+    ``fit(moments)``; :class:`LinearModel` lists what is known afterwards.
 
     Args:
-        alpha: the level, as a number, a ``Level`` or a text: ``0.9``, ``"1-e^-1000"``.
+        alpha: the level, as a number, a ``Level`` or a string: ``0.9``, ``"1-e^-1000"``.
         distribution: how the risk distribution is estimated: ``"kde"``, ``"gaussian"``,
             ``"empirical"``, ``"lognormal"``, or a class with a differentiable ``icdf``.
         measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
         bandwidth: the KDE's rule, a number or a function; see :class:`eqrm.KDE`.
-        ridge: r ≥ 0 adds r·Σβ_j² to the objective.
-        intercept: whether the predictor has one.
-        starts: how many points to descend from, or the points themselves, a row of coefficients
-            each (and the intercept last). The objective is not convex: ``minima`` lists what
-            was found.
-        seed: of the random ones among the starts.
-        max_steps: of Newton's method in one descent.
+        l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective.
+        fit_intercept: whether the predictor has an intercept.
+        starts: number of points to descend from, or the points themselves, a row of
+            coefficients each (and the intercept last). The objective is not convex: ``minima_``
+            lists what was found.
+        random_state: seed of the random points among the starts.
+        max_steps: maximum number of steps of Newton's method in one descent.
 
     Below α = ½ a KDE or Gaussian quantile may have no minimum, which is refused. ``"empirical"``
     always has one; its kinks are rounded off, ever less.
@@ -48,44 +55,31 @@ class LinearQRM(LinearModel):
     ...     covariance=[[[1, 1, 1], [1, 3 + s, 3], [1, 3, 3]] for s in (0.5, 1.0, 3.0)],
     ... )
     >>> model = LinearQRM(alpha=0.9).fit(moments)
-    >>> model.coefficients, round(model.value, 4)
-    (tensor([0.6448, 0.3552], dtype=torch.float64), 1.2896)
+    >>> model.coef_.round(4), round(model.value_, 4)
+    (array([0.6448, 0.3552]), 1.2896)
     """
 
-    def __init__(
-        self,
-        alpha: Level | float | str = 0.9,
-        distribution: str | Estimator = "kde",
-        measure: str = "quantile",
-        *,
-        bandwidth: str | float | Bandwidth | BandwidthFunction = "gaussian-optimal",
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.level = Level.of(alpha)
-        self.distribution, self.measure = distribution, measure
-        self.choice = MeasureChoice.of(distribution, measure, bandwidth)
-        self.estimator, self.bandwidth = self.choice.estimator, self.choice.bandwidth
-        self.choice.at(self.level, 2)  # refuses levels that the distribution does not have
+    alpha: Level | float | str = 0.9
+    distribution: str | Estimator = "kde"
+    measure: str = "quantile"
+    bandwidth: str | float | Bandwidth | BandwidthFunction = field(
+        default="gaussian-optimal", kw_only=True
+    )
 
-    def _criterion(self, moments: DomainMoments, quadratics: Quadratics, ridge: Array) -> Criterion:
-        if self.estimator is KDE and isinstance(self.bandwidth, Fixed):
-            self._refuse_lost_bandwidth(self.bandwidth.value, quadratics, ridge)
-        return MeasureOfRisks(quadratics, self.choice.at(self.level, len(moments)), ridge)
+    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
+        choice = MeasureChoice.of(self.distribution, self.measure, self.bandwidth)
+        if isinstance(choice.options.get("bandwidth"), Fixed):
+            self._refuse_lost_bandwidth(choice.options["bandwidth"].value, risks, l2)
+        return MeasureOfRisks(risks, choice.at(Level.of(self.alpha), len(moments)), l2)
 
     @staticmethod
-    def _refuse_lost_bandwidth(bandwidth: float, quadratics: Quadratics, ridge: Array) -> None:
-        risk = quadratics.mean_risk(quadratics.minimiser_of_mean(ridge=ridge))
+    def _refuse_lost_bandwidth(bandwidth: float, risks: Quadratics, l2: Array) -> None:
+        risk = risks.mean_risk(risks.minimiser_of_mean(l2))
         if bandwidth < 1e-13 * risk:
             raise SettingError(
                 f"A bandwidth of {bandwidth:g} is lost in the rounding of risks of about "
                 f'{risk:.3g}. Use a larger one, or distribution="empirical", its limit.'
             )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the distribution is made with, besides the risks."""
-        return self.choice.options
 
     def path(
         self,
@@ -112,32 +106,82 @@ class LinearQRM(LinearModel):
         1-e^-100  0.9026  0.0974     0.0000     1.6436  1.6426  1.6638       1.8052
         """
         if isinstance(levels, (str, int, float, Level)):
-            raise SettingError(f"A path needs a list of levels, but {levels!r} came.")
+            raise SettingError(f"A path needs a list of levels, got {levels!r}.")
         wanted = [Level.of(level) for level in levels]
         if not wanted:
             raise SettingError("A path needs at least one level.")
-        if X is None and self.moments is None:
-            raise SettingError("A path needs moments, or X, y and groups, or a fitted model.")
-        moments = as_moments(self.moments if X is None else X, y, groups)
+        if X is None:
+            check_is_fitted(self, msg="A path needs moments, or X, y and groups, or a fitted model")
+        self._check_settings()
+        moments = self.moments_ if X is None else clone(self)._moments_of(X, y, groups)
         solved: dict[Level, LinearQRM] = {}
         before: list[Array] = []
-        with one_thread():
-            for level in sorted(set(wanted)):
-                model = self._at(level, first=not before)
-                problem, coordinates = model._pose(moments)
-                ends = model._solve(problem, coordinates, before)
-                model._keep(moments, coordinates, ends)
-                before, solved[level] = [ends[0].theta], model
-            return Frontier.of([solved[level] for level in wanted], moments)
+        for level in sorted(set(wanted)):
+            model = clone(self).set_params(alpha=level, starts=1 if before else self.starts)
+            before = [model._fit_moments(moments, before)]
+            solved[level] = model
+        return Frontier.of([solved[level] for level in wanted], moments)
 
-    def _at(self, level: Level, first: bool) -> LinearQRM:
-        settings: dict[str, Any] = {
-            "ridge": self.ridge,
-            "intercept": self.has_intercept,
-            "starts": self.starts if first else 1,
-            "seed": self.seed,
-            "max_steps": self.max_steps,
-        }
-        if self.estimator is KDE:
-            settings["bandwidth"] = self.bandwidth
-        return LinearQRM(level, self.distribution, self.measure, **settings)
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """One predictor per level, and how it does on average and at every level.
+
+    ``coefficients`` (L, d), ``intercepts`` (L,), ``values`` (L,) of each one's own objective,
+    ``risks`` (L, E), ``mean_risks`` (L,) and ``quantile_risks`` (L, L): row i is the predictor of
+    level i, column j its risk at the quantile of level j, by the distribution it was trained
+    with. ``converged`` (L,). Printing it gives a table.
+    """
+
+    levels: tuple[Level, ...]
+    features: tuple[str, ...]
+    coefficients: Tensor
+    intercepts: Tensor
+    values: Tensor
+    risks: Tensor
+    mean_risks: Tensor
+    quantile_risks: Tensor
+    converged: Tensor
+
+    @classmethod
+    def of(cls, models: Sequence[LinearQRM], moments: DomainMoments) -> Frontier:
+        """From fitted models, one per level."""
+        levels = tuple(Level.of(model.alpha) for model in models)
+        risks = torch.stack([torch.from_numpy(model.risks_) for model in models])
+        quantiles = [[_quantile(model, level) for level in levels] for model in models]
+        return cls(
+            levels=levels,
+            features=moments.features,
+            coefficients=torch.stack([torch.from_numpy(model.coef_) for model in models]),
+            intercepts=torch.tensor([model.intercept_ for model in models], dtype=torch.float64),
+            values=torch.tensor([model.value_ for model in models], dtype=torch.float64),
+            risks=risks,
+            mean_risks=risks.mean(dim=1),
+            quantile_risks=torch.tensor(quantiles, dtype=torch.float64),
+            converged=torch.tensor([model.converged_ for model in models]),
+        )
+
+    def risks_on(self, moments: DomainMoments) -> Tensor:
+        """The risks (L, E') of every predictor on other domains."""
+        return moments.risks(self.coefficients, self.intercepts)
+
+    def __str__(self) -> str:
+        rows = [["level", *self.features, "intercept", "mean risk"]]
+        rows[0] += [f"q({level})" for level in self.levels]
+        for i, level in enumerate(self.levels):
+            numbers = [*self.coefficients[i].tolist(), float(self.intercepts[i])]
+            numbers += [float(self.mean_risks[i]), *self.quantile_risks[i].tolist()]
+            rows.append([str(level), *(_short(number) for number in numbers)])
+        return aligned(rows)
+
+
+def _quantile(model: LinearQRM, level: Level) -> float:
+    choice = MeasureChoice.of(model.distribution, model.measure, model.bandwidth)
+    if level.log_tail == 0.0 and choice.estimator is not Empirical:
+        return -torch.inf  # where only a superquantile, the mean risk, can be trained for
+    risks = torch.from_numpy(model.risks_)
+    return float(quantile_at(estimate(choice.estimator, risks, None, choice.options), level))
+
+
+def _short(number: float) -> str:
+    return f"{number:.4f}" if 1e-3 <= abs(number) < 1e5 or number == 0.0 else f"{number:.4g}"

@@ -1,10 +1,15 @@
-"""From a distribution, a level and the quantile or what lies beyond it to a measure of risks."""
+"""From a distribution, a level and the quantile or superquantile to a measure of the risks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.checks import one_of
 from eqrm.distributions.bandwidths import (
     Bandwidth,
     BandwidthFunction,
@@ -15,12 +20,12 @@ from eqrm.distributions.bandwidths import (
 from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
-from eqrm.linear.solving.any_distribution import AnyDistribution
-from eqrm.linear.solving.empirical_measure import EmpiricalMeasure
-from eqrm.linear.solving.measures import KernelMeasure, Mean, MeanPlusDeviations, Measure
-from eqrm.measures import Estimator, resolve_distribution
+from eqrm.linear.solving.kernel_measures import EmpiricalMeasure, KernelMeasure
+from eqrm.linear.solving.measures import Local, Mean, MeanPlusDeviations, Measure, no_curvature
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.measures import Estimator, estimate, quantile_at, resolve_distribution
 
 MEASURES = ("quantile", "superquantile")
 
@@ -46,15 +51,12 @@ class MeasureChoice:
         bandwidth: str | float | Bandwidth | BandwidthFunction,
     ) -> MeasureChoice:
         """Resolve the names; a bandwidth without a KDE is refused."""
-        if measure not in MEASURES:
-            raise SettingError(
-                f"There is no measure {measure!r}. {did_you_mean(measure, MEASURES)}"
-            )
+        one_of(measure, MEASURES, "measure")
         estimator, rule = resolve_distribution(distribution), resolve_bandwidth(bandwidth)
         if estimator is not KDE and bandwidth != "gaussian-optimal":
             raise SettingError(
-                f"Only distribution='kde' has a bandwidth, but distribution={distribution!r} came "
-                f"with bandwidth={bandwidth!r}."
+                f"Only distribution='kde' has a bandwidth, got distribution={distribution!r} and "
+                f"bandwidth={bandwidth!r}."
             )
         return cls(estimator, measure, rule)
 
@@ -81,3 +83,57 @@ class MeasureChoice:
             if isinstance(rule, Fixed):
                 return KernelMeasure(inside, beyond, fixed=rule.value)
         return AnyDistribution(self.estimator, level, beyond, self.options)
+
+
+class AnyDistribution(Measure):
+    """The quantile or superquantile of a user's distribution, or of a KDE with any bandwidth.
+
+    By automatic differentiation, which is slower than the exact forms of the other measures.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        level: Level,
+        superquantile: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.estimator, self.level, self.superquantile = estimator, level, superquantile
+        self.options = dict(options or {})
+        self.may_fall_without_end = estimator is KDE and level.alpha < 0.5 and not superquantile
+
+    def of_risks(self, risks: Tensor) -> Tensor:
+        """The measure of risks (m,), with a graph."""
+        found = estimate(self.estimator, risks, None, self.options)
+        if self.superquantile:
+            value: Tensor = found.superquantile(self.level)
+            return value
+        return quantile_at(found, self.level)
+
+    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
+        risks = torch.tensor(mean + spread, dtype=torch.float64, requires_grad=True)
+        try:
+            value = self.of_risks(risks)
+        except DomainDataError:  # too large for a float: a place that the descent must not go to
+            return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
+        (slope,) = torch.autograd.grad(value, risks, create_graph=True)
+
+        def curvature(mean_slope: Array, slopes: Array) -> Array:
+            columns = mean_slope + slopes
+            if not slope.requires_grad:  # a law whose quantile is linear in the risks
+                return np.zeros((columns.shape[1], columns.shape[1]))
+            products = [
+                _second(slope, risks, torch.from_numpy(np.ascontiguousarray(column)))
+                for column in columns.T
+            ]
+            found: Array = columns.T @ np.stack(products, axis=1)
+            return 0.5 * (found + found.T)
+
+        return Local(float(value.detach()), slope.detach().numpy().copy(), curvature)
+
+
+def _second(slope: Tensor, risks: Tensor, direction: Tensor) -> Array:
+    """(∂²q/∂R²)·direction."""
+    (product,) = torch.autograd.grad(slope @ direction, risks, retain_graph=True, allow_unused=True)
+    found: Array = np.zeros(len(risks)) if product is None else product.numpy()
+    return found

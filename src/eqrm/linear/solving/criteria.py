@@ -9,25 +9,35 @@ from functools import cached_property
 import numpy as np
 
 from eqrm.linear.solving.measures import Local, Measure
-from eqrm.linear.solving.quadratics import Array, Quadratics
-from eqrm.linear.solving.risk_functions import RiskFunctions
+from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
 
 class Point(ABC):
-    """A criterion at one θ: the value at once, derivatives when they are asked for."""
+    """A criterion plus Σ l2_j θ_j² at one θ: the value at once, derivatives when asked for."""
 
-    theta: Array
-    value: float
+    def __init__(self, theta: Array, value: float, l2: Array) -> None:
+        self.theta, self.l2 = theta, l2
+        self.value = value + float(l2 @ (theta * theta))
 
-    @property
     @abstractmethod
+    def _own_gradient(self) -> Array:
+        """Without the penalty, (p,)."""
+
+    @abstractmethod
+    def _own_hessian(self) -> Array:
+        """Without the penalty, (p, p)."""
+
+    @cached_property
     def gradient(self) -> Array:
         """(p,)."""
+        found: Array = self._own_gradient() + 2.0 * self.l2 * self.theta
+        return found
 
-    @property
-    @abstractmethod
+    @cached_property
     def hessian(self) -> Array:
         """(p, p), symmetric."""
+        total = self._own_hessian()
+        return 0.5 * (total + total.T) + np.diag(2.0 * self.l2)
 
 
 class Criterion(ABC):
@@ -40,97 +50,84 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class MeasureOfRisks(Criterion):
-    """A measure of the domains' risks, plus Σ ridge_j θ_j²; kinks rounded off by ``smoothing``."""
+    """A measure of the domains' risks, plus Σ l2_j θ_j²; kinks rounded off by ``smoothing``."""
 
     risks: RiskFunctions
     measure: Measure
-    ridge: Array
+    l2: Array
     smoothing: float = 0.0
 
     def smoothed(self, smoothing: float) -> MeasureOfRisks:
         """The same with another smoothing."""
         return replace(self, smoothing=smoothing)
 
-    def at(self, theta: Array) -> MeasuredPoint:
-        return MeasuredPoint(self, theta)
+    def at(self, theta: Array) -> Point:
+        return _MeasuredPoint(self, theta)
 
 
-class MeasuredPoint(Point):
+class _MeasuredPoint(Point):
     """:class:`MeasureOfRisks` at one θ."""
 
     def __init__(self, criterion: MeasureOfRisks, theta: Array) -> None:
-        self.criterion, self.theta = criterion, theta
         self.risks = criterion.risks.at(theta)
-        self.local: Local = criterion.measure.at(
-            self.risks.mean, self.risks.spread, criterion.smoothing
-        )
-        self.value = self.local.value + float(criterion.ridge @ (theta * theta))
+        mean, spread = self.risks.mean, self.risks.spread
+        self.local: Local = criterion.measure.at(mean, spread, criterion.smoothing)
+        super().__init__(theta, self.local.value, criterion.l2)
 
     @cached_property
     def _slopes(self) -> tuple[Array, Array]:
         return self.risks.slopes
 
-    @cached_property
-    def gradient(self) -> Array:
+    def _own_gradient(self) -> Array:
         mean_slope, slopes = self._slopes
         weights = self.local.slope
-        along = float(weights.sum()) * mean_slope + weights @ slopes
-        found: Array = along + 2.0 * self.criterion.ridge * self.theta
+        found: Array = float(weights.sum()) * mean_slope + weights @ slopes
         return found
 
-    @cached_property
-    def hessian(self) -> Array:
-        mean_slope, slopes = self._slopes
-        of_risks = self.risks.weighted_hessian(self.local.slope)
-        total = of_risks + self.local.curvature(mean_slope, slopes)
-        return 0.5 * (total + total.T) + np.diag(2.0 * self.criterion.ridge)
+    def _own_hessian(self) -> Array:
+        return self.risks.weighted_hessian(self.local.slope) + self.local.curvature(*self._slopes)
 
 
 @dataclass(frozen=True)
 class MeanPlusSquares(Criterion):
-    """mean R_e + λ·mean g_e² + Σ ridge_j θ_j², for quadratics R_e and g_e (IRMv1)."""
+    """mean R_e + λ·mean g_e² + Σ l2_j θ_j², for quadratics R_e and g_e (IRMv1)."""
 
     risks: Quadratics
     penalised: Quadratics
     penalty_weight: float
-    ridge: Array
+    l2: Array
 
-    def at(self, theta: Array) -> PenalisedPoint:
-        return PenalisedPoint(self, theta)
+    def at(self, theta: Array) -> Point:
+        return _PenalisedPoint(self, theta)
 
 
-class PenalisedPoint(Point):
+class _PenalisedPoint(Point):
     """:class:`MeanPlusSquares` at one θ."""
 
     def __init__(self, criterion: MeanPlusSquares, theta: Array) -> None:
-        self.criterion, self.theta = criterion, theta
-        self._bend = criterion.penalised.bend(theta)
-        spread = criterion.penalised.spread(theta, self._bend)
-        self.terms = criterion.penalised.mean_risk(theta) + spread
+        self.criterion = criterion
+        self._penalised = criterion.penalised.at(theta)
+        self.terms = self._penalised.mean + self._penalised.spread
         penalty = criterion.penalty_weight * float(self.terms @ self.terms) / len(self.terms)
-        shrinkage = float(criterion.ridge @ (theta * theta))
-        self.value = criterion.risks.mean_risk(theta) + penalty + shrinkage
+        super().__init__(theta, criterion.risks.mean_risk(theta) + penalty, criterion.l2)
 
     @cached_property
     def _penalised_slopes(self) -> Array:
-        mean_slope, slopes = self.criterion.penalised.slopes(self.theta, self._bend)
+        mean_slope, slopes = self._penalised.slopes
         return mean_slope + slopes
 
     @property
     def _factor(self) -> float:
         return 2.0 * self.criterion.penalty_weight / len(self.terms)
 
-    @cached_property
-    def gradient(self) -> Array:
-        mean_slope, _ = self.criterion.risks.slopes(self.theta)
-        penalty = self._factor * (self.terms @ self._penalised_slopes)
-        found: Array = mean_slope + penalty + 2.0 * self.criterion.ridge * self.theta
+    def _own_gradient(self) -> Array:
+        mean_slope = self.criterion.risks.mean_slope(self.theta)
+        found: Array = mean_slope + self._factor * (self.terms @ self._penalised_slopes)
         return found
 
-    @cached_property
-    def hessian(self) -> Array:
+    def _own_hessian(self) -> Array:
         slopes = self._penalised_slopes
         curved = slopes.T @ slopes * self._factor
-        curved += self.criterion.penalised.weighted_hessian(self._factor * self.terms)
-        total = 2.0 * self.criterion.risks.mean[0] + curved
-        return 0.5 * (total + total.T) + np.diag(2.0 * self.criterion.ridge)
+        curved += self._penalised.weighted_hessian(self._factor * self.terms)
+        found: Array = 2.0 * self.criterion.risks.mean[0] + curved
+        return found

@@ -4,18 +4,27 @@ Quantiles are not convex in the parameters, so the Hessian may be indefinite on 
 step minimises the quadratic model exactly within a radius (Moré & Sorensen 1983), in
 coordinates in which the Hessian of the mean risk is a multiple of the identity; the radius
 follows how well the model predicted the last step.
+
+A step on moments takes well under a millisecond. Waking the threads of BLAS and torch for it
+costs more than they save, and milliseconds on a machine with other work to do, so solvers run
+in :func:`one_thread`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import torch
 from scipy.linalg import solve_triangular
+from threadpoolctl import ThreadpoolController
 
 from eqrm.linear.solving.criteria import Criterion, Point
-from eqrm.linear.solving.quadratics import Array
+from eqrm.linear.solving.risk_functions import Array
 
 FLAT = 1e-13
 """A predicted decrease below this, relative to the value, is rounding error."""
@@ -39,7 +48,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Metric:
+class ParameterMetric:
     """Coordinates τ = Lᵀθ in which θᵀ(LLᵀ)θ is |τ|², and the units of length and of value.
 
     ``root`` is L and ``inverse`` L⁻ᵀ, once and for all: solving with L at every step costs more
@@ -52,7 +61,7 @@ class Metric:
     value: float
 
     @classmethod
-    def of(cls, matrix: Array, value: float) -> Metric:
+    def of(cls, matrix: Array, value: float) -> ParameterMetric:
         """The metric θᵀMθ, with √value as the unit of length."""
         root = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         inverse = solve_triangular(root, np.eye(len(root)), lower=True).T
@@ -73,13 +82,13 @@ class Metric:
         return float(np.linalg.norm(self.root.T @ theta))
 
 
-def minimise(criterion: Criterion, start: Array, metric: Metric, max_steps: int = 200) -> End:
+def minimise(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int = 200) -> End:
     """Descend from ``start`` until nothing can be gained."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
         return _descend(criterion, start, metric, max_steps, enough=0.0)
 
 
-def minimise_costly(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+def minimise_costly(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int) -> End:
     """The same for criteria whose Hessian takes time.
 
     The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is
@@ -90,7 +99,7 @@ def minimise_costly(criterion: Criterion, start: Array, metric: Metric, max_step
 
 
 def _descend(
-    criterion: Criterion, start: Array, metric: Metric, max_steps: int, enough: float
+    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int, enough: float
 ) -> End:
     """Steps as long as the model is right about them."""
     point = criterion.at(start)
@@ -150,7 +159,7 @@ def _is_finite(point: Point) -> bool:
     )
 
 
-def _step(point: Point, metric: Metric, radius: float) -> tuple[Array, float, float]:
+def _step(point: Point, metric: ParameterMetric, radius: float) -> tuple[Array, float, float]:
     """A step in θ, the decrease that the quadratic model promises, and its length in τ."""
     newton = newton_step(point)
     if newton is not None:
@@ -175,7 +184,7 @@ def newton_step(point: Point) -> Array | None:
     return step if bool(np.isfinite(step).all()) else None
 
 
-def _gentler(trial: Point, point: Point, metric: Metric) -> bool:
+def _gentler(trial: Point, point: Point, metric: ParameterMetric) -> bool:
     """Whether a step too short to show in the value still halves the gradient."""
     if not math.isfinite(trial.value):
         return False
@@ -183,7 +192,7 @@ def _gentler(trial: Point, point: Point, metric: Metric) -> bool:
     return after < 0.5 * before
 
 
-def settled(point: Point, metric: Metric) -> bool:
+def settled(point: Point, metric: ParameterMetric) -> bool:
     """Whether the point is a minimum to second order."""
     step = newton_step(point)
     unit = max(abs(point.value), metric.value)
@@ -237,3 +246,25 @@ def _within(eigenvalues: Array, along: Array, radius: float) -> Array:
         shift = max(floor, shift + (length / radius - 1.0) / steepness)
     found: Array = step * min(1.0, radius / length)
     return found
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run a block with one thread of BLAS and of torch, then restore what was set.
+
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    with _controller().limit(limits=1, user_api="blas"):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

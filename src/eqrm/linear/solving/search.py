@@ -1,4 +1,10 @@
-"""From several starts to the distinct minima of a criterion."""
+"""From several starts to the distinct minima of a criterion, or to the proof that it has none.
+
+Below the median a Gaussian or a KDE quantile can fall below every risk, and then rewards risks
+that are far apart. Along θ + t·d the risks grow as t²·dᵀA_e d, so a quantile that commutes with
+shifts and scales goes as t²·q(dᵀA_e d): if that is negative for any direction d, the objective
+has no minimum.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize
 
 from eqrm.errors import SettingError
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
-from eqrm.linear.solving.newton import End, Metric, minimise
-from eqrm.linear.solving.quadratics import Array, Quadratics
-from eqrm.linear.solving.risk_functions import RiskFunctions
-from eqrm.linear.solving.unbounded import falling_direction, falls_along
+from eqrm.linear.solving.newton import End, ParameterMetric, minimise
+from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
 SMOOTHINGS = tuple(0.3 * 0.2**k for k in range(14))
 """How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
+CANDIDATES = 8
+"""Directions from which the descent on the sphere starts."""
 
-
-Descent = Callable[[Criterion, Array, Metric, int], End]
+Descent = Callable[[Criterion, Array, ParameterMetric, int], End]
 """From a criterion, a start, a metric and the most steps to where the descent ended."""
 
 
@@ -33,19 +40,19 @@ class Problem:
     """A criterion, the metric of its parameters and the risks it is about."""
 
     criterion: Criterion
-    metric: Metric
+    metric: ParameterMetric
     risks: RiskFunctions
     reference: Array
     """The minimiser of the mean risk, from which units and starts are taken."""
     descent: Descent = minimise
 
     @classmethod
-    def of(cls, criterion: Criterion, quadratics: Quadratics, ridge: Array) -> Problem:
+    def of(cls, criterion: Criterion, quadratics: Quadratics, l2: Array) -> Problem:
         """With the Hessian of the mean risk as metric and the least mean risk as unit."""
-        reference = quadratics.minimiser_of_mean(ridge=ridge)
+        reference = quadratics.minimiser_of_mean(l2)
         # A perfect fit has no unit of its own: then a small part of what there was to explain.
         unit = max(quadratics.mean_risk(reference), 1e-12 * quadratics.mean[2], 1e-300)
-        metric = Metric.of(quadratics.mean[0] + np.diag(ridge), unit)
+        metric = ParameterMetric.of(quadratics.mean[0] + np.diag(l2), unit)
         return cls(criterion, metric, quadratics, reference)
 
 
@@ -155,19 +162,66 @@ def _refuse_if_unbounded(problem: Problem) -> None:
         return
     if not isinstance(criterion.risks, Quadratics):
         return  # how other risks grow is seen when a descent runs away
-    if falling_direction(criterion) is not None:
-        raise _unbounded()
+    growth = _growth(criterion, criterion.risks)
+    for start in _candidates(criterion.risks):
+        end = _descend_on_sphere(growth, start)
+        if growth.at(end).value / float(end @ end) < -1e-12:
+            raise _unbounded()
 
 
 def _refuse_if_diverged(criterion: MeasureOfRisks, end: End, start: Array) -> None:
-    quadratic = isinstance(criterion.risks, Quadratics)
-    if end.diverged and (not quadratic or falls_along(criterion, end.theta - start)):
-        raise _unbounded()
+    if not end.diverged:
+        return
+    if isinstance(criterion.risks, Quadratics):
+        direction = end.theta - start
+        unit = direction / np.linalg.norm(direction)
+        if not _growth(criterion, criterion.risks).at(unit).value < 0.0:
+            return
+    raise _unbounded()
 
 
 def _unbounded() -> UnboundedError:
     return UnboundedError(
-        "The quantile has no minimum: at this level it can be made as low as you like by "
+        "The quantile has no minimum: at this level it can be made arbitrarily low by "
         "predictors whose risks are far apart. Use a level of at least 0.5, or "
         'distribution="empirical", whose quantile never falls below every risk.'
     )
+
+
+def _growth(criterion: MeasureOfRisks, quadratics: Quadratics) -> MeasureOfRisks:
+    """q(dᵀA_e d) + Σ l2_j d_j², the factor of t²."""
+    (A, b, _), (dA, db, dc) = quadratics.mean, quadratics.deviations
+    pure = Quadratics((A, 0.0 * b, 0.0), (dA, 0.0 * db, 0.0 * dc))
+    return MeasureOfRisks(pure, criterion.measure, criterion.l2)
+
+
+def _candidates(quadratics: Quadratics) -> list[Array]:
+    """Directions in which domains differ most, relative to their mean.
+
+    The eigenvectors, in the metric of the mean, of the mean square of the deviations and of
+    the most unusual domains.
+    """
+    A, dA = quadratics.mean[0], quadratics.deviations[0]
+    sizes = np.einsum("eij,eij->e", dA, dA)
+    unusual = np.argsort(sizes)[::-1][: max(1, CANDIDATES // 2)]
+    square = np.einsum("eij,ekj->ik", dA, dA) / len(dA)
+    jitter = 1e-12 * float(np.trace(A)) / len(A) * np.eye(len(A))
+    found = []
+    for matrix in [square, *(dA[e] for e in unusual)]:
+        _, vectors = eigh(matrix, A + jitter)
+        found += [vectors[:, -1], vectors[:, 0]]
+    return found
+
+
+def _descend_on_sphere(growth: MeasureOfRisks, start: Array) -> Array:
+    """A minimum of growth(d)/|d|² near ``start``."""
+
+    def quotient(direction: Array) -> tuple[float, Array]:
+        norm = float(direction @ direction)
+        point = growth.at(direction)
+        value = point.value / norm
+        return value, (point.gradient - 2.0 * value * direction) / norm
+
+    scaled = start / np.linalg.norm(start)
+    end: Array = minimize(quotient, scaled, jac=True, method="L-BFGS-B").x
+    return end

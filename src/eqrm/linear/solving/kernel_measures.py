@@ -1,0 +1,229 @@
+"""Quantiles and superquantiles of Gaussian kernels on the risks, and of the steps they tend to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfc, erfcx
+
+from eqrm.distributions.kde.long_rows import LONG, LongBulkSums
+from eqrm.distributions.kde.root import root_of_one
+from eqrm.distributions.kde.sums import BulkSums, Equation, KernelSums, TailSums
+from eqrm.distributions.order_statistics import equal_step_index
+from eqrm.level import Level
+from eqrm.linear.solving.measures import (
+    DEEPEST,
+    EQUAL,
+    Curvature,
+    Local,
+    Mean,
+    Measure,
+    Spread,
+    deeper_steps,
+    no_curvature,
+)
+from eqrm.linear.solving.risk_functions import Array
+
+SQRT_2 = math.sqrt(2.0)
+SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels on the risks at the quantile of their mixture, in units of h.
+
+    ``z`` (m,) is (q − R_e)/h, ``w`` ∝ φ(z) sums to 1, ``mean_z`` = Σ w z and ``away`` = z̄ − z,
+    which keeps its digits where z itself is as large as 1e15. ``quantile`` is q − R̄.
+    """
+
+    bandwidth: float
+    quantile: float
+    z: Array
+    w: Array
+    mean_z: float
+    away: Array
+    deep: bool
+
+    @classmethod
+    def at(cls, spread: Array, std: float, bandwidth: float, level: Level) -> Kernels:
+        """Solve Σ Φ((R_e − q)/h)/m = 1−α."""
+        mirror = level.log_tail > -math.log(2.0)
+        sign = -1.0 if mirror else 1.0
+        tail, goal = (level.log_alpha, -level.z) if mirror else (level.log_tail, level.z)
+        signed = sign * bandwidth
+        equation = Equation(spread, None, std, signed, tail, goal)
+        extreme = TailSums.reached(equation)
+        sums = _sums(equation, extreme)
+        root = root_of_one(sums)
+        # Distances to where the root is counted from: in the tail that is the largest risk.
+        origin = 0.0 if extreme is None else extreme
+        distances = (origin - spread) / signed
+        w = _relative(root, distances)
+        mean_distance = float(w @ distances)
+        return cls(
+            bandwidth=bandwidth,
+            quantile=origin + signed * root,
+            z=sign * (root + distances),
+            w=w,
+            mean_z=sign * (root + mean_distance),
+            away=sign * (mean_distance - distances),
+            deep=extreme is not None and not mirror,
+        )
+
+    def beyond(self, tail: float) -> tuple[Array, float, float]:
+        """v_e ∝ Φ(−z_e), summing to 1, Σφ(z)/ΣΦ(−z), and the superquantile less R̄.
+
+        The last is q + Σ((R_e − q)Φ(−z_e) + hφ(z_e))/(m·tail), which is least at the exact q:
+        the rounding of q, large against a small h, does not show in it.
+        """
+        if self.deep:
+            # Φ(−z) = φ(z)·Mills' ratio, which neither underflows nor subtracts large numbers.
+            mills = SQRT_HALF_PI * erfcx(self.z / SQRT_2)
+            total = float(self.w @ mills)
+            share, rate, reached = self.w * mills / total, 1.0 / total, 1.0
+        else:
+            tails = 0.5 * erfc(self.z / SQRT_2)
+            densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
+            total = float(tails.sum())
+            share, rate = tails / total, float(densities.sum()) / total
+            reached = total / (len(tails) * tail)
+        above = self.bandwidth * (rate - float(share @ self.z))
+        return share, rate, self.quantile + reached * above
+
+
+def _relative(root: float, distances: Array) -> Array:
+    """w ∝ φ(root + distance), from differences of squares to the nearest kernel's."""
+    z = root + distances
+    # Where all z are positive, distances tell which is least, also of those that round to one.
+    nearest = int(distances.argmin() if z.min() > 0.0 else np.abs(z).argmin())
+    apart = distances - distances[nearest]
+    exponents = -apart * (z[nearest] + 0.5 * apart)
+    kernels: Array = np.exp(np.minimum(exponents, 0.0))  # above 0 it is rounding, in a wide gap
+    kernels /= kernels.sum()
+    return kernels
+
+
+def _sums(equation: Equation, extreme: float | None) -> KernelSums:
+    if extreme is not None:
+        return TailSums(equation, extreme)
+    return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
+
+
+class KernelMeasure(Measure):
+    """The α-quantile (or superquantile) of Gaussian kernels on the risks.
+
+    h = ``factor``·√(σ̂² + δ²), or ``fixed``. The implicit function theorem gives, with η = ∇h
+    and u_e = ∇q − ∇R_e − z_eη,
+
+        quantile:      ∇q = Σw∇R + z̄η,   ∇²q = Σg∇²R + z̄∇²h + Σ(w z/h)uuᵀ
+        superquantile: ∇s = Σv∇R + λη,   ∇²s = Σg∇²R + λ∇²h + (λ/h)Σw uuᵀ
+
+    where v ∝ Φ(−z) and λ = Σφ(z)/ΣΦ(−z): the superquantile is the minimum over q of a function
+    convex in q, the risks and h.
+    """
+
+    def __init__(
+        self,
+        level: Level,
+        superquantile: bool = False,
+        factor: float = 0.0,
+        fixed: float | None = None,
+    ) -> None:
+        self.level, self.superquantile = level, superquantile
+        self.factor, self.fixed = factor, fixed
+        # A fixed bandwidth is lost against risks that grow, and the law becomes the empirical.
+        self.may_fall_without_end = factor > 0.0 and level.alpha < 0.5 and not superquantile
+
+    def milder(self) -> Measure:
+        if self.level.log_tail >= DEEPEST.log_tail:
+            return self
+        return self._at_level(DEEPEST)
+
+    def approach(self) -> Sequence[Measure]:
+        tails = deeper_steps(-DEEPEST.log_tail, -self.level.log_tail)
+        return [*(self._at_level(Level(log_tail=-tail)) for tail in tails), self]
+
+    def _at_level(self, level: Level) -> KernelMeasure:
+        return KernelMeasure(level, self.superquantile, self.factor, self.fixed)
+
+    def with_bandwidth(self, bandwidth: float) -> KernelMeasure:
+        """The same with a fixed bandwidth."""
+        return KernelMeasure(self.level, self.superquantile, fixed=bandwidth)
+
+    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
+        found = Spread(spread, smoothing)
+        bandwidth = self.factor * found.size if self.fixed is None else self.fixed
+        if bandwidth <= EQUAL * abs(mean):
+            return Mean().at(mean, spread)
+        kernels = Kernels.at(spread, found.std, bandwidth, self.level)
+        if self.superquantile:
+            share, rate, superquantile = kernels.beyond(self.level.tail)
+            value = mean + superquantile
+            bend = rate * kernels.w / bandwidth
+        else:
+            share, rate = kernels.w, kernels.mean_z
+            value = mean + kernels.quantile
+            bend = kernels.w * kernels.z / bandwidth
+        slope = share + rate * self.factor * found.slope
+        return Local(value, slope, self._curvature(found, kernels, rate, bend))
+
+    def _curvature(self, found: Spread, kernels: Kernels, rate: float, bend: Array) -> Curvature:
+        factor = self.factor
+
+        def curvature(mean_slope: Array, slopes: Array) -> Array:
+            # u_e = ∇q − ∇R_e − z_eη with ∇q = Σw∇R + z̄η put in, so that z̄ − z_e is exact.
+            u = kernels.w @ slopes - slopes
+            total = np.zeros((slopes.shape[1], slopes.shape[1]))
+            if factor:
+                u += np.outer(kernels.away, factor * (found.slope @ slopes))
+                total += rate * factor * found.curvature(slopes)
+            kept = np.flatnonzero(bend)
+            total += u[kept].T @ (bend[kept, None] * u[kept])
+            return total
+
+        return curvature
+
+
+class EmpiricalMeasure(Measure):
+    """A step at each of m risks: the k-th smallest, or the mean of the worst share 1−α.
+
+    With smoothing δ each step is a Gaussian kernel of width δ. The k-th smallest is the limit
+    of their quantile at (k − ½)/m, the middle of its step. The largest risk, and every
+    superquantile, is convex in the risks, and so is its smooth form.
+
+    >>> measure = EmpiricalMeasure(Level(0.5), domains=4)
+    >>> spread = np.array([-3.0, -1.0, 1.0, 3.0])
+    >>> measure.at(5.0, spread).value, round(measure.at(5.0, spread, 1e-3).value, 6)
+    (4.0, 4.0)
+    """
+
+    has_kinks = True
+
+    def __init__(self, level: Level, domains: int, superquantile: bool = False) -> None:
+        index = equal_step_index(domains, level.alpha, level.tail)
+        worst = level.tail * domains <= 1.0 if superquantile else index == domains - 1
+        if worst:
+            smooth_level = Level(1.0 - 0.5 / domains)
+        elif superquantile:
+            smooth_level = level
+        else:
+            smooth_level = Level((index + 0.5) / domains)
+        self.smooth = KernelMeasure(smooth_level, superquantile or worst, factor=0.0)
+        self.mix = np.zeros(domains)
+        if worst or not superquantile:
+            self.mix[domains - 1 if worst else index] = 1.0
+        else:
+            above = np.arange(domains - 1, -1, -1.0)
+            taken = np.clip(level.tail * domains - above, 0.0, 1.0)
+            self.mix = taken / taken.sum()
+
+    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
+        """With δ = 0 the exact value, and one of the slopes that a kink has."""
+        if smoothing > 0.0:
+            return self.smooth.with_bandwidth(smoothing).at(mean, spread)
+        slope = np.empty_like(spread)
+        slope[np.argsort(spread)] = self.mix
+        return Local(mean + float(slope @ spread), slope, no_curvature)

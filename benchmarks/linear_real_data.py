@@ -148,7 +148,7 @@ def judge(table: Table, train: Sequence[str], unseen: Sequence[str]) -> Split:
     quantiles, means = {}, {}
     for name, make in METHODS.items():
         model = make().fit(seen)
-        risks = test.risks(model.coefficients, model.intercept).numpy()
+        risks = test.risks(model.coef_, model.intercept_).numpy()
         quantiles[name] = float(np.quantile(risks, ALPHA))
         means[name] = float(risks.mean())
     share = real_share(table, train, METHODS[OLS]().fit(seen))

@@ -115,7 +115,7 @@ def against_training(domains: int, rows: int, steps: int) -> dict[str, float]:
         "solving": solving,
         "ratio": training / (reading + solving),
         "ratio_from_moments": training / solving,
-        "value": model.value,
+        "value": model.value_,
         "value_of_training": float(eqrm.KDE(trained).quantile(ALPHA)),
     }
 
@@ -154,13 +154,13 @@ def main(arguments: list[str]) -> int:
     frontier, path = timed(lambda: LinearQRM().path(LEVELS, moments))
     print(f"{len(LEVELS)} levels from the moments of 1000 domains: {path:.2f} s")
     wide, seconds = timed(lambda: LinearQRM(ALPHA).fit(wide_moments))
-    print(f"1000 domains x 50 features, {wide.steps} steps: {seconds:.2f} s")
+    print(f"1000 domains x 50 features, {wide.n_iter_} steps: {seconds:.2f} s")
     passed = bool(
         row["ratio"] >= LEAST_RATIO
         and path <= LONGEST_PATH
         and seconds <= LONGEST_WIDE
         and frontier.converged.all()
-        and wide.converged
+        and wide.converged_
     )
     print("pass" if passed else "FAIL")
     content = {"passed": passed, "training": row, "path_seconds": path, "wide_seconds": seconds}

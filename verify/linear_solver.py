@@ -35,7 +35,7 @@ def closed_form(options: Options) -> Result:
                 if 2.0 + quantile <= 0.0:
                     unbounded += 1
                     continue
-                beta = LinearQRM(level, name).fit(moments).coefficients
+                beta = LinearQRM(level, name).fit(moments).coef_
                 effect = 2.0 / (2.0 + quantile)
                 expected = torch.tensor([1.0 - effect, effect], dtype=torch.float64)
                 worst = max(worst, float((beta - expected).abs().max()))
@@ -43,7 +43,7 @@ def closed_form(options: Options) -> Result:
                 solved += 1
             monotone &= all(b <= a + 1e-12 for a, b in pairwise(effects))
     _, moments = paper_world(1000)
-    last = LinearQRM(Level(log_tail=-1e30)).fit(moments).coefficients
+    last = LinearQRM(Level(log_tail=-1e30)).fit(moments).coef_
     away = float((last - torch.tensor([1.0, 0.0], dtype=torch.float64)).abs().max())
     return passed(
         worst <= 1e-8 and monotone and away < 1e-12,
@@ -77,15 +77,15 @@ class Agreement:
         name, level = case.split(" ")
         model = LinearQRM(level, name, starts=[start.tolist()]).fit(moments)
         other = lowest_by_lbfgs(objective, moments, start)
-        gap = model.value / other - 1.0
-        self.solved += model.converged
+        gap = model.value_ / other - 1.0
+        self.solved += model.converged_
         if abs(gap) <= 1e-6:
             self.worst = max(self.worst, abs(gap))
             return
         self.apart.append(f"{case} {gap:+.1e}")
-        end = np.append(model.coefficients.numpy(), model.intercept)
+        end = np.append(model.coef_.numpy(), model.intercept_)
         again = lowest_by_lbfgs(objective, moments, end)
-        self.moved = max(self.moved, abs(model.value / again - 1.0))
+        self.moved = max(self.moved, abs(model.value_ / again - 1.0))
 
 
 def compare_with_lbfgs(random_starts: bool) -> Agreement:
@@ -93,7 +93,7 @@ def compare_with_lbfgs(random_starts: bool) -> Agreement:
     for seed in range(20):
         moments = random_world(60, 5, seed=seed)
         erm = LinearERM().fit(moments)
-        start = np.append(erm.coefficients.numpy(), erm.intercept)
+        start = np.append(erm.coef_.numpy(), erm.intercept_)
         if random_starts:
             start = np.random.default_rng(seed).standard_normal(6)
         for name in ("kde", "gaussian"):

@@ -123,7 +123,7 @@ def test_one_scale_per_variable_is_not_enough_but_two_are() -> None:
 
 def test_shifts_need_centred_variables() -> None:
     """With E[X] ≠ 0 the risks differ by z²τ² + 2zτE[r], which has another zero."""
-    noise = {"Y": laws.Normal(0.0, 1.0), "X": laws.Normal(1.0, 1.0)}
+    noise = {"Y": laws.normal(0.0, 1.0), "X": laws.normal(1.0, 1.0)}
     scm = LinearSCM({"X": {"Y": 1.0}, "Y": {}}, "Y", noise)
     answer = assumption_v(
         scm.population({"base": [], "shift": [Shift("X", -2.5)]}), scm.causal_coefficients
@@ -167,7 +167,7 @@ def test_a_changing_target_noise_is_reported_as_heteroskedastic() -> None:
 
 
 def test_an_intercept_is_one_more_coefficient() -> None:
-    scm = LinearSCM({"X": {}, "Y": {"X": 1.0}}, "Y", {"Y": laws.Normal(2.0, 1.0)})
+    scm = LinearSCM({"X": {}, "Y": {"X": 1.0}}, "Y", {"Y": laws.normal(2.0, 1.0)})
     moments = scm.population({"base": [], "do": [Do("X", 1.0)]})
     assert assumption_v(moments, [1.0], intercept=2.0).status == "unique"
     # Without it, the mean of the noise can be had from X where X does not vary.

@@ -31,10 +31,9 @@ def test_coefficients_match_the_closed_form(distribution: str, measure: str, lev
     if not 0.0 < beta2 < 1.0:
         pytest.skip("2 + Q is not positive, or the quantile of σ2² is: no closed form")
     model = LinearQRM(level, distribution, measure).fit(moments)
-    expected = torch.tensor([1.0 - beta2, beta2], dtype=torch.float64)
-    torch.testing.assert_close(model.coefficients, expected, rtol=0, atol=1e-8)
-    assert abs(model.intercept) < 1e-8
-    assert model.converged
+    assert model.coef_.tolist() == pytest.approx([1.0 - beta2, beta2], rel=0, abs=1e-8)
+    assert abs(model.intercept_) < 1e-8
+    assert model.converged_
 
 
 @pytest.mark.parametrize("distribution", ["kde", "gaussian"])
@@ -61,8 +60,8 @@ def test_a_level_of_1_minus_e_to_the_minus_1e30_is_solved_where_samples_are_fini
     model = LinearQRM(Level(log_tail=-1e30)).fit(
         torch.stack([cause, effect], dim=1), target, groups
     )
-    assert model.converged
-    assert model.risks.std() < eqrm.linear.LinearERM().fit(model.moments).risks.std()
+    assert model.converged_
+    assert model.risks_.std() < eqrm.linear.LinearERM().fit(model.moments_).risks_.std()
 
 
 @pytest.mark.parametrize("seed", [5, 78])

@@ -96,7 +96,7 @@ def test_values_are_those_of_the_distribution(case: tuple[str, LinearModel, Valu
 @pytest.mark.parametrize("intercept", [True, False])
 def test_irm_is_the_mean_risk_plus_squared_scale_slopes(intercept: bool) -> None:
     moments = random_world(6, 2, seed=2)
-    model = LinearIRM(penalty_weight=3.0, intercept=intercept, ridge=0.1)
+    model = LinearIRM(penalty_weight=3.0, fit_intercept=intercept, l2=0.1)
     problem, coordinates = model._pose(moments)
     theta = np.array([0.4, -0.3, 0.7])[: 2 + intercept]
     beta, offset = coordinates.predictor(theta)
@@ -112,7 +112,7 @@ def test_irm_is_the_mean_risk_plus_squared_scale_slopes(intercept: bool) -> None
 @pytest.mark.parametrize("measure", ["quantile", "superquantile"])
 def test_rounded_kinks_have_derivatives_too(distribution: str, measure: str) -> None:
     moments = random_world(9, 2, seed=4)
-    criterion = criterion_of(LinearQRM(0.8, distribution, measure, ridge=0.2), moments)
+    criterion = criterion_of(LinearQRM(0.8, distribution, measure, l2=0.2), moments)
     assert isinstance(criterion, MeasureOfRisks)
     assert_derivatives_match(criterion.smoothed(0.5), np.array([0.3, -0.8, 0.5]))
 
@@ -137,6 +137,6 @@ def test_nearly_equal_risks_keep_their_digits() -> None:
     """At β2 = 1e-9 the spread of the risks is 1e-18 of the risks themselves."""
     covariance = [[[1, 1, 1], [1, 3 + s, 3], [1, 3, 3]] for s in (0.5, 1.0, 3.0)]
     moments = DomainMoments.population([[0.0, 0.0, 0.0]] * 3, covariance)
-    problem, _ = LinearQRM(0.9, intercept=False)._pose(moments)
+    problem, _ = LinearQRM(0.9, fit_intercept=False)._pose(moments)
     spread = problem.risks.at(np.array([1.0 - 1e-9, 1e-9])).spread
     np.testing.assert_allclose(spread, 1e-18 * (np.array([0.5, 1.0, 3.0]) - 1.5), rtol=1e-12)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 
 import eqrm
 from eqrm import Level, LinearQRM
@@ -35,16 +36,16 @@ def test_a_quantile_without_a_minimum_is_refused(law: str) -> None:
     moments = DomainMoments.population(np.zeros((20, 2)), covariance)
     with pytest.raises(UnboundedError, match=r"no minimum.*at least 0\.5"):
         LinearQRM(0.25, law).fit(moments)
-    assert LinearQRM(0.25, "empirical").fit(moments).converged
-    assert LinearQRM(0.5, law).fit(moments).converged
-    assert LinearQRM(0.25, law, "superquantile").fit(moments).converged
+    assert LinearQRM(0.25, "empirical").fit(moments).converged_
+    assert LinearQRM(0.5, law).fit(moments).converged_
+    assert LinearQRM(0.25, law, "superquantile").fit(moments).converged_
 
 
 def test_a_low_level_with_a_minimum_is_solved() -> None:
     covariance = [[[1.0, 0.5], [0.5, 1.0 + s]] for s in (0.1, 0.2, 0.4)]
     moments = DomainMoments.population(np.zeros((3, 2)), covariance)
     model = LinearQRM(0.3).fit(moments)
-    assert model.coefficients.tolist() == pytest.approx([0.5])
+    assert model.coef_.tolist() == pytest.approx([0.5])
 
 
 def test_refused_is_exactly_what_falls_without_end() -> None:
@@ -58,7 +59,7 @@ def test_refused_is_exactly_what_falls_without_end() -> None:
         )
         lowest = float(eqrm.Gaussian(torch.from_numpy(scale)).quantile(0.3))
         seen.add(lowest < 0.0)
-        model = LinearQRM(0.3, "gaussian", intercept=False)
+        model = LinearQRM(0.3, "gaussian", fit_intercept=False)
         if lowest < 0.0:
             with pytest.raises(UnboundedError):
                 model.fit(moments)
@@ -72,9 +73,9 @@ def test_one_domain_is_too_few_for_a_law_of_risks() -> None:
     one = np.zeros(30, dtype=int)
     for model in MODELS:
         if model is LinearERM:
-            assert model().fit(X, y, one).converged
+            assert model().fit(X, y, one).converged_
             continue
-        with pytest.raises(DomainDataError, match="At least 2 domains are needed, but there is 1"):
+        with pytest.raises(DomainDataError, match="At least 2 domains are needed, got 1"):
             model().fit(X, y, one)
 
 
@@ -82,25 +83,25 @@ def test_one_domain_is_too_few_for_a_law_of_risks() -> None:
 def test_collinear_and_constant_columns_are_named(model: type) -> None:
     X, y = table()
     dependent = np.column_stack([X, X[:, 0] + X[:, 1]])
-    with pytest.raises(DomainDataError, match=r"linearly dependent.*ridge"):
+    with pytest.raises(DomainDataError, match=r"linearly dependent.*l2"):
         model().fit(dependent, y, GROUPS)
-    with pytest.raises(DomainDataError, match=r"linearly dependent.*ridge"):
-        model(intercept=False).fit(dependent, y, GROUPS)
+    with pytest.raises(DomainDataError, match=r"linearly dependent.*l2"):
+        model(fit_intercept=False).fit(dependent, y, GROUPS)
     constant = np.column_stack([X, np.full(30, 7.0)])
     with pytest.raises(DomainDataError, match="'x4' is constant"):
         model().fit(constant, y, GROUPS)
-    assert model(intercept=False).fit(constant, y, GROUPS).converged
+    assert model(fit_intercept=False).fit(constant, y, GROUPS).converged_
     zero = np.column_stack([X, np.zeros(30)])
     with pytest.raises(DomainDataError, match="'x4' is"):
-        model(intercept=False).fit(zero, y, GROUPS)
+        model(fit_intercept=False).fit(zero, y, GROUPS)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_ridge_makes_collinear_columns_usable(model: type) -> None:
+def test_a_penalty_makes_collinear_columns_usable(model: type) -> None:
     X, y = table()
-    twice = model(ridge=0.1).fit(np.column_stack([X, X[:, 0]]), y, GROUPS)
-    assert twice.converged
-    assert twice.coefficients[0] == pytest.approx(float(twice.coefficients[3]), rel=1e-5)
+    twice = model(l2=0.1).fit(np.column_stack([X, X[:, 0]]), y, GROUPS)
+    assert twice.converged_
+    assert twice.coef_[0] == pytest.approx(float(twice.coef_[3]), rel=1e-5)
 
 
 def test_nan_is_refused() -> None:
@@ -114,39 +115,24 @@ def test_levels_that_a_law_does_not_have_are_refused() -> None:
     for law in ("kde", "gaussian"):
         for level in (0.0, 1.0):
             with pytest.raises(LevelError, match="Empirical"):
-                LinearQRM(level, law)
-    assert LinearQRM(1.0, "empirical").fit(random_world(5, 2)).converged
-    assert LinearQRM(0.0, "empirical").fit(random_world(5, 2)).converged
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"distribution": "gausian"}, "Did you mean 'gaussian'"),
-        ({"measure": "superquantil"}, "Did you mean 'superquantile'"),
-        ({"ridge": -1.0}, "ridge must be finite and not negative"),
-        ({"starts": 0}, "starts must be at least 1"),
-        ({"distribution": "gaussian", "bandwidth": 0.1}, "Only distribution='kde'"),
-    ],
-)
-def test_settings_that_do_not_exist_are_refused(settings: dict, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        LinearQRM(**settings)
+                LinearQRM(level, law).fit(random_world(5, 2))
+    assert LinearQRM(1.0, "empirical").fit(random_world(5, 2)).converged_
+    assert LinearQRM(0.0, "empirical").fit(random_world(5, 2)).converged_
 
 
 def test_wrong_uses_say_what_is_needed() -> None:
     X, y = table()
-    with pytest.raises(SettingError, match="groups says which domain"):
-        LinearQRM().fit(X, y)
-    with pytest.raises(SettingError, match="not fitted yet"):
+    with pytest.raises(DomainDataError, match="requires y"):
+        LinearQRM().fit(X)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         LinearQRM().predict(X)
-    with pytest.raises(SettingError, match="a fitted model"):
+    with pytest.raises(NotFittedError, match="a fitted model"):
         LinearQRM().path([0.5])
     with pytest.raises(SettingError, match="at least one level"):
         LinearQRM().path([], X, y, GROUPS)
-    with pytest.raises(SettingError, match=r"needs 4 numbers \(coefficients, then the intercept"):
+    with pytest.raises(SettingError, match=r"must have 4 numbers \(coefficients, then the int"):
         LinearQRM(starts=[[1.0, 2.0]]).fit(X, y, GROUPS)
-    with pytest.raises(DomainDataError, match=r"X must have shape \(n, 3\)"):
+    with pytest.raises(DomainDataError, match="X has 2 features, but LinearQRM is expecting 3"):
         LinearQRM().fit(X, y, GROUPS).predict(X[:, :2])
     with pytest.raises(SettingError, match="hold the target"):
         LinearQRM().fit(random_world(3, 2), y)
@@ -157,7 +143,7 @@ def test_wrong_uses_say_what_is_needed() -> None:
 def test_a_search_that_is_cut_short_says_so() -> None:
     with pytest.warns(NotConvergedWarning, match="max_steps"):
         model = LinearQRM(Level(log_tail=-1000), starts=1, max_steps=1).fit(random_world(20, 3))
-    assert not model.converged
+    assert not model.converged_
 
 
 def test_a_perfect_fit_is_no_problem() -> None:
@@ -166,23 +152,26 @@ def test_a_perfect_fit_is_no_problem() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fitted = model().fit(X, X @ [1.0, 2.0, 3.0] + 4.0, GROUPS)
-        np.testing.assert_allclose(fitted.coefficients, [1.0, 2.0, 3.0], atol=1e-4)
+        np.testing.assert_allclose(fitted.coef_, [1.0, 2.0, 3.0], atol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ridge": "a"}, "ridge must be finite"),
-        ({"intercept": "no"}, "intercept must be True or False"),
-        ({"seed": -1}, "seed must be at least 0"),
-        ({"max_steps": 0}, "max_steps must be at least 1"),
-        ({"max_steps": 1.5}, "max_steps must be a whole number"),
-        ({"starts": "a"}, "starts must be a whole number"),
-        ({"starts": [[1.0, 2.0], [3.0]]}, "starts must be a whole number, or rows of 4"),
+        ({"distribution": "gausian"}, "Did you mean 'gaussian'"),
+        ({"measure": "superquantil"}, "Did you mean 'superquantile'"),
+        ({"distribution": "gaussian", "bandwidth": 0.1}, "Only distribution='kde'"),
+        ({"l2": -1.0}, "l2 must be a number of at least 0, got -1.0"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False"),
+        ({"random_state": -1}, "random_state must be None, an integer"),
+        ({"max_steps": 1.5}, "max_steps must be an integer of at least 1, got 1.5"),
+        ({"starts": 0}, "starts must be an integer of at least 1"),
+        ({"starts": "a"}, "starts must be an integer, or rows of 4"),
+        ({"starts": [[1.0, 2.0], [3.0]]}, "starts must be an integer, or rows of 4"),
         ({"starts": [[np.nan] * 4]}, "starts must hold finite numbers"),
-        ({"starts": [[1e300] * 4]}, "beyond what float64 can hold at every start"),
+        ({"starts": [[1e300] * 4]}, "exceeds the range of float64 at every start"),
         ({"bandwidth": 1e-101}, 'lost in the rounding.*distribution="empirical"'),
-        ({"alpha": "1-e^-1e30", "distribution": "lognormal"}, "beyond what float64 can hold"),
+        ({"alpha": "1-e^-1e30", "distribution": "lognormal"}, "exceeds the range of float64"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused_in_words(settings: dict, message: str) -> None:
@@ -194,31 +183,20 @@ def test_settings_that_cannot_be_used_are_refused_in_words(settings: dict, messa
 def test_data_that_cannot_be_used_is_refused_in_words() -> None:
     X, y = table()
     for wrong, message in [
-        (X + 1j, "X must hold numbers"),
-        ([[1.0, 2.0], [3.0]], "rows of the same length"),
+        (X + 1j, "Complex data not supported"),
+        (X[:, 0], "Expected 2D array"),
         (np.full((30, 1), "2020-01-01", dtype="M8[D]"), "X must hold numbers"),
+        (np.full((30, 1), "a"), "not compatible with arrays of bytes/strings"),
+        ({"a": ["b"] * 30}, "Column 'a' does not hold numbers"),
     ]:
         with pytest.raises(DomainDataError, match=message):
-            LinearQRM().fit(wrong, y[: len(wrong)], GROUPS[: len(wrong)])
-    with pytest.raises(DomainDataError, match=r"a name per row.*3\.5 came"):
+            LinearQRM().fit(wrong, y, GROUPS)
+    with pytest.raises(DomainDataError, match=r"a name per row.*got 3\.5"):
         LinearQRM().fit(X, y, 3.5)
-    with pytest.raises(SettingError, match=r"a list of levels, but 0\.9 came"):
+    with pytest.raises(SettingError, match=r"a list of levels, got 0\.9"):
         LinearQRM().path(0.9, X, y, GROUPS)
-    with pytest.raises(DomainDataError, match="X must hold numbers"):
+    with pytest.raises(DomainDataError, match="could not convert string to float"):
         LinearQRM().fit(X, y, GROUPS).predict([["a", "b", "c"]])
-
-
-def test_the_columns_of_a_frame_are_found_by_name() -> None:
-    pandas = pytest.importorskip("pandas")
-    X, y = table()
-    frame = pandas.DataFrame(X, columns=["x", "y", "z"])
-    model = LinearQRM().fit(frame, y, GROUPS)
-    assert model.features == ("x", "y", "z")
-    np.testing.assert_allclose(model.predict(frame[["z", "x", "y"]]), model.predict(X))
-    with pytest.raises(DomainDataError, match="no column 'z'"):
-        model.predict(frame.rename(columns={"z": "w"}))
-    nameless = LinearQRM().fit(X, y, GROUPS)
-    np.testing.assert_allclose(nameless.predict(frame), nameless.predict(X))
 
 
 def test_levels_beyond_reach_overflow_without_warnings() -> None:
@@ -232,5 +210,5 @@ def test_a_path_of_superquantiles_begins_at_the_mean() -> None:
     moments = random_world(6, 2)
     frontier = LinearQRM(measure="superquantile").path([0.0, 0.9], moments)
     erm = LinearERM().fit(moments)
-    torch.testing.assert_close(frontier.coefficients[0], erm.coefficients)
+    np.testing.assert_allclose(frontier.coefficients[0], erm.coef_, rtol=1e-7)
     assert frontier.quantile_risks[0, 0] == -torch.inf

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from eqrm.errors import SettingError
-from eqrm.reproductions import Table, reproduction, reproduction_names
-from eqrm.reproductions.report import write_page
+from eqrm.reproductions import ResultTable, reproduction, reproduction_names
+from eqrm.reproductions.base import write_page
 from reproductions.toy import Toy
 
 
@@ -72,7 +72,7 @@ def test_without_matplotlib_numbers_are_written_all_the_same(
 def test_an_unknown_name_or_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="Did you mean 'linear-regression'"):
         reproduction("linear-regresion")
-    with pytest.raises(SettingError, match="no size 'huge'"):
+    with pytest.raises(SettingError, match="Unknown size 'huge'"):
         Toy().run(tmp_path, size="huge")
 
 
@@ -86,7 +86,7 @@ def test_each_says_what_it_reproduces_and_where_its_values_come_from(name: str) 
 
 
 def test_a_table_is_aligned_and_numbers_are_to_the_right() -> None:
-    table = Table("t", "Title", ["name", "value"], [["a", 1.5], ["long name", 123456.0]])
+    table = ResultTable("t", "Title", ["name", "value"], [["a", 1.5], ["long name", 123456.0]])
     assert table.text().splitlines() == [
         "Title",
         "name           value",

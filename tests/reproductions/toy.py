@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.reproductions import Check, Outcome, Picture, Reproduction, Table
-from eqrm.reproductions.base import Progress
+from eqrm.reproductions import Check, Outcome, Picture, Reproduction, ResultTable
+from eqrm.reproductions.outcome import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ class Toy(Reproduction):
                 Check("one is one", True, "1", "1", "arithmetic"),
                 Check("even | odd", seed % 2 == 0, str(seed), "an even seed", "arithmetic"),
             ],
-            tables=[Table("numbers", "Numbers", ["name", "value"], [["a", 0.5], ["b", 2.0]])],
+            tables=[ResultTable("numbers", "Numbers", ["name", "value"], [["a", 0.5], ["b", 2.0]])],
             pictures=[Picture("line", "A line", draw)],
             remarks=["nothing to remark"],
             timings={"thinking": 0.25},

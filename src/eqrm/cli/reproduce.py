@@ -12,7 +12,7 @@ from eqrm.errors import SettingError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eqrm.reproductions.report import Report
+    from eqrm.reproductions.base import Report
 
 
 def reproduce(
@@ -39,8 +39,8 @@ def reproduce(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from eqrm.reproductions.base import write_page
     from eqrm.reproductions.registry import reproduction
-    from eqrm.reproductions.report import write_page
 
     console = Console()
     if show_list:

@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.domains import Name, number_domains
-from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.errors import DomainDataError
+from eqrm.linear.linear_model import OneDomainWarning
 
 Numbers = NDArray[np.float64]
 ONE_DOMAIN = "all rows"
 """What the only domain is called where no groups were given."""
-
-
-class OneDomainWarning(EqrmWarning):
-    """A level was asked for without groups: all rows are one domain, which makes it ERM."""
 
 
 @dataclass(frozen=True, eq=False)

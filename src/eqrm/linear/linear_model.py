@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, integer, is_integer
-from eqrm.data.tables.frames import frame_columns, is_frame
+from eqrm.data.tables.frames import frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.linear.moments.domain_moments import DomainMoments, default_names
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.moments.running import default_names
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.measures import Mean
 from eqrm.linear.solving.newton import End, one_thread
@@ -91,12 +92,6 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """
         self._check_settings()
         moments = self._moments_of(X, y, groups)
-        if isinstance(X, DomainMoments):
-            self.n_features_in_ = moments.num_features
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            if _are_named(moments):
-                self.feature_names_in_ = np.array(moments.features, dtype=object)
         given = isinstance(X, DomainMoments) or groups is not None
         self._fit_moments(moments, least_domains=2 if given and self._needs_domains else 1)
         return self
@@ -106,26 +101,25 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         FLAG.check(self.fit_intercept, "fit_intercept")
         RANDOM_STATE.check(self.random_state, "random_state")
         POSITIVE_INTEGER.check(self.max_steps, "max_steps")
-        if is_integer(self.starts) or isinstance(self.starts, str):
+        if is_integer(self.starts):
             POSITIVE_INTEGER.check(self.starts, "starts")
 
     def _moments_of(self, X: Any, y: Any, groups: Any) -> DomainMoments:
-        """The moments that were given, or those of checked rows."""
+        """The moments that were given, or those of checked rows; keeps the features' names."""
         if isinstance(X, DomainMoments):
             if y is not None or groups is not None:
                 raise SettingError(
                     "DomainMoments hold the target and the domains already: call fit(moments)."
                 )
+            self.n_features_in_ = X.num_features
+            named = X.features != default_names(X.num_features)
+            self._keep_names(X.features if named else ())
             return X
-        names = [str(name) for name in frame_columns(X)] if is_frame(X) else None
+        names = frame_columns(X) if is_frame(X) else []
         # Values that are not finite are refused by column and domain when they are summed.
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 2}
-        try:
-            rows, target = validate_data(
-                self, _off_device(X), _off_device(y), y_numeric=True, **options
-            )
-        except ValueError as error:
-            raise DomainDataError(str(error)) from None
+        rows, target = self._checked(X, _off_device(y), y_numeric=True, **options)
+        self._keep_names(names if all(isinstance(name, str) for name in names) else ())
         if groups is None:
             groups = "all rows"
             if self._needs_domains:
@@ -136,8 +130,24 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
                     OneDomainWarning,
                     stacklevel=3,
                 )
-        label = next(name for name in ("y", "target", "the target") if name not in (names or ()))
-        return DomainMoments.from_arrays(rows, target, groups, features=names, target=label)
+        return DomainMoments.from_arrays(rows, target, groups, features=names or None)
+
+    def _keep_names(self, names: Sequence[str]) -> None:
+        if hasattr(self, "feature_names_in_"):
+            delattr(self, "feature_names_in_")  # of an earlier fit
+        if len(names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """X and y as arrays that passed scikit-learn's checks."""
+        rows = number_matrix(X, frame_columns(X)) if is_frame(X) else _off_device(X)
+        with warnings.catch_warnings():
+            if is_frame(X):  # its names were looked at
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+            try:
+                return validate_data(self, rows, y, **options)
+            except ValueError as error:
+                raise DomainDataError(str(error)) from None
 
     def _fit_moments(
         self, moments: DomainMoments, more: Sequence[Array] = (), least_domains: int = 2
@@ -259,33 +269,33 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         The columns of a frame must have the names of the features fitted to, in the same order.
         """
         check_is_fitted(self)
-        try:
-            rows = validate_data(self, _off_device(X), reset=False, dtype=np.float64)
-        except ValueError as error:
-            raise DomainDataError(f"{error}{self._how_to_select(X)}") from None
-        self._refuse_other_columns(X)
+        if is_frame(X):
+            self._refuse_other_names([str(name) for name in frame_columns(X)])
+        rows = self._checked(X, reset=False, dtype=np.float64)
         found = rows @ self.coef_ + self.intercept_
         return torch.from_numpy(found).to(X.device) if isinstance(X, Tensor) else found
 
-    def _refuse_other_columns(self, X: Any) -> None:
-        """Names that scikit-learn does not look at: integers, and those of features x1, x2, …"""
-        names = [str(name) for name in frame_columns(X)] if is_frame(X) else []
+    def _refuse_other_names(self, names: list[str]) -> None:
+        """In scikit-learn's words, which its own checks look for."""
         fitted = list(self.moments_.features)
-        if names and names != fitted and (_are_named(self.moments_) or set(names) == set(fitted)):
-            raise DomainDataError(
-                f"The columns of X must be those fitted to, in the same order: {fitted}, got "
-                f"{names}.{self._how_to_select(X)}"
-            )
+        named = hasattr(self, "feature_names_in_") or fitted != [*default_names(len(fitted))]
+        unseen, missing = sorted({*names} - {*fitted}), sorted({*fitted} - {*names})
+        if names == fitted or not (named or not (unseen or missing)):
+            return
+        message = "The feature names should match those that were passed during fit.\n"
+        if unseen:
+            message += f"Feature names unseen at fit time:\n{_bullets(unseen)}"
+        if missing:
+            message += f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}"
+        else:
+            if not unseen:
+                message += "Feature names must be in the same order as they were in fit.\n"
+            message += "Select them by name: X[list(model.moments_.features)]."
+        raise DomainDataError(message)
 
-    def _how_to_select(self, X: Any) -> str:
-        names = set(frame_columns(X)) if is_frame(X) else set()
-        if names and names.issuperset(getattr(self, "feature_names_in_", [None])):
-            return " Select them by name: X[list(model.feature_names_in_)]."
-        return ""
 
-
-def _are_named(moments: DomainMoments) -> bool:
-    return moments.features != default_names(moments.num_features)
+def _bullets(names: list[str], most: int = 5) -> str:
+    return "".join(f"- {name}\n" for name in names[:most]) + "- ...\n" * (len(names) > most)
 
 
 def _off_device(values: Any) -> Any:

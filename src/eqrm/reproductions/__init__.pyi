@@ -1,8 +1,8 @@
-from .base import Check as Check
-from .base import Outcome as Outcome
-from .base import Picture as Picture
+from .base import Report as Report
 from .base import Reproduction as Reproduction
-from .base import Table as Table
+from .outcome import Check as Check
+from .outcome import Outcome as Outcome
+from .outcome import Picture as Picture
+from .outcome import ResultTable as ResultTable
 from .registry import reproduction as reproduction
 from .registry import reproduction_names as reproduction_names
-from .report import Report as Report

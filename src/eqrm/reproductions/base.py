@@ -1,133 +1,30 @@
-"""What a reproduction is: settings, checks against expected values, tables, pictures."""
+"""A reproduction, and what a run of it leaves behind: JSON, CSV, figures, a page of the docs."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
+import sys
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from eqrm.errors import SettingError, did_you_mean
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from eqrm.reproductions.report import Report
-
-SIZES = ("full", "quick")
-Cell = str | float | bool | None
-Progress = Callable[[float, str], None]
+import eqrm
+from eqrm.checks import one_of
+from eqrm.errors import MissingExtraError
+from eqrm.evaluation.presenting.plots import save_figure
+from eqrm.files.writing import write_text
+from eqrm.reproductions.outcome import Outcome, Progress
 
 
 def no_progress(share: float, what: str) -> None:
     """Show nothing."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """A claim, whether it holds, and the numbers on both sides.
-
-    ``source`` says where the claim comes from.
-
-    >>> print(Check("spread shrinks", True, "2.1 > 0.4", "a falling sequence", "Figure 3 B"))
-    PASS  spread shrinks: 2.1 > 0.4 (needed: a falling sequence)
-    """
-
-    claim: str
-    holds: bool
-    measured: str
-    needed: str
-    source: str
-
-    def __str__(self) -> str:
-        word = "PASS" if self.holds else "FAIL"
-        return f"{word}  {self.claim}: {self.measured} (needed: {self.needed})"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers and words in rows: a CSV file, and a table on the page.
-
-    >>> print(Table("risks", "Risk by level", ["level", "risk"], [["0.9", 1.5551]]).markdown())
-    | level | risk |
-    |---|---:|
-    | 0.9 | 1.555 |
-    """
-
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-
-    @property
-    def numeric(self) -> list[bool]:
-        """Which columns hold numbers only."""
-        width = range(len(self.columns))
-        return [all(isinstance(row[j], float) for row in self.rows) for j in width]
-
-    def markdown(self) -> str:
-        """The table in Markdown, four digits."""
-        marks = "".join("---:|" if numeric else "---|" for numeric in self.numeric)
-        lines = [_row(self.columns), f"|{marks}"]
-        lines += [_row([short(cell) for cell in row]) for row in self.rows]
-        return "\n".join(lines)
-
-    def text(self) -> str:
-        """The table in aligned columns, four digits, under its title."""
-        rows = [list(self.columns), *([short(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(self.columns))]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if numeric else cell.ljust(width)
-                for cell, width, numeric in zip(row, widths, self.numeric, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.title, *lines])
-
-
-def short(cell: Cell) -> str:
-    """A cell for people: four digits, ✓ and ✗.
-
-    >>> short(0.123456), short(True), short(None), short(-0.0)
-    ('0.1235', '✓', '', '0')
-    """
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "✓" if cell else "✗"
-    if isinstance(cell, float):
-        return f"{cell + 0.0:.4g}"
-    return cell
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure with its caption; ``draw`` makes it and computes nothing."""
-
-    name: str
-    caption: str
-    draw: Callable[[], Figure]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a computation found.
-
-    ``remarks`` are sentences (exceptions, and where we differ), ``timings`` seconds by step.
-    """
-
-    settings: Mapping[str, Any]
-    checks: Sequence[Check]
-    tables: Sequence[Table]
-    pictures: Sequence[Picture]
-    remarks: Sequence[str] = field(default_factory=tuple)
-    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 class Reproduction(ABC):
@@ -146,15 +43,171 @@ class Reproduction(ABC):
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
     ) -> Report:
         """Compute, measure what it cost, write results and figures into ``output``."""
-        from eqrm.reproductions.cost import measured
-        from eqrm.reproductions.report import Report, draw_pictures, write_results
-
-        if size not in SIZES:
-            raise SettingError(f"There is no size {size!r}. {did_you_mean(size, SIZES)}")
+        one_of(size, ("full", "quick"), "size")
         output.mkdir(parents=True, exist_ok=True)
         with measured() as cost:
             outcome = self.compute(size, seed, progress)
-            missing = draw_pictures(outcome, output, ("svg", "pdf"))
+            missing = _draw_pictures(outcome, output, ("svg", "pdf"))
         report = Report(self, outcome, size, seed, cost, missing)
-        write_results(report, output)
+        _write_results(report, output)
         return report
+
+
+@dataclass
+class Cost:
+    """``seconds`` of wall-clock time and of all cores, and the largest memory of the process."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_megabytes: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds:.1f} s wall clock, {self.cpu_seconds:.1f} s of processor time, "
+            f"{self.peak_megabytes:.0f} MB at most (all of the process)"
+        )
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Measure a block; the numbers are there when it has ended.
+
+    >>> with measured() as cost:
+    ...     total = sum(range(1000))
+    >>> cost.peak_megabytes > 1
+    True
+    """
+    cost = Cost()
+    wall, processor = time.perf_counter(), time.process_time()
+    try:
+        yield cost
+    finally:
+        cost.seconds = time.perf_counter() - wall
+        cost.cpu_seconds = time.process_time() - processor
+        cost.peak_megabytes = _peak_megabytes()
+
+
+def _peak_megabytes() -> float:
+    """The largest resident memory this process has had; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished run. ``no_pictures`` says why there are none, where that is so."""
+
+    reproduction: Reproduction
+    outcome: Outcome
+    size: str
+    seed: int
+    cost: Cost
+    no_pictures: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check holds."""
+        return all(check.holds for check in self.outcome.checks)
+
+    @property
+    def verdict(self) -> str:
+        """How many checks hold, in words."""
+        held = sum(check.holds for check in self.outcome.checks)
+        return f"{held} of {len(self.outcome.checks)} checks hold"
+
+    @property
+    def steps(self) -> str:
+        """How long the steps took, in words."""
+        parts = [f"{step} {seconds:.2g} s" for step, seconds in self.outcome.timings.items()]
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+def _draw_pictures(outcome: Outcome, folder: Path, formats: Sequence[str]) -> str | None:
+    """Draw every picture in every format; where matplotlib is missing, return the reason."""
+    try:
+        for picture in outcome.pictures:
+            for ending in formats:
+                save_figure(picture.draw(), folder / f"{picture.name}.{ending}")
+    except MissingExtraError as error:
+        return str(error)
+    return None
+
+
+def _write_results(report: Report, folder: Path) -> None:
+    """Write ``results.json``, ``checks.csv`` and a CSV file per table."""
+    outcome = report.outcome
+    record = {
+        "name": report.reproduction.name,
+        "reproduces": report.reproduction.reproduces,
+        "sources": report.reproduction.sources,
+        "version": eqrm.__version__,
+        "size": report.size,
+        "seed": report.seed,
+        "settings": dict(outcome.settings),
+        "passed": report.passed,
+        "cost": asdict(report.cost),
+        "timings": dict(outcome.timings),
+        "checks": [asdict(check) for check in outcome.checks],
+        "remarks": outcome.remarks,
+        "tables": {
+            table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in outcome.tables
+        },
+    }
+    text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(folder / "results.json", f"{text}\n")
+    for table in (*outcome.tables, outcome.checks_table()):
+        lines = io.StringIO()
+        csv.writer(lines, lineterminator="\n").writerows([table.columns, *table.rows])
+        write_text(folder / f"{table.name}.csv", lines.getvalue())
+
+
+def _plain(value: Any) -> Any:
+    """The same for JSON, which has no infinity and no NaN: they become text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def write_page(report: Report, folder: Path) -> Path:
+    """Write ``README.md`` and its pictures into ``folder``; returns the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = _draw_pictures(report.outcome, folder, ("svg",))
+    page = folder / "README.md"
+    write_text(page, _page_text(report, pictures=missing is None))
+    return page
+
+
+def _page_text(report: Report, pictures: bool = True) -> str:
+    """The page in Markdown."""
+    it, outcome = report.reproduction, report.outcome
+    quick = " --quick" if report.size == "quick" else ""
+    seed = f" --seed {report.seed}" if report.seed else ""
+    parts = [
+        f"# {it.title}",
+        f"Reproduces: {it.reproduces}. Written by "
+        f"`eqrm reproduce {it.name}{quick}{seed} --write-docs docs/reproductions`; "
+        "run it again rather than edit this page.",
+        f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
+    ]
+    if pictures:
+        parts += [
+            f"![{each.caption}]({each.name}.svg)\n\n{each.caption}" for each in outcome.pictures
+        ]
+    parts += ["## Checks", outcome.checks_table().markdown()]
+    if outcome.remarks:
+        parts += ["## Remarks", "\n".join(f"- {remark}" for remark in outcome.remarks)]
+    for table in outcome.tables:
+        parts += [f"## {table.title}", table.markdown()]
+    settings = "\n".join(f"- {key}: {value}" for key, value in outcome.settings.items())
+    parts += ["## Settings", settings, "## Sources"]
+    parts += ["\n".join(f"- {source}" for source in it.sources)]
+    return "\n\n".join(parts) + "\n"

@@ -11,19 +11,22 @@ from scipy import optimize
 
 from eqrm.linear.scm.worlds import changing_sigmas, example_world
 from eqrm.reproductions.causal_recovery import checks
-from eqrm.reproductions.causal_recovery.drawing import draw_ways
-from eqrm.reproductions.causal_recovery.expected import CASES, Case
-from eqrm.reproductions.causal_recovery.limits import Solved, solve
-from eqrm.reproductions.causal_recovery.run import CausalRecovery, cases_table, ticks_table
-from eqrm.reproductions.causal_recovery.settings import SETTINGS, SIGMAS, THREE_DOMAINS
+from eqrm.reproductions.causal_recovery.limits import Solved, solve_case
+from eqrm.reproductions.causal_recovery.run import (
+    CausalRecovery,
+    cases_table,
+    draw_ways,
+    ticks_table,
+)
+from eqrm.reproductions.causal_recovery.settings import CASES, SIGMAS, SIZES, THREE_DOMAINS, Case
 
-QUICK = SETTINGS["quick"]
+QUICK = SIZES["quick"]
 IDS = [case.name for case in CASES]
 
 
 @pytest.fixture(scope="module")
 def solved() -> list[Solved]:
-    return [solve(case) for case in CASES]
+    return [solve_case(case) for case in CASES]
 
 
 def sigmas_of(case: Case) -> np.ndarray:

@@ -14,31 +14,40 @@ from eqrm.distributions import KDE
 from eqrm.level import Level
 from eqrm.linear import DomainMoments
 from eqrm.linear.scm.worlds import example_domains, example_world
-from eqrm.reproductions.linear_regression import expected
-from eqrm.reproductions.linear_regression.checks import check_all
-from eqrm.reproductions.linear_regression.drawing import draw_cdfs, draw_figure
+from eqrm.reproductions.linear_regression.checks import check_regression
 from eqrm.reproductions.linear_regression.experiment import (
-    Findings,
+    RegressionFindings,
     Watched,
     oracle_coefficients,
-    run_experiment,
+    run_regression,
 )
-from eqrm.reproductions.linear_regression.other_draws import count_exceptions, drawn_variances
-from eqrm.reproductions.linear_regression.run import remarks
-from eqrm.reproductions.linear_regression.settings import LEVELS, SETTINGS, TEST_QUANTILES, Settings
-from eqrm.reproductions.linear_regression.tables import all_tables
+from eqrm.reproductions.linear_regression.presentation import (
+    draw_figure_three,
+    draw_risk_cdfs,
+    regression_tables,
+)
+from eqrm.reproductions.linear_regression.resampling import count_exceptions, drawn_variances
+from eqrm.reproductions.linear_regression.run import regression_remarks
+from eqrm.reproductions.linear_regression.settings import (
+    LEVELS,
+    SIZES,
+    TEST_QUANTILES,
+    RegressionSettings,
+    exact_coefficients,
+    exact_risk,
+)
 
-QUICK = SETTINGS["quick"]
+QUICK = SIZES["quick"]
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
-    return run_experiment(QUICK, seed=0, progress=lambda share, what: None)
+def findings() -> RegressionFindings:
+    return run_regression(QUICK, seed=0, progress=lambda share, what: None)
 
 
-def test_every_check_holds_at_the_quick_size(findings: Findings) -> None:
-    assert [str(check) for check in check_all(findings, QUICK) if not check.holds] == []
-    assert "no exception" in remarks(findings)[0]
+def test_every_check_holds_at_the_quick_size(findings: RegressionFindings) -> None:
+    assert [str(check) for check in check_regression(findings, QUICK) if not check.holds] == []
+    assert "no exception" in regression_remarks(findings)[0]
 
 
 def test_the_exact_risk_is_that_of_a_simulation() -> None:
@@ -47,7 +56,7 @@ def test_the_exact_risk_is_that_of_a_simulation() -> None:
     x1, y = first, first + 2**0.5 * own
     x2 = y + 3.0 * second
     simulated = np.mean((0.3 * x1 + 0.5 * x2 - y) ** 2)
-    exact = expected.exact_risk(torch.tensor([0.3, 0.5]), torch.tensor([9.0]))
+    exact = exact_risk(torch.tensor([0.3, 0.5]), torch.tensor([9.0]))
     assert float(exact) == pytest.approx(simulated, rel=0.01)
 
 
@@ -56,10 +65,10 @@ def test_the_exact_coefficients_have_the_lowest_quantile_on_a_grid(level: Level)
     variances = torch.from_numpy(np.random.default_rng(1).lognormal(0.0, 2**0.5, 100))
 
     def quantile(second: float) -> float:
-        risks = expected.exact_risk(torch.tensor([1 - second, second]).double(), variances)
+        risks = exact_risk(torch.tensor([1 - second, second]).double(), variances)
         return float(KDE(risks).quantile(level))
 
-    best = float(expected.exact_coefficients(level, variances)[1])
+    best = float(exact_coefficients(level, variances)[1])
     grid = np.linspace(0.01, 1.0, 100)
     assert quantile(best) <= min(map(quantile, grid)) + 1e-12
     assert abs(best - grid[int(np.argmin(list(map(quantile, grid))))]) < 0.011
@@ -112,12 +121,12 @@ def swap(tensor: torch.Tensor, i: int, j: int) -> torch.Tensor:
     return tensor[order]
 
 
-def with_frontier(findings: Findings, name: str, i: int, j: int) -> Findings:
+def with_frontier(findings: RegressionFindings, name: str, i: int, j: int) -> RegressionFindings:
     changed = swap(getattr(findings.frontier, name), i, j)
     return replace(findings, frontier=replace(findings.frontier, **{name: changed}))
 
 
-BREAKS: dict[str, Callable[[Findings], Findings]] = {
+BREAKS: dict[str, Callable[[RegressionFindings], RegressionFindings]] = {
     "test quantile 0.1": lambda f: replace(f, test_risks=swap(f.test_risks, 0, 1)),
     "test quantile 0.25": lambda f: replace(f, test_risks=swap(f.test_risks, 0, 2)),
     "test quantile 0.5": lambda f: replace(f, test_risks=swap(f.test_risks, 1, 2)),
@@ -149,24 +158,26 @@ BREAKS: dict[str, Callable[[Findings], Findings]] = {
 
 
 @pytest.mark.parametrize("claim", BREAKS)
-def test_each_check_fails_when_its_numbers_are_wrong(claim: str, findings: Findings) -> None:
-    broken = check_all(BREAKS[claim](findings), QUICK)
+def test_each_check_fails_when_its_numbers_are_wrong(
+    claim: str, findings: RegressionFindings
+) -> None:
+    broken = check_regression(BREAKS[claim](findings), QUICK)
     (check,) = [check for check in broken if f"{check.claim} ".startswith(f"{claim} ")]
     assert not check.holds
 
 
-def test_no_check_is_left_out_of_the_test_above(findings: Findings) -> None:
-    claims = [check.claim for check in check_all(findings, QUICK)]
+def test_no_check_is_left_out_of_the_test_above(findings: RegressionFindings) -> None:
+    claims = [check.claim for check in check_regression(findings, QUICK)]
     assert len(claims) == len(BREAKS)
 
 
-def test_an_exception_is_stated_with_both_risks(findings: Findings) -> None:
-    lines = remarks(replace(findings, test_risks=swap(findings.test_risks, 4, 5)))
+def test_an_exception_is_stated_with_both_risks(findings: RegressionFindings) -> None:
+    lines = regression_remarks(replace(findings, test_risks=swap(findings.test_risks, 4, 5)))
     assert lines[0].startswith("Exception at test quantile 0.99 (sampled): α → 1 has")
 
 
-def test_the_figures_show_the_numbers_of_the_tables(findings: Findings) -> None:
-    figure = draw_figure(findings)
+def test_the_figures_show_the_numbers_of_the_tables(findings: RegressionFindings) -> None:
+    figure = draw_figure_three(findings)
     first, _, third, fourth = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes] == list("ABCD")
     for line, risks in zip(first.lines, findings.test_risks, strict=True):
@@ -174,14 +185,14 @@ def test_the_figures_show_the_numbers_of_the_tables(findings: Findings) -> None:
     cause = next(line for line in third.lines if "cause" in str(line.get_label()))
     assert cause.get_ydata() == pytest.approx(findings.frontier.coefficients[:, 0].tolist())
     assert len(fourth.lines) == 1 + len(QUICK.subset_sizes)
-    assert len(draw_cdfs(findings).axes[0].lines) == len(LEVELS)
-    by_name = {table.name: table for table in all_tables(findings)}
+    assert len(draw_risk_cdfs(findings).axes[0].lines) == len(LEVELS)
+    by_name = {table.name: table for table in regression_tables(findings)}
     assert [row[1] for row in by_name["predictors"].rows] == pytest.approx(
         findings.frontier.coefficients[:, 0].tolist()
     )
 
 
 def test_the_full_size_is_the_papers() -> None:
-    full = SETTINGS["full"]
+    full = SIZES["full"]
     assert (full.domains, full.rows) == (1000, 200_000)
-    assert full == Settings()
+    assert full == RegressionSettings()

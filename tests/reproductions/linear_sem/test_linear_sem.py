@@ -11,27 +11,32 @@ import torch
 from scipy import optimize
 
 from eqrm.reproductions.linear_sem.chain import Chain
-from eqrm.reproductions.linear_sem.checks import check_all
-from eqrm.reproductions.linear_sem.drawing import draw_errors
-from eqrm.reproductions.linear_sem.expected import limit
-from eqrm.reproductions.linear_sem.experiment import Findings, run_experiment
-from eqrm.reproductions.linear_sem.run import errors_table
-from eqrm.reproductions.linear_sem.settings import METHODS, SCALES, SETTINGS, TASKS, Task
+from eqrm.reproductions.linear_sem.checks import check_sem
+from eqrm.reproductions.linear_sem.experiment import SemFindings, run_tasks
+from eqrm.reproductions.linear_sem.run import draw_errors, errors_table
+from eqrm.reproductions.linear_sem.settings import (
+    METHODS,
+    SCALES,
+    SIZES,
+    TASKS,
+    SemTask,
+    expected_limit,
+)
 
-QUICK = SETTINGS["quick"]
+QUICK = SIZES["quick"]
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
-    return run_experiment(QUICK, seed=0, progress=lambda share, what: None)
+def findings() -> SemFindings:
+    return run_tasks(QUICK, seed=0, progress=lambda share, what: None)
 
 
-def test_every_check_holds_at_the_quick_size(findings: Findings) -> None:
-    assert [str(check) for check in check_all(findings, QUICK) if not check.holds] == []
+def test_every_check_holds_at_the_quick_size(findings: SemFindings) -> None:
+    assert [str(check) for check in check_sem(findings, QUICK) if not check.holds] == []
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_the_chain_obeys_its_structural_equations(task: Task) -> None:
+def test_the_chain_obeys_its_structural_equations(task: SemTask) -> None:
     chain = Chain.draw(task, np.random.default_rng(5))
     rows, scale = 300_000, 2.0
     generator = np.random.default_rng(6)
@@ -49,7 +54,7 @@ def test_the_chain_obeys_its_structural_equations(task: Task) -> None:
 
 def test_samples_have_the_population_moments() -> None:
     generator = np.random.default_rng(7)
-    chain = Chain.draw(Task(hidden=True, heteroskedastic=False, scrambled=True), generator)
+    chain = Chain.draw(SemTask(hidden=True, heteroskedastic=False, scrambled=True), generator)
     sampled, exact = chain.sample(200_000, generator), chain.population()
     assert sampled.names == exact.names == ("0.2", "2.0", "5.0")
     size = exact.covariance.diagonal(dim1=1, dim2=2).sqrt()
@@ -58,7 +63,7 @@ def test_samples_have_the_population_moments() -> None:
 
 
 def test_the_causal_predictor_has_no_error_and_a_known_risk() -> None:
-    task = Task(hidden=False, heteroskedastic=True, scrambled=True)
+    task = SemTask(hidden=False, heteroskedastic=True, scrambled=True)
     chain = Chain.draw(task, np.random.default_rng(8))
     causal = chain.rotation.T @ chain.causal
     assert chain.errors(causal) == pytest.approx((0.0, 0.0), abs=1e-24)
@@ -85,17 +90,17 @@ def test_the_closed_form_is_what_scipy_finds(method: str, heteroskedastic: bool)
     options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
     ends = [optimize.minimize(objective, s, method="Nelder-Mead", options=options) for s in starts]
     best = min(ends, key=lambda end: end.fun)
-    assert best.x == pytest.approx(limit(method, heteroskedastic), abs=0.03)
+    assert best.x == pytest.approx(expected_limit(method, heteroskedastic), abs=0.03)
 
 
-def with_errors(findings: Findings, task: str, method: str, value: float) -> Findings:
+def with_errors(findings: SemFindings, task: str, method: str, value: float) -> SemFindings:
     errors = findings.errors.clone()
     index = [each.name for each in TASKS].index(task)
     errors[index, METHODS.index(method)] = value
     return replace(findings, errors=errors)
 
 
-BREAKS: dict[str, Callable[[Findings], Findings]] = {
+BREAKS: dict[str, Callable[[SemFindings], SemFindings]] = {
     "FOU: error": lambda f: with_errors(f, "FOU", "EQRM", 1.0),
     "FEU: error": lambda f: with_errors(f, "FEU", "IRM", 0.5),
     "POU: error": lambda f: with_errors(f, "POU", "VREx", 1.0),
@@ -114,17 +119,17 @@ BREAKS: dict[str, Callable[[Findings], Findings]] = {
 
 
 @pytest.mark.parametrize("claim", BREAKS)
-def test_each_check_fails_when_its_numbers_are_wrong(claim: str, findings: Findings) -> None:
-    broken = check_all(BREAKS[claim](findings), QUICK)
+def test_each_check_fails_when_its_numbers_are_wrong(claim: str, findings: SemFindings) -> None:
+    broken = check_sem(BREAKS[claim](findings), QUICK)
     (check,) = [check for check in broken if check.claim.startswith(claim)]
     assert not check.holds
 
 
-def test_no_check_is_left_out_of_the_test_above(findings: Findings) -> None:
-    assert len(check_all(findings, QUICK)) == len(BREAKS)
+def test_no_check_is_left_out_of_the_test_above(findings: SemFindings) -> None:
+    assert len(check_sem(findings, QUICK)) == len(BREAKS)
 
 
-def test_the_table_and_the_figure_show_the_same_errors(findings: Findings) -> None:
+def test_the_table_and_the_figure_show_the_same_errors(findings: SemFindings) -> None:
     rows = errors_table(findings).rows
     assert len(rows) == len(TASKS) * len(METHODS)
     top = draw_errors(findings).axes[0]

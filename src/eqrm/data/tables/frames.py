@@ -58,9 +58,9 @@ def frame_columns(frame: Any) -> list[Any]:
 
 
 def _names(frame: Any) -> list[Any] | None:
-    if isinstance(frame, Mapping):
-        return list(frame)
-    names = frame.schema.names if _is_arrow(frame) else getattr(frame, "columns", None)
+    names: Any = frame.schema.names if _is_arrow(frame) else getattr(frame, "columns", None)
+    if isinstance(frame, Mapping):  # also a sparse matrix of scipy, with positions as keys
+        names = list(frame)
     if names is None or callable(names) or any(not isinstance(n, (str, int)) for n in names):
         return None
     return list(names)

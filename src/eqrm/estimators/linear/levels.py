@@ -68,18 +68,18 @@ class QuadraticLevels(Solver):
             rows.X, rows.y, rows.groups, rows.sample_weight, self.scaling
         )
         self.shared: dict[str, Any] = {
-            "ridge": l2,
-            "intercept": intercept,
+            "l2": l2,
+            "fit_intercept": intercept,
             "max_steps": max_steps,
         }
 
     def at(self, goal: Goal) -> Solution:
         model = self._model(goal).fit(self.moments)
-        table = model.coefficients.numpy()[None]
+        table = model.coef_[None]
         if self.scaling.intercept:
-            table = np.append(table, [[model.intercept]], axis=1)
+            table = np.append(table, [[model.intercept_]], axis=1)
         coefficients, intercepts = self.scaling.predictor(table)
-        return Solution(coefficients[0], float(intercepts[0]), model.steps, model.converged)
+        return Solution(coefficients[0], float(intercepts[0]), model.n_iter_, model.converged_)
 
     def _model(self, goal: Goal) -> LinearModel:
         if goal.level is None or len(self.moments) < 2:

@@ -22,8 +22,7 @@ from eqrm.estimators.linear.logistic_risks import LogisticRisks
 from eqrm.estimators.linear.standardised import Scaling, sorted_by_domain
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.measures import Mean, Measure
-from eqrm.linear.solving.newton import End, Metric, minimise_costly
-from eqrm.linear.solving.one_thread import one_thread
+from eqrm.linear.solving.newton import End, ParameterMetric, minimise_costly, one_thread
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.linear.solving.search import Descent, Problem, distinct_minima
 
@@ -103,19 +102,19 @@ class LogisticProblem:
         return by_lbfgs if self._wide else minimise_costly
 
     @cached_property
-    def _metric(self) -> Metric:
+    def _metric(self) -> ParameterMetric:
         """The Hessian of the mean risk at 0, where it has the most curvature."""
         size = self.risks.parameters
         if self._wide:
-            return Metric(np.eye(1), np.eye(1), 1.0, 1.0)
+            return ParameterMetric(np.eye(1), np.eye(1), 1.0, 1.0)
         here = self.risks.at(np.zeros(size))
         hessian = here.weighted_hessian(np.full(self.risks.domains, 1.0 / self.risks.domains))
         # Dependent columns leave it singular: a small multiple of the identity is added.
         floor = 1e-9 * float(np.trace(hessian)) / size + 1e-300
-        return Metric.of(hessian + np.diag(self.penalty + floor), here.mean)
+        return ParameterMetric.of(hessian + np.diag(self.penalty + floor), here.mean)
 
 
-def by_lbfgs(criterion: Criterion, start: Array, metric: Metric, max_steps: int) -> End:
+def by_lbfgs(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int) -> End:
     """Descend by L-BFGS until the gradient is flat, for more parameters than Newton is good for."""
 
     def value_and_slope(theta: Array) -> tuple[float, Array]:

@@ -12,11 +12,21 @@ import torch
 from torch import Tensor
 
 from eqrm.data.tables.frames import batch_of, choose_features, frame_parts
-from eqrm.errors import DomainDataError, did_you_mean
-from eqrm.linear.moments import file as moments_file
-from eqrm.linear.moments.checks import check_shapes, check_values, float64
-from eqrm.linear.moments.running import MomentAccumulator, RunningMoments
-from eqrm.linear.solving.collinearity import describe_problems
+from eqrm.errors import DataFileError, DomainDataError
+from eqrm.files.archive import read_archive, write_archive
+from eqrm.linear.moments.checks import (
+    check_shapes,
+    check_values,
+    float64,
+    undetermined,
+    undetermined_without_intercept,
+)
+from eqrm.linear.moments.running import MomentAccumulator, RunningMoments, default_names
+from eqrm.text import counted, did_you_mean
+
+FORMAT = "eqrm.moments 2"
+FORMATS = (FORMAT, "eqrm.DomainMoments/1")
+TENSORS = ("counts", "mean", "covariance", "remainder")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +57,17 @@ class DomainMoments:
     remainder: Tensor | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
-        check_shapes(self)
-        check_values(self)
+        columns = (*self.features, self.target)
+        check_shapes(self.names, columns, {name: getattr(self, name) for name in TENSORS})
+        check_values(self.names, columns, self.counts, self.mean, self.covariance)
 
     def __repr__(self) -> str:
         rows = float(self.counts.sum())
-        size = "population" if rows == torch.inf else f"{rows:.0f} rows"
+        size = "population" if rows == torch.inf else counted(int(rows), "row")
         features = ", ".join(self.features[:4]) + (", …" if len(self.features) > 4 else "")
         return (
-            f"DomainMoments({_counted(len(self), 'domain')}, "
-            f"{_counted(self.num_features, 'feature')}: {features} -> {self.target}, {size})"
+            f"DomainMoments({counted(len(self), 'domain')}, "
+            f"{counted(self.num_features, 'feature')}: {features} -> {self.target}, {size})"
         )
 
     def __len__(self) -> int:
@@ -74,9 +85,12 @@ class DomainMoments:
         y: Any,
         domains: Any,
         features: Sequence[str] | None = None,
-        target: str = "y",
+        target: str | None = None,
     ) -> DomainMoments:
-        """Moments of X (n, d) and y (n,) by domain (n,): arrays, tensors or lists.
+        """Moments of X (n, d) and y (n,) by domain (n,): arrays, tensors, lists or frames.
+
+        ``features`` are the names of the columns: those of a frame, or x1, x2, … unless given.
+        ``target`` is "y" unless given, or "target" where a feature is called "y".
 
         >>> DomainMoments.from_arrays([[1.0], [2.0]], [1.0, 2.0], [7, 7]).names
         ('7',)
@@ -88,12 +102,13 @@ class DomainMoments:
         cls,
         batches: Iterable[tuple[Any, Any, Any]],
         features: Sequence[str] | None = None,
-        target: str = "y",
+        target: str | None = None,
     ) -> DomainMoments:
         """Moments of a stream of (X, y, domains), in one pass and constant memory.
 
         ``domains`` is a name per row, or one name for the whole batch. A domain may come again
-        in a later batch.
+        in a later batch. Where X is a frame, its columns must have the same names in every
+        batch, in the same order.
 
         >>> batches = [([[0.0]], [1.0], "a"), ([[4.0], [2.0]], [0.0, 3.0], ["b", "a"])]
         >>> DomainMoments.from_batches(batches).mean
@@ -113,9 +128,10 @@ class DomainMoments:
     def from_table(
         cls, table: Any, *, target: str, domain: str, features: Sequence[str] | None = None
     ) -> DomainMoments:
-        """Moments of a pandas DataFrame, a pyarrow Table or RecordBatchReader, in one pass.
+        """Moments of a frame of pandas, polars or Arrow, or of a mapping of columns, in one pass.
 
-        An iterable of them (``pandas.read_csv(..., chunksize=...)``) is read part by part.
+        A reader or an iterable of frames (``pandas.read_csv(..., chunksize=...)``) is read part by
+        part, and columns are found by name in each.
         ``features`` are all other columns unless named.
 
         >>> import pandas
@@ -151,11 +167,10 @@ class DomainMoments:
         mean, covariance = float64(mean, "mean"), float64(covariance, "covariance")
         if mean.ndim != 2 or mean.shape[1] < 2:
             raise DomainDataError(
-                "mean must have shape (domains, features + 1), but its shape is "
-                f"{tuple(mean.shape)}."
+                f"mean must have the shape (domains, features + 1), got {tuple(mean.shape)}."
             )
         if features is None:
-            features = [f"x{j + 1}" for j in range(mean.shape[1] - 1)]
+            features = default_names(mean.shape[1] - 1)
         return cls(
             names=tuple(str(name) for name in (range(len(mean)) if names is None else names)),
             counts=torch.full((len(mean),), torch.inf, dtype=torch.float64),
@@ -189,7 +204,7 @@ class DomainMoments:
         (('a', 'b', 'c'), [2.0, 1.0, 1.0], [2.0, 1.0])
         """
         if not isinstance(other, DomainMoments):
-            raise DomainDataError(f"Only DomainMoments can be merged, not {type(other).__name__}.")
+            raise DomainDataError(f"Only DomainMoments can be merged, got {type(other).__name__}.")
         if (self.features, self.target) != (other.features, other.target):
             raise DomainDataError(
                 "Moments of different columns cannot be merged: "
@@ -203,8 +218,8 @@ class DomainMoments:
                 parts[name] = part
             elif parts[name].count == torch.inf or part.count == torch.inf:
                 raise DomainDataError(
-                    f"Domain {name!r} is in both, and has population moments: there is "
-                    "nothing that more rows could add."
+                    f"Domain {name!r} is in both and has population moments, to which rows "
+                    "cannot be added."
                 )
             else:
                 parts[name].add(part)
@@ -230,13 +245,12 @@ class DomainMoments:
         ('3', '1')
         """
         if isinstance(domains, (str, int)):
-            raise DomainDataError(f"subset takes a list of domains, but {domains!r} came.")
+            raise DomainDataError(f"subset takes a list of domains, got {domains!r}.")
         position = {name: e for e, name in enumerate(self.names)}
         chosen = []
         for name in map(str, domains):
             if name not in position:
-                hint = did_you_mean(name, self.names)
-                raise DomainDataError(f"There is no domain {name!r}. {hint}")
+                raise DomainDataError(f"Unknown domain {name!r}. {did_you_mean(name, self.names)}")
             chosen.append(position[name])
         return DomainMoments(
             names=tuple(self.names[e] for e in chosen),
@@ -270,8 +284,8 @@ class DomainMoments:
         beta = float64(coefficients, "coefficients")
         if beta.ndim == 0 or beta.shape[-1] != self.num_features:
             raise DomainDataError(
-                f"There must be {self.num_features} coefficients, one per feature, but their "
-                f"shape is {tuple(beta.shape)}."
+                f"There must be {self.num_features} coefficients, one per feature, got the shape "
+                f"{tuple(beta.shape)}."
             )
         b = float64(intercept, "intercept").unsqueeze(-1)
         v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)
@@ -280,11 +294,11 @@ class DomainMoments:
             return spread + (v @ self.mean.T + b) ** 2
         except RuntimeError:
             raise DomainDataError(
-                "There must be one intercept per predictor, but coefficients have shape "
-                f"{tuple(beta.shape)} and intercepts {tuple(b.shape[:-1])}."
+                "There must be one intercept per predictor, got coefficients of the shape "
+                f"{tuple(beta.shape)} and intercepts of the shape {tuple(b.shape[:-1])}."
             ) from None
 
-    def problems(self) -> list[str]:
+    def problems(self, fit_intercept: bool = True) -> list[str]:
         """What makes coefficients undetermined, in plain sentences; empty when nothing does.
 
         Constant columns and linear dependence between features, over all domains together.
@@ -293,20 +307,28 @@ class DomainMoments:
         >>> DomainMoments.from_arrays(X, [1.0, 2.0, 0.0], [0, 0, 1]).problems()
         ["Features 'x1' and 'x2' are linearly dependent: leave one of them out."]
         """
-        return describe_problems(self.mean, self.covariance, self.features, self.target)
+        if fit_intercept:
+            return undetermined(self.mean, self.covariance, self.features, self.target)
+        second = self.second[:, 1:-1, 1:-1].mean(dim=0)
+        return undetermined_without_intercept(second, self.features)
 
     def save(self, path: str | Path) -> None:
         """Write to a safetensors file, which holds numbers and names and no code."""
-        moments_file.save(self, path)
+        names = {"names": self.names, "features": self.features, "target": self.target}
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        kept = {name: value for name, value in tensors.items() if value is not None}
+        write_archive(Path(path), FORMAT, names, kept)
 
     @classmethod
     def load(cls, path: str | Path) -> DomainMoments:
         """Read what :meth:`save` wrote; a damaged or different file is refused."""
-        return cls(**moments_file.load(path))
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+        archive = read_archive(Path(path), FORMATS, "a file of moments")
+        try:
+            names, features = tuple(archive.content["names"]), tuple(archive.content["features"])
+            tensors = {name: value.to(torch.float64) for name, value in archive.tensors.items()}
+            return cls(names=names, features=features, target=archive.content["target"], **tensors)
+        except (KeyError, TypeError):
+            raise DataFileError(f"{path} is damaged: a part of the moments is missing.") from None
 
 
 def _stack(parts: Sequence[RunningMoments]) -> dict[str, Tensor]:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eqrm.data.tables.frames import frame_columns, is_frame, number_matrix
 from eqrm.domains import name_order, number_domains
 from eqrm.errors import DomainDataError
+from eqrm.text import counted, listed
 
 Floats = NDArray[np.float64]
 
@@ -57,26 +59,37 @@ class RunningMoments:
         self.count = total
 
 
+def default_names(features: int) -> tuple[str, ...]:
+    """What features without a name are called.
+
+    >>> default_names(2)
+    ('x1', 'x2')
+    """
+    return tuple(f"x{j + 1}" for j in range(features))
+
+
 class MomentAccumulator:
     """Takes batches (X, y, domains) and keeps one :class:`RunningMoments` per domain."""
 
-    def __init__(self, features: Sequence[str] | None, target: str) -> None:
+    def __init__(self, features: Sequence[str] | None, target: str | None = None) -> None:
         self.features = None if features is None else tuple(str(name) for name in features)
-        self.target = target
+        self.target = "y" if target is None else target
+        self._names_target = target is None
         self.parts: dict[str, RunningMoments] = {}
+        self._of_frame = False
 
     def add(self, X: Any, y: Any, domains: Any) -> None:
         """Take in a batch; ``domains`` is one name for all its rows, or one per row."""
         columns, response = as_matrix(X), as_vector(y)
-        self._check(columns, response)
-        if np.ndim(domains) == 0 and not isinstance(domains, (str, int, np.integer)):
-            raise DomainDataError(
-                "Domains must be a name per row, or a text or whole number that names all of them, "
-                f"but {domains!r} came."
-            )
+        self._check(X, columns, response)
         if isinstance(domains, (str, int, np.integer)):
             self._add_rows(str(domains), columns, response)
             return
+        if np.ndim(domains) == 0:
+            raise DomainDataError(
+                "domains must hold a name per row, or be a string or an integer that names all "
+                f"rows, got {domains!r}."
+            )
         numbered = number_domains(domains, len(response))
         ids, names = numbered.ids, numbered.names
         order = np.argsort(ids, kind="stable")
@@ -86,18 +99,29 @@ class MomentAccumulator:
             rows = order[start : int(ends[position])]
             self._add_rows(str(name), columns[rows], response[rows])
 
-    def _check(self, columns: NDArray[Any], response: NDArray[Any]) -> None:
+    def _check(self, X: Any, columns: NDArray[Any], response: NDArray[Any]) -> None:
+        names = tuple(str(name) for name in frame_columns(X)) if is_frame(X) else None
         if self.features is None:
-            self.features = tuple(f"x{j + 1}" for j in range(columns.shape[1]))
+            self.features, self._of_frame = names or default_names(columns.shape[1]), bool(names)
+        if self._names_target:
+            free = (name for name in ("y", "target", "the target") if name not in self.features)
+            self.target, self._names_target = next(free), False
         if columns.shape[1] != len(self.features):
             raise DomainDataError(
-                f"X must have {len(self.features)} columns ({', '.join(self.features[:8])}"
-                f"{', …' if len(self.features) > 8 else ''}), but it has {columns.shape[1]}."
+                f"X must have {counted(len(self.features), 'column')} ({listed(self.features)}), "
+                f"got {columns.shape[1]}."
+            )
+        if names not in (None, self.features) and (
+            self._of_frame or sorted(names) == sorted(self.features)
+        ):
+            raise DomainDataError(
+                f"The columns of X must be the same in every batch, in the same order: "
+                f"{listed(self.features)}, got {listed(names)}. Select them by name."
             )
         if len(columns) != len(response):
             raise DomainDataError(
-                f"X and y must have as many rows as each other: X has {len(columns)}, "
-                f"y {len(response)}."
+                f"X and y must have the same number of rows, got {len(columns)} and "
+                f"{len(response)}."
             )
 
     def _add_rows(self, name: str, columns: NDArray[Any], response: NDArray[Any]) -> None:
@@ -127,25 +151,24 @@ class MomentAccumulator:
                 "overflow: divide it by a constant."
             )
         row, column = bad[0]
+        value = "NaN" if np.isnan(rows[row, column]) else rows[row, column]
         raise DomainDataError(
-            f"Column {columns[column]!r} of domain {name!r} holds {rows[row, column]}. Every "
-            "value must be a finite number: drop such rows or fill them in."
+            f"Column {columns[column]!r} of domain {name!r} contains {value}. Every value must be "
+            "a finite number: drop such rows or fill them in."
         )
 
     def ordered(self) -> list[tuple[str, RunningMoments]]:
         """The domains by number if all names are integers, else by name."""
         if not self.parts:
-            raise DomainDataError("There are no rows: at least one domain with a row is needed.")
+            raise DomainDataError("There are no rows. At least one domain with a row is needed.")
         return sorted(self.parts.items(), key=lambda item: name_order(item[0]))
 
 
 def as_matrix(X: Any) -> NDArray[Any]:
     """X as a numeric (n, d) array, not copied where it is one."""
-    array = as_array(X, "X")
+    array = number_matrix(X, frame_columns(X)) if is_frame(X) else as_array(X, "X")
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DomainDataError(
-            f"X must have shape (rows, features), but its shape is {array.shape}."
-        )
+        raise DomainDataError(f"X must have the shape (rows, features), got {array.shape}.")
     return array
 
 
@@ -153,25 +176,23 @@ def as_vector(y: Any) -> NDArray[Any]:
     """y as a numeric (n,) array, not copied where it is one."""
     array = as_array(y, "y")
     if array.ndim != 1:
-        raise DomainDataError(
-            f"y must be a vector with one number per row, but its shape is {array.shape}."
-        )
+        raise DomainDataError(f"y must hold one number per row, got the shape {array.shape}.")
     return array
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Numbers as an array, not copied where they are one; what is no number is refused."""
+    """Numbers as an array, not copied where they are one; anything else is refused."""
     try:
         array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:
         raise DomainDataError(f"{name} must have rows of the same length.") from None
     if array.dtype.kind in "biuf":
         return array
-    refusal = DomainDataError(f"{name} must hold numbers, but its type is {array.dtype}.")
+    refusal = DomainDataError(f"{name} must hold numbers, got the type {array.dtype}.")
     if array.dtype.kind in "cmM":
         raise refusal
     try:
-        if hasattr(values, "to_numpy"):  # pandas, in which a missing number is no float
+        if hasattr(values, "to_numpy"):  # pandas, in which a missing number is not a float
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         return array.astype(np.float64)
     except (TypeError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, is_number
 from eqrm.errors import SettingError
-from eqrm.linear.scm.laws import Law
-from eqrm.linear.settings import check_whole, is_number
+from eqrm.linear.scm.laws import Law, NoiseLaw, is_law
 
 Size = float | Law
 
@@ -21,7 +22,7 @@ class Assignment:
     """One equation X ← gain·(Σ coefficients·parents + factor·N) + shift, N from ``noise``."""
 
     parents: dict[str, float]
-    noise: Law
+    noise: NoiseLaw
     factor: float = 1.0
     gain: float = 1.0
     shift: float = 0.0
@@ -46,12 +47,10 @@ class Intervention(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "variable" or isinstance(value, Law):
-                continue
-            if not is_number(value):
+            if field.name != "variable" and not is_law(value) and not is_number(value):
                 raise SettingError(
                     f"{field.name} of {type(self).__name__}({self.variable!r}) must be a finite "
-                    f"number, not {value!r}."
+                    f"number or a law, got {value!r}."
                 )
 
     @abstractmethod
@@ -59,12 +58,12 @@ class Intervention(ABC):
         """Change the equation."""
 
     def _size(self, value: Size) -> float:
-        if isinstance(value, Law):
+        if is_law(value):
             raise SettingError(
-                f"{self} is a law of interventions. Draw from it: "
-                "DomainLaw(...).draw(number_of_domains, seed)."
+                f"The size of {type(self).__name__}({self.variable!r}) is a law, but a domain "
+                "needs a number. Draw from it: DomainLaw(...).draw(number_of_domains, seed)."
             )
-        return value
+        return float(value)
 
 
 @dataclass(frozen=True)
@@ -124,31 +123,31 @@ class Noise(Intervention):
     law: Law | None = None
 
     def __post_init__(self) -> None:
-        if self.law is not None and not isinstance(self.law, Law):
-            raise SettingError(f"law of Noise({self.variable!r}) must be a law, not {self.law!r}.")
         given = [value for value in (self.factor, self.std, self.law) if value is not None]
         if len(given) != 1:
             raise SettingError(
-                f"Noise({self.variable!r}) needs exactly one of factor, std and law, and "
-                f"{len(given)} came."
+                f"Noise({self.variable!r}) needs exactly one of factor, std and law, got "
+                f"{len(given)}."
             )
         size = given[0]
-        if not isinstance(size, Law) and not is_number(size):
+        if not is_law(size) and (self.law is not None or not is_number(size)):
+            what = "law" if self.law is not None else "size"
+            needed = "a law" if self.law is not None else "a finite number or a law"
             raise SettingError(
-                f"The size of Noise({self.variable!r}) must be a finite number, not {size!r}."
+                f"The {what} of Noise({self.variable!r}) must be {needed}, got {size!r}."
             )
-        if self.std is not None and not isinstance(self.std, Law) and self.std < 0:
-            raise SettingError(f"A standard deviation cannot be negative, as {self.std} is.")
+        if self.std is not None and is_number(self.std) and self.std < 0:
+            raise SettingError(f"A standard deviation cannot be negative, got {self.std}.")
 
     def apply(self, assignment: Assignment) -> None:
         """Change the noise, and nothing else."""
         if self.law is not None:
-            assignment.noise, assignment.factor = self.law, 1.0
+            assignment.noise, assignment.factor = NoiseLaw.of(self.law, self.variable), 1.0
         elif self.factor is not None:
             assignment.factor *= self._size(self.factor)
         elif self.std is not None:
             noise, mean = assignment.noise, assignment.factor * assignment.noise.mean
-            factor = self._size(self.std) / noise.std
+            factor = self._size(self.std) / math.sqrt(noise.variance)
             assignment.shift += assignment.gain * (mean - factor * noise.mean)
             assignment.factor = factor
 
@@ -160,7 +159,7 @@ def as_domain(domain: Any) -> Iterable[Intervention]:
     """The interventions of a domain; one alone, or none at all, is refused."""
     if isinstance(domain, Intervention) or not isinstance(domain, Iterable):
         raise SettingError(
-            f"A domain is a list of interventions, such as [Do('X1', 10.0)], but {domain!r} came."
+            f"A domain is a list of interventions, such as [Do('X1', 10.0)], got {domain!r}."
         )
     return domain
 
@@ -172,7 +171,7 @@ class DomainLaw:
     The paper's linear world, in which the noise of X2 has a log-normal σ:
 
     >>> from eqrm.linear.scm import laws
-    >>> law = DomainLaw((Noise("X2", std=laws.LogNormal(0.0, 0.5**0.5)),))
+    >>> law = DomainLaw((Noise("X2", std=laws.lognormal(0.0, 0.5**0.5)),))
     >>> domains = law.draw(1000, seed=0)
     >>> len(domains), domains["0"] == law.domain(0, seed=0)
     (1000, True)
@@ -183,7 +182,7 @@ class DomainLaw:
     def __post_init__(self) -> None:
         for each in as_domain(self.interventions):
             if not isinstance(each, Intervention):
-                raise SettingError(f"A law over domains is made of interventions, not {each!r}.")
+                raise SettingError(f"A law over domains is made of interventions, got {each!r}.")
 
     def domain(self, index: int, seed: int = 0) -> Domain:
         """The interventions of domain ``index``: the same for the same seed, in any order."""
@@ -192,9 +191,8 @@ class DomainLaw:
 
     def draw(self, count: int, seed: int = 0) -> DrawnDomains:
         """``count`` domains, named "0", "1", …; each is drawn when it is looked at."""
-        return DrawnDomains(
-            self, check_whole(count, "The number of domains", 1), check_whole(seed, "seed", 0)
-        )
+        POSITIVE_INTEGER.check(count, "The number of domains")
+        return DrawnDomains(self, int(count), int(NON_NEGATIVE_INTEGER.check(seed, "seed")))
 
 
 @dataclass(frozen=True)
@@ -224,8 +222,8 @@ class DrawnDomains(Mapping[str, Domain]):
 
 def _drawn(intervention: Intervention, generator: np.random.Generator) -> Intervention:
     changes: dict[str, Any] = {
-        field.name: float(getattr(intervention, field.name).draw(generator, 1)[0])
+        field.name: float(getattr(intervention, field.name).rvs(random_state=generator))
         for field in fields(intervention)
-        if field.name != "law" and isinstance(getattr(intervention, field.name), Law)
+        if field.name != "law" and is_law(getattr(intervention, field.name))
     }
     return replace(intervention, **changes)

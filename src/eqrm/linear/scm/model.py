@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, is_number
+from eqrm.errors import SettingError
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.moments.running import MomentAccumulator, RunningMoments
 from eqrm.linear.scm.interventions import Assignment, Intervention, as_domain
-from eqrm.linear.scm.laws import Law, as_law, check_noise
-from eqrm.linear.settings import check_whole, is_number
+from eqrm.linear.scm.laws import Law, NoiseLaw
+from eqrm.text import did_you_mean
 
 Floats = NDArray[np.float64]
 Domains = Mapping[str, Sequence[Intervention]]
@@ -31,9 +32,9 @@ class LinearSCM:
     """A linear structural causal model (the paper, appendix A.1) with a target.
 
     ``equations`` gives each variable its parents and coefficients, in any order. ``noise`` is a
-    law per variable, or a number for the standard deviation of a normal one; 1 where nothing is
-    said. ``features`` are the variables a predictor sees: all but the target, unless some are
-    hidden. ``domains`` in the methods are named sequences of interventions.
+    law of scipy.stats per variable, or a number for the standard deviation of a normal one; 1
+    where nothing is said. ``features`` are the variables a predictor sees: all but the target,
+    unless some are hidden. ``domains`` in the methods are named sequences of interventions.
 
     The paper's example, X1 → Y → X2, observed and with X1 fixed to 10:
 
@@ -58,11 +59,11 @@ class LinearSCM:
         if self.noise is not None and not isinstance(self.noise, Mapping):
             raise SettingError(
                 "noise must be a law or a number for each variable, as in "
-                f"{{{self.target!r}: 2.0}}, but it is {self.noise!r}."
+                f"{{{self.target!r}: 2.0}}, got {self.noise!r}."
             )
-        for name, law in (self.noise or {}).items():
+        for name in self.noise or {}:
             self._known(name, f"There is a noise for {name!r}")
-            check_noise(name, law)
+        _ = self._noises
         for name in self.features or ():
             self._known(name, f"There is a feature {name!r}")
         features = tuple(self._all_features() if self.features is None else self.features)
@@ -80,20 +81,21 @@ class LinearSCM:
             if not isinstance(parents, Mapping):
                 raise SettingError(
                     f"The equation of {child!r} must give each parent its coefficient, as in "
-                    f"{{'X': 1.0}}, but it is {parents!r}."
+                    f"{{'X': 1.0}}, got {parents!r}."
                 )
             for parent, coefficient in parents.items():
                 self._known(parent, f"The equation of {child!r} uses {parent!r}")
                 if not is_number(coefficient):
                     raise SettingError(
                         f"The coefficient of {parent!r} in the equation of {child!r} must be a "
-                        f"finite number, but it is {coefficient!r}."
+                        f"finite number, got {coefficient!r}."
                     )
 
     def _known(self, name: str, what: str) -> None:
         if name not in self.equations:
-            hint = did_you_mean(name, self.equations)
-            raise SettingError(f"{what}, which has no equation. {hint}")
+            raise SettingError(
+                f"{what}, which has no equation. {did_you_mean(name, self.equations)}"
+            )
 
     def _all_features(self) -> list[str]:
         return [name for name in self.equations if name != self.target]
@@ -107,7 +109,12 @@ class LinearSCM:
             )
         except CycleError as error:
             cycle = " → ".join(error.args[1])
-            raise SettingError(f"The graph must have no cycle, but it has {cycle}.") from None
+            raise SettingError(f"The graph must have no cycle, got {cycle}.") from None
+
+    @cached_property
+    def _noises(self) -> dict[str, NoiseLaw]:
+        given = self.noise or {}
+        return {name: NoiseLaw.of(given.get(name, 1.0), name) for name in self.equations}
 
     def descendants(self, variable: str) -> tuple[str, ...]:
         """The variables that ``variable`` has an effect on, causes before effects."""
@@ -143,14 +150,12 @@ class LinearSCM:
 
     def assignments(self, domain: Iterable[Intervention] = ()) -> dict[str, Assignment]:
         """The equations of a domain, causes before effects."""
-        noise = self.noise or {}
         result = {
-            name: Assignment(dict(self.equations[name]), as_law(noise.get(name, 1.0)))
-            for name in self.order
+            name: Assignment(dict(self.equations[name]), self._noises[name]) for name in self.order
         }
         for each in as_domain(domain):
             if not isinstance(each, Intervention):
-                raise SettingError(f"A domain is a sequence of interventions, but {each!r} came.")
+                raise SettingError(f"A domain is a sequence of interventions, got {each!r}.")
             self._known(each.variable, f"There is an intervention on {each.variable!r}")
             each.apply(result[each.variable])
         return result
@@ -217,8 +222,8 @@ class LinearSCM:
 
         The same to the last bit for any number of workers.
         """
-        domains, workers = _named(domains), check_whole(workers, "workers", 1)
-        names = list(domains)
+        domains = _named(domains)
+        names, workers = list(domains), POSITIVE_INTEGER.check(workers, "workers")
 
         def reduce(index: int) -> RunningMoments:
             result: RunningMoments | None = None
@@ -244,8 +249,8 @@ class LinearSCM:
         self, domain: Iterable[Intervention], rows: int, seed: int, index: int
     ) -> Iterator[Floats]:
         """Blocks (≤ 32,768, d + 1) of a domain, the target last."""
-        check_whole(rows, "rows", 1)
-        check_whole(seed, "seed", 0)
+        POSITIVE_INTEGER.check(rows, "rows")
+        NON_NEGATIVE_INTEGER.check(seed, "seed")
         assignments = self.assignments(domain)
         sequence = np.random.SeedSequence(seed, spawn_key=(1, index))
         generator = np.random.Generator(np.random.SFC64(sequence))
@@ -260,7 +265,7 @@ def _draw(
     values: dict[str, Floats] = {}
     for name, each in assignments.items():
         # The noise is drawn even where `do` hides it: other variables keep theirs.
-        value = each.noise.draw(generator, rows)
+        value = np.asarray(each.noise.law.rvs(rows, random_state=generator), dtype=np.float64)
         value *= each.gain * each.factor
         value += each.shift
         for parent, coefficient in each.parents.items():
@@ -275,6 +280,6 @@ def _named(domains: Any) -> Domains:
             raise SettingError("At least one domain is needed.")
         return domains
     raise SettingError(
-        "Domains must be named, as in {'observed': [], 'fixed': [Do('X1', 10.0)]}, or come from "
-        f"DomainLaw(...).draw(...); {type(domains).__name__} came."
+        "Domains must be named, as in {'observed': [], 'fixed': [Do('X1', 10.0)]}, or be drawn by "
+        f"DomainLaw(...).draw(...), got {type(domains).__name__}."
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from eqrm.errors import SettingError
 from eqrm.linear.scm.interventions import Domain, DomainLaw, Noise
-from eqrm.linear.scm.laws import LogNormal
+from eqrm.linear.scm.laws import lognormal
 from eqrm.linear.scm.model import LinearSCM
 
 FIGURE_PARENTS = {
@@ -38,7 +38,7 @@ def example_world(sigma1: float = 1.0, sigma_y: float = 2.0**0.5, sigma2: float 
 
 def example_domains() -> DomainLaw:
     """σ2 ~ LogNormal(0, √0.5) in every domain: the training domains of §6.1."""
-    return DomainLaw((Noise("X2", std=LogNormal(0.0, 0.5**0.5)),))
+    return DomainLaw((Noise("X2", std=lognormal(0.0, 0.5**0.5)),))
 
 
 def figure_world(seed: int | None = None) -> LinearSCM:

@@ -82,13 +82,17 @@ class ParameterMetric:
         return float(np.linalg.norm(self.root.T @ theta))
 
 
-def minimise(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int = 200) -> End:
+def minimise(
+    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int = 200
+) -> End:
     """Descend from ``start`` until nothing can be gained."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
         return _descend(criterion, start, metric, max_steps, enough=0.0)
 
 
-def minimise_costly(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int) -> End:
+def minimise_costly(
+    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int
+) -> End:
     """The same for criteria whose Hessian takes time.
 
     The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is

@@ -10,8 +10,8 @@ import torch
 
 from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
 from eqrm.linear.scm.worlds import changing_sigmas, example_world
-from eqrm.reproductions.base import Check
-from eqrm.reproductions.causal_recovery.expected import (
+from eqrm.reproductions.causal_recovery.limits import Solved
+from eqrm.reproductions.causal_recovery.settings import (
     APPENDIX,
     CASES,
     CAUSAL,
@@ -19,12 +19,13 @@ from eqrm.reproductions.causal_recovery.expected import (
     METHODS,
     ROWS,
     TABLE,
+    THREE_DOMAINS,
     Case,
     Pair,
+    RecoverySettings,
     TableRow,
 )
-from eqrm.reproductions.causal_recovery.limits import Solved
-from eqrm.reproductions.causal_recovery.settings import THREE_DOMAINS, Settings
+from eqrm.reproductions.outcome import Check
 
 
 def pair(values: object) -> str:
@@ -65,7 +66,7 @@ def paper_agrees(solved: Solved, tolerance: float) -> bool:
     return agrees(solved.decided, solved.case.paper, tolerance)
 
 
-def check_case(solved: Solved, settings: Settings) -> list[Check]:
+def check_case(solved: Solved, settings: RecoverySettings) -> list[Check]:
     """One case: the decision, EQRM's way there, the paper's word."""
     case, decided = solved.case, solved.decided
     found = decided.status
@@ -91,7 +92,7 @@ def check_case(solved: Solved, settings: Settings) -> list[Check]:
     ]
 
 
-def _check_eqrm(solved: Solved, settings: Settings) -> Check:
+def _check_eqrm(solved: Solved, settings: RecoverySettings) -> Check:
     claim = f"changing {solved.case.name}: EQRM as α → 1"
     if solved.case.truth is None:
         return Check(
@@ -111,7 +112,7 @@ def _check_eqrm(solved: Solved, settings: Settings) -> Check:
     )
 
 
-def check_random_domains(settings: Settings, seed: int) -> list[Check]:
+def check_random_domains(settings: RecoverySettings, seed: int) -> list[Check]:
     """Each case again in random domains, four to six of them."""
     checks = []
     for index, case in enumerate(CASES):
@@ -138,7 +139,7 @@ def _decide(case: Case, generator: np.random.Generator, domains: int) -> Minimal
     return minimal_invariant_risk(world.population(changing_sigmas(**sigmas)))
 
 
-def check_three_domains(settings: Settings, seed: int) -> tuple[list[Check], Counter[str]]:
+def check_three_domains(settings: RecoverySettings, seed: int) -> tuple[list[Check], Counter[str]]:
     """All σ's change over three domains only: there can be a solution."""
     moments = example_world().population(changing_sigmas(**THREE_DOMAINS))
     answer = minimal_invariant_risk(moments)
@@ -156,7 +157,7 @@ def check_three_domains(settings: Settings, seed: int) -> tuple[list[Check], Cou
     return [check], counts
 
 
-def check_table(solved: Sequence[Solved], settings: Settings) -> list[Check]:
+def check_table(solved: Sequence[Solved], settings: RecoverySettings) -> list[Check]:
     """The paper's table: which method ends at the causal predictor."""
     by_name = {each.case.name: each for each in solved}
     checks = []

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
 from eqrm.linear.baselines import LinearERM, LinearIRM, LinearVREx
-from eqrm.linear.frontier import Frontier
-from eqrm.linear.linear_qrm import LinearQRM
+from eqrm.linear.linear_qrm import Frontier, LinearQRM
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.scm.worlds import changing_sigmas, example_world
-from eqrm.reproductions.causal_recovery.expected import Case
-from eqrm.reproductions.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.reproductions.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS, Case
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Solved:
         return float(risks.max() - risks.min())
 
 
-def solve(case: Case) -> Solved:
+def solve_case(case: Case) -> Solved:
     """Decide a case and follow each method to its limit."""
     world = example_world(sigma_y=case.sigma_y, sigma2=case.sigma2)
     moments = world.population(changing_sigmas(**{name: SIGMAS[name] for name in case.changing}))
@@ -57,33 +56,33 @@ def solve(case: Case) -> Solved:
         case=case,
         moments=moments,
         decided=minimal_invariant_risk(moments),
-        path=LinearQRM(intercept=False).path(LEVELS, moments),
-        vrex=vrex_limit(moments),
-        irm=irm_limit(moments),
+        path=LinearQRM(fit_intercept=False).path(LEVELS, moments),
+        vrex=torch.from_numpy(_vrex_limit(moments)),
+        irm=torch.from_numpy(_irm_limit(moments)),
     )
 
 
-def vrex_limit(moments: DomainMoments) -> Tensor:
+def _vrex_limit(moments: DomainMoments) -> Array:
     """Coefficients (2,) of VREx, its penalty raised step by step from least squares."""
-    start = LinearERM(intercept=False).fit(moments).coefficients
+    start = LinearERM(fit_intercept=False).fit(moments).coef_
     for weight in PENALTY_WEIGHTS:
-        settings = {"intercept": False, "starts": [start.tolist()]}
-        start = LinearVREx(weight, **settings).fit(moments).coefficients
+        model = LinearVREx(weight, fit_intercept=False, starts=[start.tolist()])
+        start = model.fit(moments).coef_
     return start
 
 
-def irm_limit(moments: DomainMoments) -> Tensor:
+def _irm_limit(moments: DomainMoments) -> Array:
     """Coefficients (2,) of IRMv1: every minimum at the first penalty followed to the last.
 
     IRMv1 has several minima, the zero predictor among them; the lowest is taken.
     """
     grid = list(itertools.product((-0.5, 0.25, 1.0), repeat=2))
-    first = LinearIRM(PENALTY_WEIGHTS[0], intercept=False, starts=grid).fit(moments)
+    first = LinearIRM(PENALTY_WEIGHTS[0], fit_intercept=False, starts=grid).fit(moments)
     ends = []
-    for minimum in first.minima:
+    for minimum in first.minima_:
         start = minimum.coefficients
         for weight in PENALTY_WEIGHTS[1:]:
-            model = LinearIRM(weight, intercept=False, starts=[start.tolist()]).fit(moments)
-            start = model.coefficients
-        ends.append((model.value, start))
+            model = LinearIRM(weight, fit_intercept=False, starts=[start.tolist()]).fit(moments)
+            start = model.coef_
+        ends.append((model.value_, start))
     return min(ends, key=lambda end: end[0])[1]

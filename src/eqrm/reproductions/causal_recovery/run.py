@@ -1,11 +1,13 @@
-"""The reproduction ``causal-recovery``."""
+"""The reproduction ``causal-recovery``: the class, its tables, its figure and its remarks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from eqrm.reproductions.base import Cell, Outcome, Picture, Progress, Reproduction, Table
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
+from eqrm.reproductions.base import Reproduction
 from eqrm.reproductions.causal_recovery.checks import (
     check_case,
     check_random_domains,
@@ -16,16 +18,23 @@ from eqrm.reproductions.causal_recovery.checks import (
     paper_words,
     recovered,
 )
-from eqrm.reproductions.causal_recovery.drawing import draw_ways
-from eqrm.reproductions.causal_recovery.expected import CASES, METHODS, ROWS
-from eqrm.reproductions.causal_recovery.limits import Solved, solve
+from eqrm.reproductions.causal_recovery.limits import Solved, solve_case
 from eqrm.reproductions.causal_recovery.settings import (
+    ANTI_CAUSAL,
+    CASES,
+    CAUSAL,
     LEVELS,
+    METHODS,
     PENALTY_WEIGHTS,
-    SETTINGS,
+    ROWS,
     SIGMAS,
-    Settings,
+    SIZES,
+    RecoverySettings,
 )
+from eqrm.reproductions.outcome import Cell, Outcome, Picture, Progress, ResultTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class CausalRecovery(Reproduction):
@@ -37,17 +46,17 @@ class CausalRecovery(Reproduction):
     sources = (
         "Claims: Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), "
         "appendix G.1.2",
-        "Truth: derived from the appendix's own formula of the risk, in `expected.py`",
+        "Truth: derived from the appendix's own formula of the risk, in `settings.py`",
         "The σ's of the domains: ours, the paper names none",
     )
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Solve every case from population moments; the seed chooses the random domains."""
-        settings = SETTINGS[size]
+        settings = SIZES[size]
         solved = []
         for index, case in enumerate(CASES):
             progress(0.5 * index / len(CASES), f"{case.name} changes")
-            solved.append(solve(case))
+            solved.append(solve_case(case))
         progress(0.5, "random domains")
         three, counts = check_three_domains(settings, seed)
         checks = [
@@ -74,11 +83,35 @@ class CausalRecovery(Reproduction):
                     lambda: draw_ways(solved),
                 )
             ],
-            remarks=remarks(counts, settings),
+            remarks=_remarks(counts, settings),
         )
 
 
-def cases_table(solved: Sequence[Solved], settings: Settings) -> Table:
+def draw_ways(solved: Sequence[Solved]) -> Figure:
+    """EQRM's coefficients as α → 1, in the plane of cause and effect.
+
+    Draws, computes nothing.
+    """
+    figure = new_figure(width=7.0, height=4.2)
+    axes = figure.subplots()
+    axes.plot([1, 0], [0, 1], color=QUIET, linestyle=":", linewidth=1)
+    for (first, second), name in ((CAUSAL, "causal"), (ANTI_CAUSAL, "anti-causal")):
+        axes.plot([first], [second], "*", color=INK, markersize=14)
+        axes.annotate(name, (first, second), xytext=(8, 6), textcoords="offset points")
+    for index, (each, colour) in enumerate(zip(solved, shades(len(solved)), strict=True)):
+        cause, effect = each.path.coefficients.T
+        style = "o-" if index % 2 else "o--"  # some ways lie on each other
+        size = 7 - 0.5 * index
+        axes.plot(cause, effect, style, color=colour, markersize=size, label=each.case.name)
+    axes.set_xlabel("β1, the cause's coefficient")
+    axes.set_ylabel("β2, the effect's coefficient")
+    axes.set_xlim(-0.1, 1.25)
+    axes.set_ylim(-0.1, 1.15)
+    figure.legend(frameon=False, loc="outside right upper", title="changing")
+    return figure
+
+
+def cases_table(solved: Sequence[Solved], settings: RecoverySettings) -> ResultTable:
     """The seven cases, the first in three parts."""
     rows: list[list[Cell]] = []
     for each in solved:
@@ -99,10 +132,10 @@ def cases_table(solved: Sequence[Solved], settings: Settings) -> Table:
         )
     columns = ["changing", "paper", "its risk", "minimal invariant risk", "risk"]
     columns += ["EQRM, α → 1", "VREx", "IRM", "the paper's word"]
-    return Table("cases", "The seven cases: β1 (cause), β2 (effect)", columns, rows)
+    return ResultTable("cases", "The seven cases: β1 (cause), β2 (effect)", columns, rows)
 
 
-def ticks_table(solved: Sequence[Solved], settings: Settings) -> Table:
+def ticks_table(solved: Sequence[Solved], settings: RecoverySettings) -> ResultTable:
     """The paper's table: its ticks, and where the methods end here."""
     by_name = {each.case.name: each for each in solved}
     rows: list[list[Cell]] = []
@@ -116,10 +149,10 @@ def ticks_table(solved: Sequence[Solved], settings: Settings) -> Table:
     columns = ["changing", "scedasticity", "invariant risk", "invariant function"]
     for method in METHODS:
         columns += [f"{method}, paper", f"{method}, here"]
-    return Table("recovery", "The table: is the causal predictor recovered?", columns, rows)
+    return ResultTable("recovery", "The table: is the causal predictor recovered?", columns, rows)
 
 
-def remarks(counts: Counter[str], settings: Settings) -> list[str]:
+def _remarks(counts: Counter[str], settings: RecoverySettings) -> list[str]:
     """Where the paper errs."""
     some = settings.draws - counts["none"]
     return [

@@ -6,40 +6,38 @@ from collections.abc import Sequence
 
 import torch
 
-from eqrm.reproductions.base import Check
-from eqrm.reproductions.linear_regression.expected import (
+from eqrm.reproductions.linear_regression.experiment import RegressionFindings
+from eqrm.reproductions.linear_regression.settings import (
     CLOSED_FORM,
     FIGURE_A,
     FIGURE_B,
     FIGURE_C,
     FIGURE_CDF,
     FIGURE_D,
-    exact_coefficients,
-)
-from eqrm.reproductions.linear_regression.experiment import Findings
-from eqrm.reproductions.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,
-    Settings,
+    RegressionSettings,
+    exact_coefficients,
     expected_winner,
-    level_name,
+    printed_level,
 )
+from eqrm.reproductions.outcome import Check
 
 
-def check_all(findings: Findings, settings: Settings) -> list[Check]:
+def check_regression(findings: RegressionFindings, settings: RegressionSettings) -> list[Check]:
     """Every check of Figure 3 A to D and of the CDF figure."""
     return [
-        *check_test_quantiles(findings),
-        *check_risk_distributions(findings),
-        *check_coefficients(findings, settings),
-        *check_without_sampling(findings, settings),
-        *check_quantile_curves(findings),
-        check_bounds(findings),
-        check_other_draws(findings, settings),
+        *_check_test_quantiles(findings),
+        *_check_risk_distributions(findings),
+        *_check_coefficients(findings, settings),
+        *_check_without_sampling(findings, settings),
+        *_check_quantile_curves(findings),
+        _check_bounds(findings),
+        _check_other_draws(findings, settings),
     ]
 
 
-def check_test_quantiles(findings: Findings) -> list[Check]:
+def _check_test_quantiles(findings: RegressionFindings) -> list[Check]:
     """A: at each test quantile that is a level, the predictor of that level is best."""
     checks = []
     for column, quantile in enumerate(TEST_QUANTILES):
@@ -47,14 +45,14 @@ def check_test_quantiles(findings: Findings) -> list[Check]:
         risks = findings.test_risks[:-1, column].tolist()
         best = min(range(len(LEVELS)), key=risks.__getitem__)
         others = min(risk for index, risk in enumerate(risks) if index != wanted)
-        needed = f"α {level_name(LEVELS[wanted])} has the lowest risk"
+        needed = f"α {printed_level(LEVELS[wanted])} has the lowest risk"
         if abs(LEVELS[wanted].alpha - quantile) > 1e-9:
             needed += ", the next level: none was trained for this quantile"
         checks.append(
             Check(
                 f"test quantile {quantile}",
                 best == wanted,
-                f"α {level_name(LEVELS[wanted])} has {risks[wanted]:.4f}, "
+                f"α {printed_level(LEVELS[wanted])} has {risks[wanted]:.4f}, "
                 f"the best of the others {others:.4f}",
                 needed,
                 FIGURE_A,
@@ -63,7 +61,7 @@ def check_test_quantiles(findings: Findings) -> list[Check]:
     return checks
 
 
-def check_risk_distributions(findings: Findings) -> list[Check]:
+def _check_risk_distributions(findings: RegressionFindings) -> list[Check]:
     """B: the spread of the risk falls, and what is left is the causal predictor's risk."""
     spread = findings.spread.tolist()
     last = float(findings.frontier.mean_risks[-1])
@@ -71,8 +69,8 @@ def check_risk_distributions(findings: Findings) -> list[Check]:
     return [
         Check(
             "the spread of risk over domains shrinks with α",
-            falling(spread),
-            arrows(spread),
+            _falling(spread),
+            _arrows(spread),
             "each below the one before",
             FIGURE_B,
         ),
@@ -86,7 +84,7 @@ def check_risk_distributions(findings: Findings) -> list[Check]:
     ]
 
 
-def check_coefficients(findings: Findings, settings: Settings) -> list[Check]:
+def _check_coefficients(findings: RegressionFindings, settings: RegressionSettings) -> list[Check]:
     """C: coefficients approach (1, 0), and are those of the closed form up to sampling noise."""
     found = findings.frontier.coefficients
     distance = (found - torch.tensor([1.0, 0.0], dtype=torch.float64)).norm(dim=1).tolist()
@@ -95,8 +93,8 @@ def check_coefficients(findings: Findings, settings: Settings) -> list[Check]:
     return [
         Check(
             "coefficients approach the causal ones as α grows",
-            falling(distance),
-            f"distance from (1, 0) {arrows(distance)}",
+            _falling(distance),
+            f"distance from (1, 0) {_arrows(distance)}",
             "each below the one before",
             FIGURE_C,
         ),
@@ -124,7 +122,9 @@ def check_coefficients(findings: Findings, settings: Settings) -> list[Check]:
     ]
 
 
-def check_without_sampling(findings: Findings, settings: Settings) -> list[Check]:
+def _check_without_sampling(
+    findings: RegressionFindings, settings: RegressionSettings
+) -> list[Check]:
     """C once more, from the population moments of the same domains and deeper levels."""
     path = findings.exact_path
     exact = torch.stack([exact_coefficients(level, findings.variances) for level in path.levels])
@@ -141,15 +141,15 @@ def check_without_sampling(findings: Findings, settings: Settings) -> list[Check
         ),
         Check(
             "without sampling noise: they approach the causal ones",
-            falling(distance) and distance[-1] < settings.exact_near_causal,
-            f"distance from (1, 0) {arrows(distance)}",
+            _falling(distance) and distance[-1] < settings.exact_near_causal,
+            f"distance from (1, 0) {_arrows(distance)}",
             f"each below the one before, the last below {settings.exact_near_causal:g}",
             FIGURE_C,
         ),
     ]
 
 
-def check_quantile_curves(findings: Findings) -> list[Check]:
+def _check_quantile_curves(findings: RegressionFindings) -> list[Check]:
     """D: the error of the Q-Q curve falls with the number of domains."""
     curves = findings.quantiles
     sizes = ", ".join(map(str, curves.sizes))
@@ -160,8 +160,8 @@ def check_quantile_curves(findings: Findings) -> list[Check]:
     return [
         Check(
             f"the distance to the quantiles {what} shrinks with m = {sizes}",
-            falling(error.tolist()),
-            arrows(error.tolist()),
+            _falling(error.tolist()),
+            _arrows(error.tolist()),
             "each below the one before",
             source,
         )
@@ -169,11 +169,11 @@ def check_quantile_curves(findings: Findings) -> list[Check]:
     ]
 
 
-def check_bounds(findings: Findings) -> Check:
+def _check_bounds(findings: RegressionFindings) -> Check:
     """The CDF figure: at height α, the predictor trained for α has the leftmost curve."""
     table = findings.frontier.quantile_risks
     best = table.argmin(dim=0).tolist()
-    exceptions = [level_name(LEVELS[j]) for j, i in enumerate(best) if i != j]
+    exceptions = [printed_level(LEVELS[j]) for j, i in enumerate(best) if i != j]
     return Check(
         "at each level the predictor trained for it has the lowest bound on risk",
         not exceptions,
@@ -184,7 +184,7 @@ def check_bounds(findings: Findings) -> Check:
     )
 
 
-def check_other_draws(findings: Findings, settings: Settings) -> Check:
+def _check_other_draws(findings: RegressionFindings, settings: RegressionSettings) -> Check:
     """A in other draws of the domains: no exception where the bandwidth resists the tail."""
     counts = {each.estimator: each.draws for each in findings.exceptions}
     return Check(
@@ -196,10 +196,10 @@ def check_other_draws(findings: Findings, settings: Settings) -> Check:
     )
 
 
-def falling(values: Sequence[float]) -> bool:
+def _falling(values: Sequence[float]) -> bool:
     """Whether each value is below the one before.
 
-    >>> falling([3.0, 2.0, 1.0]), falling([3.0, 3.0])
+    >>> _falling([3.0, 2.0, 1.0]), _falling([3.0, 3.0])
     (True, False)
     """
     return all(
@@ -207,10 +207,10 @@ def falling(values: Sequence[float]) -> bool:
     )
 
 
-def arrows(values: Sequence[float]) -> str:
+def _arrows(values: Sequence[float]) -> str:
     """Numbers in a row.
 
-    >>> arrows([3.0, 2.25])
+    >>> _arrows([3.0, 2.25])
     '3 → 2.25'
     """
     return " → ".join(f"{value:.3g}" for value in values)

@@ -13,35 +13,37 @@ from torch import Tensor
 from eqrm.distributions.kernel import KDE
 from eqrm.evaluation.presenting.risk_curves import RiskCurve, shared_grid, smooth_curve
 from eqrm.linear.baselines import LinearERM
-from eqrm.linear.frontier import Frontier
-from eqrm.linear.linear_qrm import LinearQRM
+from eqrm.linear.linear_qrm import Frontier, LinearQRM
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.scm.interventions import Domain, Noise
 from eqrm.linear.scm.model import LinearSCM
 from eqrm.linear.scm.worlds import example_domains, example_world
-from eqrm.linear.solving.one_thread import one_thread
-from eqrm.reproductions.base import Progress
-from eqrm.reproductions.linear_regression.expected import SIGMA_2, exact_risk, variance_quantile
-from eqrm.reproductions.linear_regression.other_draws import (
+from eqrm.linear.solving.newton import one_thread
+from eqrm.reproductions.linear_regression.resampling import (
     Exceptions,
+    QuantileCurves,
     count_exceptions,
     drawn_variances,
+    quantile_curves,
 )
-from eqrm.reproductions.linear_regression.quantile_curves import QuantileCurves, quantile_curves
 from eqrm.reproductions.linear_regression.settings import (
     EXACT_LEVELS,
     LEVELS,
     PATH_LEVELS,
+    SIGMA_2,
     TEST_QUANTILES,
-    Settings,
-    level_name,
+    RegressionSettings,
+    exact_risk,
+    printed_level,
+    variance_quantile,
 )
+from eqrm.reproductions.outcome import Progress
 
 LARGEST_RISK_DRAWN = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class RegressionFindings:
     """Everything the checks, tables and figures read.
 
     ``frontier`` holds the paper's levels and ``path`` the finer grid; ``oracle`` (2,) is least
@@ -87,7 +89,9 @@ class Watched(Mapping[str, Domain]):
         return len(self.domains)
 
 
-def run_experiment(settings: Settings, seed: int, progress: Progress) -> Findings:
+def run_regression(
+    settings: RegressionSettings, seed: int, progress: Progress
+) -> RegressionFindings:
     """All of it, from the first random number to the curves of the figures."""
     clock, timings = time.perf_counter, {}
     world, law = example_world(), example_domains()
@@ -114,7 +118,7 @@ def run_experiment(settings: Settings, seed: int, progress: Progress) -> Finding
     exceptions = count_exceptions(settings.domains_per_draw, settings.draws, first_seed=seed)
     timings["other draws"] = clock() - start
     progress(0.97, "figures")
-    return Findings(
+    return RegressionFindings(
         frontier=frontier,
         path=path,
         oracle=oracle,
@@ -130,7 +134,7 @@ def run_experiment(settings: Settings, seed: int, progress: Progress) -> Finding
 
 
 def sample_domains(
-    world: LinearSCM, settings: Settings, seed: int, progress: Progress
+    world: LinearSCM, settings: RegressionSettings, seed: int, progress: Progress
 ) -> tuple[DomainMoments, DomainMoments]:
     """Moments of sampled training domains and of test domains at the quantiles of σ2.
 
@@ -140,7 +144,7 @@ def sample_domains(
         example_domains().draw(settings.domains, seed),
         lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
     )
-    tests = {str(q): (Noise("X2", std=SIGMA_2.quantile(q)),) for q in TEST_QUANTILES}
+    tests = {str(q): (Noise("X2", std=float(SIGMA_2.ppf(q))),) for q in TEST_QUANTILES}
     with one_thread():  # two threads draw; BLAS must not start more
         train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
         test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)
@@ -153,7 +157,7 @@ def oracle_coefficients(moments: DomainMoments) -> Tensor:
     other = [0, 2]
     covariance[:, 1, other] = 0.0
     covariance[:, other, 1] = 0.0
-    return LinearERM().fit(replace(moments, covariance=covariance)).coefficients
+    return torch.from_numpy(LinearERM().fit(replace(moments, covariance=covariance)).coef_)
 
 
 def density_curve(frontier: Frontier, index: int) -> RiskCurve:
@@ -162,7 +166,7 @@ def density_curve(frontier: Frontier, index: int) -> RiskCurve:
     wide = torch.linspace(0, LARGEST_RISK_DRAWN, 300, dtype=torch.float64)
     grid = torch.cat([wide, shared_grid(kde, 200)]).unique()
     grid = grid[(grid >= 0) & (grid <= LARGEST_RISK_DRAWN)]
-    return smooth_curve(kde, f"α {_equals(level_name(frontier.levels[index]))}", grid)
+    return smooth_curve(kde, f"α {_equals(printed_level(frontier.levels[index]))}", grid)
 
 
 def _equals(name: str) -> str:

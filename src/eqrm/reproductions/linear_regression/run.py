@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from eqrm.reproductions.base import Outcome, Picture, Progress, Reproduction
-from eqrm.reproductions.linear_regression.checks import check_all
-from eqrm.reproductions.linear_regression.drawing import draw_cdfs, draw_figure
-from eqrm.reproductions.linear_regression.experiment import Findings, run_experiment
-from eqrm.reproductions.linear_regression.quantile_curves import PROBABILITIES
+from eqrm.reproductions.base import Reproduction
+from eqrm.reproductions.linear_regression.checks import check_regression
+from eqrm.reproductions.linear_regression.experiment import RegressionFindings, run_regression
+from eqrm.reproductions.linear_regression.presentation import (
+    draw_figure_three,
+    draw_risk_cdfs,
+    regression_tables,
+)
+from eqrm.reproductions.linear_regression.resampling import PROBABILITIES
 from eqrm.reproductions.linear_regression.settings import (
     LEVELS,
-    SETTINGS,
+    SIZES,
     TEST_QUANTILES,
     expected_winner,
-    level_name,
+    printed_level,
 )
-from eqrm.reproductions.linear_regression.tables import all_tables
+from eqrm.reproductions.outcome import Outcome, Picture, Progress
 
 
 class LinearRegression(Reproduction):
@@ -30,14 +34,14 @@ class LinearRegression(Reproduction):
         "§6.1, the caption of Figure 3, appendix G.1.1",
         "Settings: the same, and the published code where the paper is silent (σ2 is LogNormal "
         "with log-scale √0.5: the paper's 0.5 is a variance; test domains; α → 1)",
-        "Coefficients for infinitely many samples: the closed form in `expected.py`",
+        "Coefficients for infinitely many samples: the closed form in `settings.py`",
     )
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Sample, solve, check."""
-        settings = SETTINGS[size]
-        findings = run_experiment(settings, seed, progress)
-        checks = check_all(findings, settings)
+        settings = SIZES[size]
+        findings = run_regression(settings, seed, progress)
+        checks = check_regression(findings, settings)
         shown = {
             **asdict(settings),
             "levels": [str(level) for level in LEVELS],
@@ -49,14 +53,14 @@ class LinearRegression(Reproduction):
         return Outcome(
             settings=shown,
             checks=checks,
-            tables=all_tables(findings),
-            pictures=pictures(findings),
-            remarks=remarks(findings),
+            tables=regression_tables(findings),
+            pictures=_pictures(findings),
+            remarks=regression_remarks(findings),
             timings=findings.timings,
         )
 
 
-def pictures(findings: Findings) -> list[Picture]:
+def _pictures(findings: RegressionFindings) -> list[Picture]:
     """The paper's two figures."""
     return [
         Picture(
@@ -65,22 +69,22 @@ def pictures(findings: Findings) -> list[Picture]:
             "C: coefficients. D: estimated against true risk quantiles of the predictor for "
             f"α = 0.9, from {PROBABILITIES[0]} to {PROBABILITIES[-1]}, for the subset of median "
             "error of each m.",
-            lambda: draw_figure(findings),
+            lambda: draw_figure_three(findings),
         ),
         Picture(
             "risk-cdfs",
             "Risk CDFs over training domains: at height α, the predictor trained for α lies "
             "furthest left.",
-            lambda: draw_cdfs(findings),
+            lambda: draw_risk_cdfs(findings),
         ),
     ]
 
 
-def remarks(findings: Findings) -> list[str]:
+def regression_remarks(findings: RegressionFindings) -> list[str]:
     """Every exception to Figure 3 A, and where this differs from the paper."""
     counts = [f"{each.draws} ({each.estimator})" for each in findings.exceptions]
     unconverged = [
-        f"The solver did not reach a minimum at α {level_name(level)}."
+        f"The solver did not reach a minimum at α {printed_level(level)}."
         for level, done in zip(LEVELS, findings.frontier.converged.tolist(), strict=True)
         if not done
     ]
@@ -95,8 +99,8 @@ def remarks(findings: Findings) -> list[str]:
             if best != wanted:
                 found.append(
                     f"Exception at test quantile {quantile} ({what}): α "
-                    f"{level_name(LEVELS[best])} has {float(risks[best, column]):.4f}, α "
-                    f"{level_name(LEVELS[wanted])} has {float(risks[wanted, column]):.4f}."
+                    f"{printed_level(LEVELS[best])} has {float(risks[best, column]):.4f}, α "
+                    f"{printed_level(LEVELS[wanted])} has {float(risks[wanted, column]):.4f}."
                 )
     return [
         *unconverged,

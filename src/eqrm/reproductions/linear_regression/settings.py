@@ -1,10 +1,24 @@
-"""The settings of the linear-regression experiment and the tolerances of its checks."""
+"""Linear regression: the settings, and what must come out.
+
+The paper prints no numbers for Figure 3, only curves and claims. Beside the claims there is a
+closed form: with many samples the risk of β in a domain with variance v = σ2² of X2's noise is
+
+    R = (β1 + β2 − 1)²·1 + (β2 − 1)²·2 + β2²·v      (appendix G.1.2),
+
+which for β1 + β2 = 1 is a location-scale family in v. Its α-quantile is least at
+β2 = 2/(2 + Q_α), where Q_α is the α-quantile that the estimator gives for the drawn v.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
+from eqrm.distributions.kernel import KDE
 from eqrm.level import Level
+from eqrm.linear.scm.laws import lognormal
 
 # Published code, and §6.1 where they agree: the paper's α → 1 is log(1−α) = −1e30 there.
 LEVELS = (
@@ -27,9 +41,19 @@ PATH_LEVELS = (
 # the spread, which is multiplied by z = √(−2 log(1−α)).
 EXACT_LEVELS = (*LEVELS[:-1], *(Level(log_tail=tail) for tail in (-1e2, -1e4, -1e6, -1e8)))
 
+VARIANCE_1, VARIANCE_Y = 1.0, 2.0
+SIGMA_2 = lognormal(0.0, 0.5**0.5)
+
+FIGURE_A = "Figure 3 A: for each quantile, the corresponding α has the lowest risk"
+FIGURE_B = "Figure 3 B: as α → 1 the risk distribution approaches a point mass"
+FIGURE_C = "Figure 3 C: coefficients approach (1, 0) as α → 1"
+FIGURE_D = "Figure 3 D: fewer domains give less accurate risk quantiles"
+FIGURE_CDF = "appendix G.1.1: each α has the lowest upper bound at its own probability"
+CLOSED_FORM = "closed form from appendix G.1.2"
+
 
 @dataclass(frozen=True)
-class Settings:
+class RegressionSettings:
     """Sizes and tolerances. The defaults are the paper's size.
 
     ``subset_sizes`` are the m < 1000 of Figure 3 D and ``subsets`` how many random subsets its
@@ -55,9 +79,9 @@ class Settings:
     workers: int = 2
 
 
-SETTINGS = {
-    "full": Settings(),
-    "quick": Settings(
+SIZES = {
+    "full": RegressionSettings(),
+    "quick": RegressionSettings(
         domains=300,
         rows=40_000,
         subset_sizes=(5, 20, 80),
@@ -69,10 +93,10 @@ SETTINGS = {
 }
 
 
-def level_name(level: Level) -> str:
+def printed_level(level: Level) -> str:
     """The level as the paper prints it.
 
-    >>> level_name(Level(0.9)), level_name(Level(log_tail=-1e30))
+    >>> printed_level(Level(0.9)), printed_level(Level(log_tail=-1e30))
     ('0.9', '→ 1')
     """
     return "→ 1" if level.log_tail == -1e30 else str(level)
@@ -88,3 +112,33 @@ def expected_winner(quantile: float) -> int:
         if quantile <= level.alpha + 1e-9:
             return index
     return len(LEVELS) - 1
+
+
+def exact_risk(coefficients: Tensor, variance: Tensor) -> Tensor:
+    """The risk without sampling noise: β (…, 2) and v (k,) give (…, k).
+
+    >>> exact_risk(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 7.0]))
+    tensor([2., 2.])
+    """
+    first, second = coefficients[..., :1], coefficients[..., 1:2]
+    fixed = (first + second - 1) ** 2 * VARIANCE_1 + (second - 1) ** 2 * VARIANCE_Y
+    return fixed + second**2 * variance
+
+
+def exact_coefficients(level: Level, variances: Tensor) -> Tensor:
+    """(1 − β2, β2) for the drawn variances (m,), with the KDE's quantile of them.
+
+    >>> exact_coefficients(Level(0.5), torch.full((3,), 2.0)).tolist()
+    [0.5, 0.5]
+    """
+    second = VARIANCE_Y / (VARIANCE_Y + float(KDE(variances).quantile(level)))
+    return torch.tensor([1 - second, second], dtype=torch.float64)
+
+
+def variance_quantile(probability: float) -> float:
+    """The quantile of σ2² under the law over domains.
+
+    >>> round(variance_quantile(0.5), 12)
+    1.0
+    """
+    return float(SIGMA_2.ppf(probability)) ** 2

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.linear.moments.domain_moments import DomainMoments
-from eqrm.reproductions.linear_sem.settings import FEATURES, SCALES, Task
+from eqrm.reproductions.linear_sem.settings import FEATURES, SCALES, SemTask
 
 Floats = NDArray[np.float64]
 HALF = FEATURES // 2
@@ -25,17 +25,17 @@ class Chain:
     the entries are N(0, 1)/10, as in the published code.
     """
 
-    task: Task
+    task: SemTask
     hidden_to_x: Floats
     hidden_to_y: Floats
     hidden_to_z: Floats
     rotation: Floats
 
     @classmethod
-    def draw(cls, task: Task, generator: np.random.Generator) -> Chain:
+    def draw(cls, task: SemTask, generator: np.random.Generator) -> Chain:
         """A chain with random weights and a random rotation where the task has them.
 
-        >>> Chain.draw(Task(False, False, False), np.random.default_rng(0)).causal[:6]
+        >>> Chain.draw(SemTask(False, False, False), np.random.default_rng(0)).causal[:6]
         array([1., 1., 1., 1., 1., 0.])
         """
         weights = generator.standard_normal((3, HALF, HALF)) / FEATURES

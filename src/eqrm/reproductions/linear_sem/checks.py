@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import torch
 
-from eqrm.reproductions.base import Check
-from eqrm.reproductions.linear_sem.expected import APPENDIX, CLOSED_FORM, ROTATION, limit
-from eqrm.reproductions.linear_sem.experiment import Findings
-from eqrm.reproductions.linear_sem.settings import METHODS, TASKS, Settings, Task
+from eqrm.reproductions.linear_sem.experiment import SemFindings
+from eqrm.reproductions.linear_sem.settings import (
+    APPENDIX,
+    CLOSED_FORM,
+    METHODS,
+    ROTATION,
+    TASKS,
+    SemSettings,
+    SemTask,
+    expected_limit,
+)
+from eqrm.reproductions.outcome import Check
 
 
-def check_all(findings: Findings, settings: Settings) -> list[Check]:
+def check_sem(findings: SemFindings, settings: SemSettings) -> list[Check]:
     """Every check."""
     unscrambled = [task for task in TASKS if not task.scrambled]
     return [
-        *check_limits(findings, settings),
-        *(check_task(findings, task) for task in unscrambled),
-        *(check_kinship(findings, task) for task in unscrambled),
-        check_rotation(findings, settings),
+        *_check_limits(findings, settings),
+        *(_check_task(findings, task) for task in unscrambled),
+        *(_check_kinship(findings, task) for task in unscrambled),
+        _check_rotation(findings, settings),
     ]
 
 
-def check_limits(findings: Findings, settings: Settings) -> list[Check]:
+def _check_limits(findings: SemFindings, settings: SemSettings) -> list[Check]:
     """Fully observed tasks with population moments end where the closed form says."""
     checks = []
     for kind, name in enumerate(("homoskedastic", "heteroskedastic")):
         for m, method in enumerate(METHODS):
             cause, effect = findings.limits[kind, m].tolist()
-            wanted = limit(method, heteroskedastic=bool(kind))
+            wanted = expected_limit(method, heteroskedastic=bool(kind))
             off = max(abs(cause - wanted[0]), abs(effect - wanted[1])) + findings.limit_spread
             checks.append(
                 Check(
@@ -41,7 +49,7 @@ def check_limits(findings: Findings, settings: Settings) -> list[Check]:
     return checks
 
 
-def check_task(findings: Findings, task: Task) -> Check:
+def _check_task(findings: SemFindings, task: SemTask) -> Check:
     """Heteroskedastic: only IRM is near the causal predictor. Homoskedastic: all are."""
     means = {method: findings.mean(task, method)[0] for method in METHODS}
     measured = ", ".join(f"{method} {mean:.4f}" for method, mean in means.items())
@@ -56,7 +64,7 @@ def check_task(findings: Findings, task: Task) -> Check:
     )
 
 
-def check_kinship(findings: Findings, task: Task) -> Check:
+def _check_kinship(findings: SemFindings, task: SemTask) -> Check:
     """EQRM and VREx seek the same thing and end close to each other."""
     eqrm, vrex = findings.mean(task, "EQRM")[0], findings.mean(task, "VREx")[0]
     return Check(
@@ -68,7 +76,7 @@ def check_kinship(findings: Findings, task: Task) -> Check:
     )
 
 
-def check_rotation(findings: Findings, settings: Settings) -> Check:
+def _check_rotation(findings: SemFindings, settings: SemSettings) -> Check:
     """Scrambled tasks have the errors of unscrambled ones, once the rotation is undone."""
     plain = [t for t, task in enumerate(TASKS) if not task.scrambled]
     rotated = [t for t, task in enumerate(TASKS) if task.scrambled]

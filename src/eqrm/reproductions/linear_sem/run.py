@@ -1,25 +1,30 @@
-"""The reproduction ``linear-sem``."""
+"""The reproduction ``linear-sem``: the class, its tables, its figure and its remarks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from eqrm.reproductions.base import Cell, Outcome, Picture, Progress, Reproduction, Table
-from eqrm.reproductions.linear_sem.checks import check_all
-from eqrm.reproductions.linear_sem.drawing import draw_errors
-from eqrm.reproductions.linear_sem.expected import limit
-from eqrm.reproductions.linear_sem.experiment import Findings, run_experiment
+from eqrm.evaluation.presenting.plots import new_figure, shades
+from eqrm.reproductions.base import Reproduction
+from eqrm.reproductions.linear_sem.checks import check_sem
+from eqrm.reproductions.linear_sem.experiment import SemFindings, run_tasks
 from eqrm.reproductions.linear_sem.settings import (
     EQRM_LEVELS,
     IRM_WEIGHTS,
     METHODS,
     SCALES,
-    SETTINGS,
+    SIZES,
     TASKS,
     VREX_WEIGHTS,
-    Settings,
+    SemSettings,
+    expected_limit,
 )
+from eqrm.reproductions.outcome import Cell, Outcome, Picture, Progress, ResultTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class LinearSEM(Reproduction):
@@ -33,13 +38,13 @@ class LinearSEM(Reproduction):
         "with it (scales 0.2, 2 and 5, 1000 rows, 10 features, 10 repetitions, the third domain "
         "held out to choose the penalty)",
         "Claims: appendix G.1.2 of Probable Domain Generalization via Quantile Risk Minimization "
-        "(NeurIPS 2022); limits: the closed form in `expected.py`",
+        "(NeurIPS 2022); limits: the closed form in `settings.py`",
     )
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Sample, fit, measure the errors of the coefficients."""
-        settings = SETTINGS[size]
-        findings = run_experiment(settings, seed, progress)
+        settings = SIZES[size]
+        findings = run_tasks(settings, seed, progress)
         return Outcome(
             settings={
                 **asdict(settings),
@@ -48,8 +53,8 @@ class LinearSEM(Reproduction):
                 "VREx's weights": VREX_WEIGHTS,
                 "EQRM's levels": [str(level) for level in EQRM_LEVELS],
             },
-            checks=check_all(findings, settings),
-            tables=[errors_table(findings), limits_table(findings)],
+            checks=check_sem(findings, settings),
+            tables=[errors_table(findings), _limits_table(findings)],
             pictures=[
                 Picture(
                     "errors",
@@ -58,11 +63,38 @@ class LinearSEM(Reproduction):
                     lambda: draw_errors(findings),
                 )
             ],
-            remarks=remarks(findings, settings),
+            remarks=_remarks(findings, settings),
         )
 
 
-def errors_table(findings: Findings) -> Table:
+def draw_errors(findings: SemFindings) -> Figure:
+    """Bars by task and method, causal errors above non-causal ones, on a log scale.
+
+    Draws, computes nothing.
+    """
+    figure = new_figure(width=9.0, height=4.6)
+    axes = figure.subplots(2, 1, sharex=True)
+    width = 0.8 / len(METHODS)
+    for row, name in enumerate(("causal", "non-causal")):
+        for m, (method, colour) in enumerate(zip(METHODS, shades(len(METHODS)), strict=True)):
+            axes[row].bar(
+                [t + (m - 1.5) * width for t in range(len(TASKS))],
+                [findings.mean(task, method)[row] for task in TASKS],
+                width,
+                yerr=[findings.standard_error(task, method)[row] for task in TASKS],
+                color=colour,
+                label=method,
+                error_kw={"linewidth": 0.8},
+            )
+        axes[row].set_yscale("log")
+        axes[row].set_ylabel(f"{name} error")
+    axes[1].set_xticks(range(len(TASKS)), [task.name for task in TASKS])
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside upper center", ncols=len(METHODS))
+    return figure
+
+
+def errors_table(findings: SemFindings) -> ResultTable:
     """A row per task and method."""
     rows: list[list[Cell]] = []
     for t, task in enumerate(TASKS):
@@ -75,21 +107,25 @@ def errors_table(findings: Findings) -> Table:
     title = (
         "Squared error of the coefficients, mean over repetitions; the setting chosen most often"
     )
-    return Table("errors", title, columns, rows)
+    return ResultTable("errors", title, columns, rows)
 
 
-def limits_table(findings: Findings) -> Table:
+def _limits_table(findings: SemFindings) -> ResultTable:
     """Fully observed tasks with population moments: found, and by the closed form."""
     rows: list[list[Cell]] = []
     for kind, name in enumerate(("homoskedastic", "heteroskedastic")):
         for m, method in enumerate(METHODS):
             cause, effect = findings.limits[kind, m].tolist()
-            rows.append([name, method, cause, effect, *limit(method, heteroskedastic=bool(kind))])
+            rows.append(
+                [name, method, cause, effect, *expected_limit(method, heteroskedastic=bool(kind))]
+            )
     columns = ["fully observed", "method", "X", "Z", "X, closed form", "Z, closed form"]
-    return Table("limits", "Coefficients with population moments, in the limit", columns, rows)
+    return ResultTable(
+        "limits", "Coefficients with population moments, in the limit", columns, rows
+    )
 
 
-def remarks(findings: Findings, settings: Settings) -> list[str]:
+def _remarks(findings: SemFindings, settings: SemSettings) -> list[str]:
     """What the errors say, and where this differs from the published experiment."""
     gains = []
     for task in (task for task in TASKS if not (task.heteroskedastic or task.scrambled)):

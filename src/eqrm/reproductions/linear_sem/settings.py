@@ -1,4 +1,19 @@
-"""Sizes, tasks, grids and tolerances of the linear-SEM tasks."""
+"""The linear-SEM tasks: sizes, tasks, grids and tolerances, and what must come out.
+
+Fully observed tasks are solved by hand. All coefficients of X are a, all of Z are b, and with
+s = a + b the risk at scale e is five times
+
+    homoskedastic:    2e²(s − 1)² + (b − 1)² + b²e²
+    heteroskedastic:  2e²(s − 1)² + (b − 1)²e² + b².
+
+Invariant risk over e needs the factor of e² to vanish: (a, b) = (1, 0), the causal predictor, in
+the first and (0, 1), the anti-causal one, in the second. Least squares has s = 1 and
+b = 1/(1 + mean e²) or mean e²/(1 + mean e²). IRM's condition E[f(f − Y)] = 0 at every e has the
+causal predictor as its solution of least risk in both.
+
+For partially observed tasks there is no closed form; the claims are those of appendix G.1.2,
+which refers to the experiments of the papers on IRM and VREx and prints no number itself.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +42,7 @@ LIMIT_LEVELS = (Level(0.9), *(Level(log_tail=tail) for tail in (-1e2, -1e4, -1e6
 
 
 @dataclass(frozen=True)
-class Task:
+class SemTask:
     """One of eight: hidden confounders or not, σY changing or not, features rotated or not."""
 
     hidden: bool
@@ -38,14 +53,14 @@ class Task:
     def name(self) -> str:
         """F or P (fully, partially observed), O or E (homo-, heteroskedastic), U or S.
 
-        >>> Task(hidden=True, heteroskedastic=False, scrambled=True).name
+        >>> SemTask(hidden=True, heteroskedastic=False, scrambled=True).name
         'POS'
         """
         return "FP"[self.hidden] + "OE"[self.heteroskedastic] + "US"[self.scrambled]
 
 
 TASKS = tuple(
-    Task(hidden, heteroskedastic, scrambled)
+    SemTask(hidden, heteroskedastic, scrambled)
     for hidden in (False, True)
     for heteroskedastic in (False, True)
     for scrambled in (False, True)
@@ -54,7 +69,7 @@ METHODS = ("ERM", "IRM", "VREx", "EQRM")
 
 
 @dataclass(frozen=True)
-class Settings:
+class SemSettings:
     """The published size: 1000 rows a domain, 10 repetitions.
 
     ``same`` bounds what a rotation of the features may change, ``near`` the distance of a
@@ -67,4 +82,23 @@ class Settings:
     near: float = 0.02
 
 
-SETTINGS = {"full": Settings(), "quick": Settings(repetitions=2)}
+SIZES = {"full": SemSettings(), "quick": SemSettings(repetitions=2)}
+
+CLOSED_FORM = "closed form in `settings.py`"
+APPENDIX = "appendix G.1.2: invariant risks need homoskedasticity, invariant functions do not"
+ROTATION = "the risks of a predictor do not depend on the axes its features are written in"
+
+
+def expected_limit(method: str, heteroskedastic: bool) -> tuple[float, float]:
+    """(a, b) of a method with population moments, for a fully observed task.
+
+    >>> expected_limit("EQRM", heteroskedastic=True)
+    (0.0, 1.0)
+    """
+    if method == "ERM":
+        size = sum(scale**2 for scale in SCALES) / len(SCALES)
+        effect = size / (1 + size) if heteroskedastic else 1 / (1 + size)
+        return 1 - effect, effect
+    if heteroskedastic and method in ("VREx", "EQRM"):
+        return 0.0, 1.0
+    return 1.0, 0.0

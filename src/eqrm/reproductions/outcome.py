@@ -1,0 +1,116 @@
+"""What a computation found: checks against expected values, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from eqrm.text import aligned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | float | bool | None
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, whether it holds, and the numbers on both sides.
+
+    ``source`` says where the claim comes from.
+
+    >>> print(Check("spread shrinks", True, "2.1 > 0.4", "a falling sequence", "Figure 3 B"))
+    PASS  spread shrinks: 2.1 > 0.4 (needed: a falling sequence)
+    """
+
+    claim: str
+    holds: bool
+    measured: str
+    needed: str
+    source: str
+
+    def __str__(self) -> str:
+        word = "PASS" if self.holds else "FAIL"
+        return f"{word}  {self.claim}: {self.measured} (needed: {self.needed})"
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Numbers and words in rows: a CSV file, and a table on the page.
+
+    >>> table = ResultTable("risks", "Risk by level", ["level", "risk"], [["0.9", 1.5551]])
+    >>> print(table.markdown())
+    | level | risk |
+    |---|---:|
+    | 0.9 | 1.555 |
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    def markdown(self) -> str:
+        """The table in Markdown, four digits."""
+        lines, width = [_markdown_row(row) for row in self._texts()], len(self.columns)
+        numeric = [all(isinstance(row[j], float) for row in self.rows) for j in range(width)]
+        marks = "".join("---:|" if each else "---|" for each in numeric)
+        return "\n".join([lines[0], f"|{marks}", *lines[1:]])
+
+    def text(self) -> str:
+        """The table in aligned columns, four digits, under its title."""
+        return f"{self.title}\n{aligned(self._texts())}"
+
+    def _texts(self) -> list[list[str]]:
+        return [list(self.columns), *([_text(cell) for cell in row] for row in self.rows)]
+
+
+def _text(cell: Cell) -> str:
+    """A cell for people: four digits, ✓ and ✗.
+
+    >>> _text(0.123456), _text(True), _text(None), _text(-0.0)
+    ('0.1235', '✓', '', '0')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "✓" if cell else "✗"
+    if isinstance(cell, float):
+        return f"{cell + 0.0:.4g}"
+    return cell
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its caption; ``draw`` makes it and computes nothing."""
+
+    name: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a computation found.
+
+    ``remarks`` are sentences (exceptions, and where we differ), ``timings`` seconds by step.
+    """
+
+    settings: Mapping[str, Any]
+    checks: Sequence[Check]
+    tables: Sequence[ResultTable]
+    pictures: Sequence[Picture]
+    remarks: Sequence[str] = field(default_factory=tuple)
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def checks_table(self) -> ResultTable:
+        """The checks as a table."""
+        columns = ["holds", "claim", "measured", "needed", "source"]
+        rows = [[getattr(check, column) for column in columns] for check in self.checks]
+        return ResultTable("checks", "Checks", columns, rows)

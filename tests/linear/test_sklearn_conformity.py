@@ -1,0 +1,168 @@
+"""The linear models as scikit-learn estimators: its own checks, frames, cloning, pipelines."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from eqrm import LinearQRM
+from eqrm.errors import DomainDataError
+from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
+from eqrm.linear.linear_model import OneDomainWarning
+
+GROUPS = np.repeat(["a", "b", "c"], 20)
+MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearGroupDRO(), LinearIRM(fit_intercept=False)]
+
+
+def table() -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((60, 3)) + np.repeat([0.0, 0.5, 1.0], 20)[:, None]
+    return X, X @ [1.0, 2.0, 3.0] + generator.standard_normal(60)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::eqrm.linear.linear_model.OneDomainWarning",
+    "ignore::sklearn.exceptions.DataConversionWarning",
+    "ignore::sklearn.exceptions.SkipTestWarning",
+)
+@parametrize_with_checks(MODELS)
+def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_settings_are_kept_cloned_and_set(model: Any) -> None:
+    X, y = table()
+    level = {"alpha": "1-e^-10"} if isinstance(model, LinearQRM) else {}
+    changed = clone(model).set_params(l2=0.5, fit_intercept=False, random_state=7, **level)
+    assert changed.get_params() == {
+        **model.get_params(),
+        "l2": 0.5,
+        "fit_intercept": False,
+        "random_state": 7,
+        **level,
+    }
+    fitted = changed.fit(X, y, groups=GROUPS)
+    assert fitted is changed
+    assert fitted.get_params()["l2"] == 0.5
+    assert not hasattr(clone(fitted), "coef_")
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(X), X @ fitted.coef_)
+
+
+def test_what_is_known_after_fit() -> None:
+    X, y = table()
+    model = LinearQRM(0.8).fit(X, y, groups=GROUPS)
+    assert (model.coef_.shape, model.risks_.shape) == ((3,), (3,))
+    assert model.converged_
+    assert model.n_iter_ > 0
+    assert model.value_ == model.minima_[0].value
+    assert model.intercept_ == model.minima_[0].intercept
+    assert model.moments_.names == ("a", "b", "c")
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
+    assert model.score(X, y) > 0.8
+
+
+def test_without_groups_it_is_least_squares() -> None:
+    X, y = table()
+    design = np.column_stack([X, np.ones(60)])
+    expected = np.linalg.lstsq(design, y, rcond=None)[0]
+    for model in MODELS[:4]:
+        if isinstance(model, LinearERM):
+            fitted = clone(model).fit(X, y)
+        else:
+            with pytest.warns(OneDomainWarning, match="Pass groups="):
+                fitted = clone(model).fit(X, y)
+        np.testing.assert_allclose([*fitted.coef_, fitted.intercept_], expected, rtol=1e-7)
+
+
+def test_groups_pass_through_pipelines_and_searches() -> None:
+    X, y = table()
+    pipeline = make_pipeline(StandardScaler(), LinearQRM(0.8))
+    pipeline.fit(X, y, linearqrm__groups=GROUPS)
+    alone = LinearQRM(0.8).fit(X, y, groups=GROUPS)
+    np.testing.assert_allclose(pipeline.predict(X), alone.predict(X), rtol=1e-6)
+    with pytest.warns(OneDomainWarning):  # GridSearchCV keeps groups for its splitter
+        GridSearchCV(LinearQRM(), {"l2": [0.0, 0.1]}, cv=GroupKFold(3)).fit(X, y, groups=GROUPS)
+
+
+def frames(columns: dict[str, np.ndarray]) -> dict[str, Any]:
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    arrow = pyarrow.table(columns)
+    return {
+        "pandas": pd.DataFrame(columns),
+        "polars": polars.DataFrame(columns),
+        "arrow": arrow,
+        "record batch": arrow.combine_chunks().to_batches()[0],
+        "mapping": columns,
+    }
+
+
+NAMES = [("x", "y", "z"), ("x1", "x2", "x3")]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "record batch", "mapping"])
+@pytest.mark.parametrize("names", NAMES, ids=str)
+def test_the_columns_of_a_frame_are_those_fitted_to_or_refused(
+    names: tuple[str, ...], kind: str
+) -> None:
+    """On version 0.1.0, predict took the reordered columns of a polars frame as they were."""
+    X, y = table()
+    columns = dict(zip(names, X.T, strict=True))
+    frame = frames(columns)[kind]
+    expected = LinearQRM().fit(X, y, GROUPS).predict(X)
+    reordered = frames({name: columns[name] for name in names[::-1]})[kind]
+    renamed = frames({f"{name}_": column for name, column in columns.items()})[kind]
+    moments = DomainMoments.from_table(
+        frames({**columns, "out": y, "site": GROUPS})[kind], target="out", domain="site"
+    )
+    assert moments.features == names
+    for model in (LinearQRM().fit(frame, y, GROUPS), LinearQRM().fit(moments)):
+        assert model.moments_.features == names
+        np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9)
+        with pytest.raises(DomainDataError, match="same order"):
+            model.predict(reordered)
+    with pytest.raises(DomainDataError, match="feature names should match"):
+        LinearQRM().fit(frame, y, GROUPS).predict(renamed)
+    with pytest.raises(DomainDataError, match="same in every batch, in the same order"):
+        DomainMoments.from_batches([(frame, y, GROUPS), (reordered, y, GROUPS)])
+
+
+def test_columns_named_by_integers_are_not_taken_in_another_order() -> None:
+    X, y = table()
+    frame = pd.DataFrame(X)
+    model = LinearQRM().fit(frame, y, GROUPS)
+    np.testing.assert_allclose(model.predict(frame), model.predict(X))
+    for other in (frame[[2, 0, 1]], frame.rename(columns={2: 5})):
+        with pytest.raises(DomainDataError, match="feature names should match"):
+            model.predict(other)
+
+
+def test_the_error_says_how_to_select_the_columns() -> None:
+    X, y = table()
+    frame = pd.DataFrame(X, columns=["x", "y", "z"])
+    model = LinearQRM().fit(frame, y, GROUPS)
+    for other in (frame[["z", "x", "y"]], frame.assign(more=1.0)):
+        with pytest.raises(DomainDataError, match=r"X\[list\(model\.moments_\.features\)\]"):
+            model.predict(other)
+        chosen = other[list(model.moments_.features)]
+        np.testing.assert_allclose(model.predict(chosen), model.predict(frame))
+
+
+def test_tensors_give_tensors() -> None:
+    X, y = table()
+    model = LinearQRM().fit(torch.from_numpy(X), torch.from_numpy(y), torch.arange(60) // 20)
+    found = model.predict(torch.from_numpy(X).float())
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found, model.predict(X), rtol=1e-5)

@@ -72,8 +72,8 @@ def test_evaluations_are_read() -> None:
 def test_moments_are_read_and_solved_as_before() -> None:
     expected = json.loads((OLD / "expected.json").read_text())
     model = eqrm.LinearQRM(0.9).fit(DomainMoments.load(OLD / "moments.safetensors"))
-    np.testing.assert_allclose(model.coefficients, expected["coefficients"], rtol=1e-9)
-    assert model.intercept == pytest.approx(expected["intercept"], rel=1e-9)
+    np.testing.assert_allclose(model.coef_, expected["coefficients"], rtol=1e-9)
+    assert model.intercept_ == pytest.approx(expected["intercept"], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["digits", "table"])

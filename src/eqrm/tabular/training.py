@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
@@ -18,7 +19,6 @@ from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
-from eqrm.linear.settings import check_whole
 from eqrm.tabular.gains import predictor_name
 from eqrm.tabular.model import TableModel, known_model, new_estimator
 
@@ -49,7 +49,7 @@ class TrainingPlan:
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
         (Level(0.5), Level(0.9))
         """
-        check_whole(rest.get("seed", 0), "seed", 0)
+        NON_NEGATIVE_INTEGER.check(rest.get("seed", 0), "seed")
         found = {Level.of(level).interior("A quantile of risks") for level in levels}
         if not found:
             raise SettingError("There is no level to train for: give at least one, such as 0.9.")

@@ -98,9 +98,9 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one source, ready for fitting."""
+    """Rows of one source, ready for fitting: X is a data frame."""
 
-    X: np.ndarray[Any, Any]
+    X: Any
     y: np.ndarray[Any, Any]
     domains: np.ndarray[Any, Any]
     moments: DomainMoments
@@ -126,9 +126,9 @@ def load(source: Source) -> Table:
     sizes = frame.groupby(source.domain)[source.domain].transform("size")
     frame = frame[sizes >= LEAST_ROWS]
     numbers = pandas.get_dummies(frame[list(source.features)], drop_first=True, dtype=float)
-    X, y = numbers.to_numpy(dtype=float), frame[source.target].to_numpy(dtype=float)
+    y = frame[source.target].to_numpy(dtype=float)
     domains = frame[source.domain].astype(str).to_numpy()
-    return Table(X, y, domains, DomainMoments.from_arrays(X, y, domains, list(numbers.columns)))
+    return Table(numbers, y, domains, DomainMoments.from_arrays(numbers, y, domains))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ Law = Any
 def normal(mean: float = 0.0, std: float = 1.0) -> Law:
     """The normal law.
 
-    >>> normal(1.0, std=2.0).var()
+    >>> float(normal(1.0, std=2.0).var())
     4.0
     """
     return _frozen("norm", loc=mean, scale=POSITIVE.check(std, "std"))
@@ -31,7 +31,7 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Law:
 def lognormal(log_mean: float = 0.0, log_std: float = 1.0) -> Law:
     """exp of a normal number with mean ``log_mean`` and standard deviation ``log_std``.
 
-    >>> lognormal(0.0, 0.5).median()
+    >>> float(lognormal(0.0, 0.5).median())
     1.0
     """
     number().check(log_mean, "log_mean")

@@ -1,13 +1,14 @@
 """Speed and memory of the KDE quantile, forward and backward, against named alternatives.
 
-    python benchmarks/quantile.py [--quick] [--json FILE]
+    python benchmarks/quantile.py [--quick] [--rules-only] [--json FILE]
 
 Competitors, all in one process and taking turns:
 
 (a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py), and
     the same without ``torch.distributions`` ("lean"), which nobody published;
 (b) scipy's gaussian_kde inverted by brentq: the value only, it has no gradient;
-(c) the plain mean of the risks, forward and backward: the least that any objective costs.
+(c) the plain mean of the risks, forward and backward: the least that any objective costs;
+(d) every other bandwidth rule against the default one, up to 1000 risks.
 
 ``KDE(risks).quantile(level).backward()`` is timed as a user writes it, checks included.
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +46,17 @@ LARGEST_GROWTH = 1.5
 that grows faster still: it is linear, but beyond the caches every byte costs more."""
 
 MEMORY_BOUND = 10.0
+
+DEFAULT_RULE = "gaussian-optimal"
+RULES: dict[str, object] = {
+    **{name: name for name in eqrm.distributions.BANDWIDTHS},
+    "number 0.1": 0.1,
+    "number 3": 3.0,
+    "function": lambda risks, weights: (weights * risks).sum(-1) / 3.0,
+}
+"""By what they are called in the table; the cost of a function is its own affair."""
+RULE_COUNTS = (2, 10, 100, 1000)
+RULE_BOUND = 2.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,44 @@ def measure_row(m: int, level: str, dtype: torch.dtype, quick: bool) -> Row:
     rounds = 7 if quick or m > 1_000_000 else 25
     budget = Budget(rounds=rounds, burst=0.004 if quick else 0.02, longest=3.0 if quick else 12.0)
     return Row(m, level, interleaved(competitors(m, level, dtype), budget))
+
+
+def measure_rules(m: int, level_text: str, quick: bool) -> Row:
+    """Time the quantile with every bandwidth rule at one size and level."""
+    risks = lognormal_risks(m, torch.float64).requires_grad_()
+    level = eqrm.Level.parse(level_text)
+
+    def action(bandwidth: Any) -> Callable[[], None]:
+        def forward_backward() -> None:
+            risks.grad = None
+            eqrm.KDE(risks, bandwidth=bandwidth).quantile(level).backward()
+
+        return forward_backward
+
+    budget = Budget(rounds=7 if quick else 15, burst=0.004 if quick else 0.01, pause=0.02)
+    return Row(m, level_text, interleaved({n: action(b) for n, b in RULES.items()}, budget))
+
+
+def print_rules(rows: list[Row]) -> None:
+    """Milliseconds of the default rule, and the cost of the others as a multiple of it."""
+    others = [name for name in RULES if name != DEFAULT_RULE]
+    cells = [
+        [
+            f"{row.m}",
+            row.level,
+            _number(row.timings[DEFAULT_RULE].milliseconds),
+            *(f"{row.ratio(name, DEFAULT_RULE):.2f}" for name in others),
+        ]
+        for row in rows
+    ]
+    print(aligned(["m", "level", f"{DEFAULT_RULE} ms", *others], cells))
+
+
+def rule_verdict(rows: list[Row]) -> Verdict:
+    """The bound on what a rule may cost."""
+    ratios = [row.ratio(name, DEFAULT_RULE) for row in rows for name in RULES if name != "function"]
+    text = f"any bandwidth rule / the default rule <= {RULE_BOUND:g} for m <= 1000"
+    return _bound(text, ratios, lambda v: v <= RULE_BOUND, False)
 
 
 def _number(value: float, digits: int = 3) -> str:
@@ -258,6 +309,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains")
     parser.add_argument("--levels", nargs="+", default=list(LEVELS))
+    parser.add_argument(
+        "--rules-only", action="store_true", help="compare the bandwidth rules and nothing else"
+    )
     parser.add_argument("--no-memory", action="store_true", help="leave the memory check out")
     parser.add_argument("--json", type=Path, default=Path("bench-output/quantile.json"))
     return parser.parse_args(arguments)
@@ -275,22 +329,26 @@ def main(arguments: list[str]) -> int:
     if here["warning"]:
         print(here["warning"], end="\n\n")
     rows = []
-    for m in counts:
+    for m in counts if not options.rules_only else []:
         for level in options.levels:
             rows.append(measure_row(m, level, dtype, options.quick))
             print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
-    print_rows(rows)
-    print()
-    print_growth(rows)
-    measured = [] if options.no_memory else measure_memory(options.quick)
+    if rows:
+        print_rows(rows)
+        print()
+        print_growth(rows)
+        print()
+    rules = [measure_rules(m, x, options.quick) for m in RULE_COUNTS for x in options.levels]
+    print_rules(rules)
+    measured = [] if options.no_memory or not rows else measure_memory(options.quick)
     if measured:
         print()
         print_memory(measured)
-    verdicts = [*speed_verdicts(rows), memory_verdict(measured)]
+    verdicts = [*speed_verdicts(rows), rule_verdict(rules), memory_verdict(measured)]
     print()
     for verdict in verdicts:
         print(f"{verdict.word} {verdict.text}: {_number(verdict.worst)}")
-    write_json(options.json, _content(here, options.dtype, rows, measured, verdicts))
+    write_json(options.json, _content(here, options.dtype, rows, rules, measured, verdicts))
     print(f"\nwritten to {options.json}")
     return 0 if all(verdict.passed is not False for verdict in verdicts) else 1
 
@@ -299,16 +357,18 @@ def _content(
     here: dict[str, str],
     dtype: str,
     rows: list[Row],
+    rules: list[Row],
     measured: list[Memory],
     verdicts: list[Verdict],
 ) -> dict[str, object]:
+    def times(row: Row) -> dict[str, object]:
+        return {"m": row.m, "level": row.level, **{k: t.as_dict() for k, t in row.timings.items()}}
+
     return {
         "machine": here,
         "dtype": dtype,
-        "rows": [
-            {"m": r.m, "level": r.level, **{k: t.as_dict() for k, t in r.timings.items()}}
-            for r in rows
-        ],
+        "rows": [times(row) for row in rows],
+        "rules": [times(row) for row in rules],
         "growth": [
             {"level": level, "from": small, "to": large, "time_ratio": ratio}
             for level, small, large, ratio in growth(rows)

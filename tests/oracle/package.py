@@ -15,9 +15,7 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions.kde import gradient as implicit_gradient
-from eqrm.distributions.kde import native
-from eqrm.distributions.kde import root as quantile_root
+from eqrm.distributions.kde import bulk_sums, native, root, root_in_tensors
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
@@ -28,7 +26,7 @@ ROADS = ("one row", "sums in C", "numpy", "blocks", "batch", "fixed steps")
 @contextmanager
 def _as_on_a_gpu() -> Iterator[None]:
     """As where nobody may look whether the solve has converged."""
-    with mock.patch.object(quantile_root, "_may_look", return_value=False):
+    with mock.patch.object(root_in_tensors, "_may_look", return_value=False):
         yield
 
 
@@ -37,12 +35,11 @@ def _on_road(road: str) -> Iterator[None]:
     """One row by the given road, whichever the length and whether or not the C part is there."""
     with ExitStack() as stack:
         if road != "one row":
-            refuse = mock.patch.object(implicit_gradient, "_by_native_part", return_value=None)
-            stack.enter_context(refuse)
+            stack.enter_context(mock.patch.object(root, "_in_one_call", return_value=None))
         if road in ("numpy", "blocks"):
             stack.enter_context(mock.patch.object(native, "LIBRARY", None))
         if road == "blocks":
-            stack.enter_context(mock.patch.object(implicit_gradient, "LONG", 0))
+            stack.enter_context(mock.patch.object(bulk_sums, "LONG", 0))
         yield
 
 

@@ -94,8 +94,9 @@ class RiskDistribution(ABC):
     def _finite(self, value: Tensor) -> Tensor:
         """A quantile in the dtype of the risks; refuses one that is too large for it."""
         result = value.to(self._risks.dtype)
-        if self._validate:
-            self._refuse_overflow(result.isinf())
+        # A number is cheaper to look at than a tensor.
+        if self._validate and not (result.ndim == 0 and math.isfinite(result.item())):
+            self._refuse_overflow(~result.isfinite())
         return result
 
     def _refuse_overflow(self, lost: Tensor) -> None:

@@ -8,21 +8,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from eqrm.checks import one_of
 from eqrm.distributions import normal_tails
-from eqrm.distributions.bandwidths import (
-    Bandwidth,
-    BandwidthFunction,
-    SigmaRule,
-    resolve_bandwidth,
-)
+from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, resolve_bandwidth
 from eqrm.distributions.base import LevelLike, RiskDistribution, being_transformed
 from eqrm.distributions.kde.gradient import (
     centres_and_root,
+    kde_quantile,
+    knows_its_slope,
     quantile_by_composition,
-    sigma_quantile,
 )
 from eqrm.distributions.moments import Moments
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.errors import DomainDataError
 from eqrm.level import Level
 
 GRADIENTS = ("implicit", "bisection")
@@ -63,13 +60,8 @@ class KDE(RiskDistribution):
     ) -> None:
         super().__init__(risks, weights=weights, validate=validate)
         self._rule = resolve_bandwidth(bandwidth)
-        if gradient not in GRADIENTS:
-            raise SettingError(
-                f"There is no gradient {gradient!r}. {did_you_mean(gradient, GRADIENTS)}"
-            )
-        if tail not in TAILS:
-            raise SettingError(f"There is no tail {tail!r}. {did_you_mean(tail, TAILS)}")
-        self._gradient, self._tail = gradient, tail
+        self._gradient = one_of(gradient, GRADIENTS, "gradient")
+        self._tail = one_of(tail, TAILS, "tail")
 
     @property
     def rule(self) -> Bandwidth:
@@ -105,13 +97,11 @@ class KDE(RiskDistribution):
             return self._back((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._back(self._quantile_with_published_gradient(level).squeeze(-1))
-        if isinstance(self._rule, SigmaRule) and not being_transformed():
-            value = sigma_quantile(self._risks, self._given_weights, self._rule, level)
-            if self._validate and value.ndim > 0:
-                self._refuse_overflow(value.isinf())
-            return value
-        composed = quantile_by_composition(self._moments, self._h, self.weights, level)
-        return self._back(composed.squeeze(-1))
+        if being_transformed():
+            composed = quantile_by_composition(self._moments, self._h, self.weights, level)
+            return self._back(composed.squeeze(-1))
+        bandwidth = self._rule if knows_its_slope(self._rule, self._risks) else self._h
+        return self._finite(kde_quantile(self._risks, bandwidth, self._given_weights, level))
 
     def _quantile_with_published_gradient(self, level: Level) -> Tensor:
         risks, bandwidth = self._wide, self._h

@@ -1,5 +1,8 @@
 """Mean and standard deviation of the risks, exact for nearly equal risks.
 
+:func:`moments` serves rows of tensors, differentiably. :func:`row_moments` gives the same numbers
+of one row on the CPU as Python floats, without a graph.
+
 Training at α → 1 ends where the risks of all domains are almost the same. Their spread is
 then far below the rounding error of their mean, so everything is computed from differences
 to one number near them (their mean as rounded), which floating point gives exactly.
@@ -7,10 +10,16 @@ to one number near them (their mean as rounded), which floating point gives exac
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from scipy.linalg.blas import dnrm2
 from torch import Tensor
+
+from eqrm.distributions.kde import native
+from eqrm.distributions.kde.native import Array
 
 
 class Moments(NamedTuple):
@@ -79,3 +88,43 @@ def _bessel(concentration: Tensor) -> Tensor:
     """(1−Σp²)^−½, and 0 for a single domain, whose spread is 0 by definition."""
     several = concentration < 1.0 - 1e-12
     return torch.where(several, torch.where(several, 1.0 - concentration, 1.0).rsqrt(), 0.0)
+
+
+class RowMoments(NamedTuple):
+    """:class:`Moments` of one row on the CPU, and its weights (positive; None for equal ones)."""
+
+    pivot: float
+    mean_offset: float
+    centred: Array
+    std: float
+    effective: float
+    weights: Array | None
+
+
+def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
+    """Moments of one row of risks (m,), detached, float64; weights must be positive.
+
+    >>> row = row_moments(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), None)
+    >>> row.pivot + row.mean_offset, round(row.std, 12)
+    (2.0, 1.0)
+    """
+    m = risks.numel()
+    concentration = 1.0 / m if weights is None else float(weights.dot(weights))
+    if native.LIBRARY is not None:
+        pivot, offset, centred, square = native.centre(risks.contiguous(), weights)
+    else:
+        values = risks.numpy()
+        pivot = float(values[0])
+        centred = values - pivot
+        offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
+        centred -= offset
+        square = math.nan
+    if 1e-280 < square < 1e280:
+        spread = math.sqrt(square)
+    elif weights is None:  # the norm of BLAS neither overflows nor underflows
+        spread = float(dnrm2(centred)) / math.sqrt(m)
+    else:
+        spread = float(dnrm2(centred * np.sqrt(weights)))
+    several = concentration < 1.0 - 1e-12
+    std = spread / math.sqrt(1.0 - concentration) if several else 0.0
+    return RowMoments(pivot, offset, centred, std, 1.0 / concentration, weights)

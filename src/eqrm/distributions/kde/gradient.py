@@ -6,36 +6,23 @@ with z_i = (q − R_i)/h, w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i,
     dq/dR_i = w_i + z̄ · ∂h/∂R_i.
 
 :func:`quantile_by_composition` builds q from differentiable pieces and works everywhere, to
-any order of derivative. :func:`sigma_quantile` is the quick road for bandwidths proportional to
-σ̂: it finds value and gradient in one go, and falls back on the first road when somebody
-differentiates the gradient.
+any order of derivative. :func:`kde_quantile` is the quick road: value and gradient are found in one
+go, and only somebody who differentiates the gradient makes the pieces be put together.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.distributions.bandwidths import Bandwidth, SigmaRule
-from eqrm.distributions.kde import native
-from eqrm.distributions.kde.centred_row import center_row
-from eqrm.distributions.kde.long_rows import LONG, LongBulkSums
-from eqrm.distributions.kde.root import root_of_one, roots_in_tensors
-from eqrm.distributions.kde.sums import (
-    FAR_INSIDE_TAIL,
-    Array,
-    BulkSums,
-    Equation,
-    KernelSums,
-    TailSums,
-    equal_weights,
-)
-from eqrm.distributions.moments import Moments, moments
-from eqrm.errors import DomainDataError
+from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule
+from eqrm.distributions.kde.root import quantile_of_row
+from eqrm.distributions.kde.root_in_tensors import roots_in_tensors
+from eqrm.distributions.moments import Moments, moments, row_moments
 from eqrm.level import Level
 
 
@@ -103,186 +90,173 @@ def quantile_by_composition(
     return found.pivot + (found.mean_offset + bandwidth * root)
 
 
-class SigmaQuantile(torch.autograd.Function):
-    """Value and gradient in one go for h = c·σ̂, shape ``risks.shape[:-1]``."""
+def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
+    """Whether the rule itself says how h follows these risks; else autograd has to."""
+    return isinstance(rule, SigmaRule) or (rule.has_closed_form and _is_one_row(risks))
+
+
+def _is_one_row(risks: Tensor) -> bool:
+    return risks.ndim == 1 and risks.device.type == "cpu"
+
+
+def kde_quantile(
+    risks: Tensor, bandwidth: Bandwidth | Tensor, weights: Tensor | None, level: Level
+) -> Tensor:
+    """q, shape ``risks.shape[:-1]``, differentiable to any order.
+
+    ``bandwidth`` is a rule that knows its slope (:func:`knows_its_slope`), or a tensor of shape
+    (..., 1), into whose graph the gradient flows on.
+
+    >>> risks = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> q = kde_quantile(risks, SigmaRule(1.0), None, Level(0.5))
+    >>> q.backward()
+    >>> round(q.item(), 6), [round(g, 3) for g in risks.grad.tolist()]
+    (2.0, [0.24, 0.521, 0.24])
+    """
+    value: Tensor = KdeQuantile.apply(  # type: ignore[no-untyped-call]
+        risks, bandwidth, weights, level
+    )
+    return value
+
+
+class KdeQuantile(torch.autograd.Function):
+    """Value and gradient in one go: dq/dR, in all or at a given h, and then dq/dh = z̄."""
 
     @staticmethod
     def forward(
-        ctx: Any, risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level
+        ctx: Any,
+        risks: Tensor,
+        bandwidth: Bandwidth | Tensor,
+        weights: Tensor | None,
+        level: Level,
     ) -> Tensor:
-        wanted = ctx.needs_input_grad[0]
-        value, gradient = _value_and_gradient(risks.detach(), weights, rule, level, wanted)
+        wanted = any(ctx.needs_input_grad)
+        found = _value_and_gradients(risks, bandwidth, weights, level, wanted)
         if wanted:
-            ctx.save_for_backward(risks)
-            ctx.gradient, ctx.settings = gradient, (weights, rule, level)
-        return value
+            given, ctx.rule = (
+                (bandwidth, None) if isinstance(bandwidth, Tensor) else (None, bandwidth)
+            )
+            ctx.save_for_backward(risks, given)
+            ctx.settings, ctx.gradients = (weights, level), found.gradients
+        return found.value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        risks, given = ctx.saved_tensors
+        bandwidth, (weights, level) = ctx.rule if given is None else given, ctx.settings
         each = grad.unsqueeze(-1)
         if torch.is_grad_enabled():
-            (risks,) = ctx.saved_tensors
-            return each * _gradient_with_graph(risks, *ctx.settings), None, None, None
-        gradient, ctx.gradient = ctx.gradient, None
-        if gradient is None:  # asked for a second time, by retain_graph
-            (risks,) = ctx.saved_tensors
-            _, gradient = _value_and_gradient(risks.detach(), *ctx.settings)
-        return gradient.mul_(each), None, None, None
+            by_risks, by_bandwidth = _gradients_with_graph(risks, bandwidth, weights, level)
+            by_risks = None if by_risks is None else each * by_risks
+        else:
+            gradients, ctx.gradients = ctx.gradients, None
+            if gradients is None:  # asked for a second time, by retain_graph
+                gradients = _value_and_gradients(risks, bandwidth, weights, level, True).gradients
+            by_risks, by_bandwidth = gradients[0].mul_(each), gradients[1]
+        return by_risks, None if by_bandwidth is None else each * by_bandwidth, None, None
 
 
-def _representable(value: float, dtype: torch.dtype) -> float:
-    if abs(value) <= _LARGEST[dtype]:
-        return value
-    raise DomainDataError(
-        f"The quantile {value:g} is too large for {dtype}. Pass the risks in "
-        f"{'smaller units' if dtype == torch.float64 else 'float32 or float64'}."
-    )
+class _Found(NamedTuple):
+    """q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+
+    value: Tensor
+    by_risks: Tensor | None
+    by_bandwidth: Tensor | None
+
+    @property
+    def gradients(self) -> tuple[Tensor | None, Tensor | None]:
+        return self[1:]
 
 
-_LARGEST = {
-    dtype: torch.finfo(dtype).max
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-}
-
-
-def _gradient_with_graph(
-    risks: Tensor, weights: Tensor | None, rule: Bandwidth, level: Level
-) -> Tensor:
+def _gradients_with_graph(
+    risks: Tensor, bandwidth: Bandwidth | Tensor, weights: Tensor | None, level: Level
+) -> tuple[Tensor | None, Tensor | None]:
+    """dq/dR and dq/dh, to be differentiated once more."""
+    # Other views of the inputs, so that a bandwidth that depends on the risks counts as given.
+    risks = risks.view_as(risks)
     wide = risks.to(torch.float64)
     if weights is None:
         shares = torch.full_like(wide[..., :1], 1.0 / risks.shape[-1])
     else:
         shares, wide = weights, torch.where(weights > 0, wide, 0.0)
-    value = quantile_by_composition(moments(wide, weights), rule(wide, weights), shares, level)
-    (gradient,) = torch.autograd.grad(value.sum(), risks, create_graph=True)
-    return gradient
+    given = isinstance(bandwidth, Tensor)
+    h = bandwidth.view_as(bandwidth) if isinstance(bandwidth, Tensor) else bandwidth(wide, weights)
+    value = quantile_by_composition(moments(wide, weights), h, shares, level)
+    by_risks = by_bandwidth = None
+    if risks.requires_grad:
+        (by_risks,) = torch.autograd.grad(value.sum(), risks, create_graph=True)
+    if given and h.requires_grad:
+        (by_bandwidth,) = torch.autograd.grad(value.sum(), h, create_graph=True)
+    return by_risks, by_bandwidth
 
 
-def _value_and_gradient(
+def _value_and_gradients(
     risks: Tensor,
+    bandwidth: Bandwidth | Tensor,
     weights: Tensor | None,
-    rule: SigmaRule,
     level: Level,
-    wants_gradient: bool = True,
-) -> tuple[Tensor, Tensor | None]:
-    """Value and gradient in the dtype of the risks."""
-    wide = risks if risks.dtype == torch.float64 else risks.to(torch.float64)
-    if risks.ndim == 1 and risks.device.type == "cpu":
-        found, gradient = _of_one_row(wide, weights, rule, level, wants_gradient)
-        value = torch.scalar_tensor(_representable(found, risks.dtype), dtype=risks.dtype)
-    else:
-        wide_value, gradient = _of_rows(wide, weights, rule, level, wants_gradient)
-        value = wide_value.to(risks.dtype)
-    if gradient is not None and gradient.dtype != risks.dtype:
-        gradient = gradient.to(risks.dtype)
-    return value, gradient
+    wants_gradient: bool,
+) -> _Found:
+    dtype, exact = risks.dtype, torch.float64
+    wide = risks.detach() if dtype == exact else risks.detach().to(exact)
+    of_rows = _of_one_row if _is_one_row(risks) else _of_rows
+    found = of_rows(wide, bandwidth, weights, level, wants_gradient)
+    if dtype == exact:
+        return found
+    by_risks = None if found.by_risks is None else found.by_risks.to(dtype)
+    return _Found(found.value.to(dtype), by_risks, found.by_bandwidth)
 
 
 def _of_one_row(
-    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
-) -> tuple[float, Tensor | None]:
+    risks: Tensor,
+    bandwidth: Bandwidth | Tensor,
+    weights: Tensor | None,
+    level: Level,
+    wants_gradient: bool,
+) -> _Found:
     """One row on the CPU. Domains without weight are left out; equal weights are none."""
-    kept, domains = None, risks.numel()
+    kept, domains, shares = None, risks.numel(), None
     if weights is not None:
-        if not bool(weights.all()):
-            kept = torch.from_numpy(np.flatnonzero(weights.numpy()))
-            risks, weights = risks.index_select(0, kept), weights.index_select(0, kept)
-        low, high = torch.aminmax(weights)
-        weights = None if bool(low == high) else weights
-    found = _by_native_part(risks, weights, rule, level, wants_gradient)
-    if found is None:
-        kernels = None if weights is None else weights.numpy()
-        found = _in_float64(risks, kernels, rule, level, wants_gradient)
-    value, gradient = found
+        shares = weights.numpy()
+        if not shares.all():
+            kept = torch.from_numpy(np.flatnonzero(shares))
+            risks, shares = risks.index_select(0, kept), weights.index_select(0, kept).numpy()
+        shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
+    row, given = row_moments(risks, shares), isinstance(bandwidth, Tensor)
+    if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
+        nan = risks.new_full((domains,), math.nan)
+        return _Found(nan.sum(), nan, nan[:1] if given else None)
+    h = RowBandwidth(float(bandwidth)) if isinstance(bandwidth, Tensor) else bandwidth.of_row(row)
+    value, gradient, mean_z = quantile_of_row(row, h, level, wants_gradient)
     if gradient is not None and kept is not None:
         gradient = risks.new_zeros(domains).index_copy_(0, kept, gradient)
-    return value, gradient
+    slope = torch.full((1,), mean_z, dtype=torch.float64) if given else None
+    return _Found(torch.scalar_tensor(value, dtype=torch.float64), gradient, slope)
 
 
 def _of_rows(
-    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
-) -> tuple[Tensor, Tensor | None]:
+    risks: Tensor,
+    bandwidth: Bandwidth | Tensor,
+    weights: Tensor | None,
+    level: Level,
+    wants_gradient: bool,
+) -> _Found:
     """Rows in a batch and on other devices, in tensors and without a look at them."""
     shares = torch.full_like(risks[..., :1], 1.0 / risks.shape[-1]) if weights is None else weights
     if weights is not None:
         risks = torch.where(weights > 0, risks, 0.0)
     found = moments(risks, weights)
-    bandwidth = rule.constant * found.effective**-0.2 * found.std
-    centres, root = centres_and_root(found, bandwidth, shares, level)
-    value = (found.pivot + (found.mean_offset + bandwidth * root)).squeeze(-1)
+    ratio: Any = bandwidth.factor(found.effective) if isinstance(bandwidth, SigmaRule) else None
+    h = bandwidth if isinstance(bandwidth, Tensor) else ratio * found.std
+    centres, root = centres_and_root(found, h, shares, level)
+    value = (found.pivot + (found.mean_offset + h * root)).squeeze(-1)
     if not wants_gradient:
-        return value, None
+        return _Found(value, None, None)
     kernels = relative_kernels(centres, shares.log(), root)
     mean_z = root - (kernels * centres).sum(-1, keepdim=True)
+    if ratio is None:
+        return _Found(value, kernels, mean_z)
     # dh/dR_i = h·p_i·x_i/((1−Σp²)·σ̂²) = p_i·y_i·(h/σ̂)²/(1−Σp²), and y = 0 where h is.
-    ratio = rule.constant * found.effective**-0.2
     several = (1.0 - 1.0 / found.effective).clamp(min=1e-12)
     gradient = kernels + shares * centres * (mean_z * ratio * ratio / several)
-    return value, gradient
-
-
-def _by_native_part(
-    risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level, wants_gradient: bool
-) -> tuple[float, Tensor | None] | None:
-    """Value and gradient where one call of the C part gives them: rows of usual length."""
-    library, m = native.LIBRARY, risks.numel()
-    deep = min(level.log_tail, level.log_alpha) < FAR_INSIDE_TAIL
-    if library is None or m > LONG or deep or not risks.is_contiguous():
-        return None
-    concentration = 1.0 / m
-    if weights is not None:
-        if not weights.is_contiguous():
-            return None
-        concentration = float(weights.dot(weights))
-    gradient = torch.empty_like(risks) if wants_gradient else None
-    factor = rule.factor(1.0 / concentration)
-    value = native.quantile(library, risks, weights, factor, concentration, level, gradient)
-    return None if value is None else (value, gradient)
-
-
-def _in_float64(
-    risks: Tensor, weights: Array | None, rule: SigmaRule, level: Level, wants_gradient: bool
-) -> tuple[float, Tensor | None]:
-    row = center_row(risks, weights)
-    bandwidth = rule.factor(1.0 / row.concentration) * row.std
-    if bandwidth == 0.0:
-        value = row.pivot + row.offset
-        shares = equal_weights(row.centred.size) if weights is None else weights
-        gradient = torch.from_numpy(shares.copy())
-    else:
-        tail, goal = level.log_tail, level.z
-        if level.log_tail > -math.log(2.0):
-            bandwidth, tail, goal = -bandwidth, level.log_alpha, -level.z
-        sums = _sums(Equation(row.centred, weights, row.std, bandwidth, tail, goal))
-        root = root_of_one(sums)
-        value = row.pivot + (row.offset + bandwidth * (sums.origin + root))
-        if not wants_gradient:
-            return value, None
-        # dh/dR_i = h·p_i·x_i/((1-Σp²)·σ̂²)
-        coupling = bandwidth / row.std / row.std / (1.0 - row.concentration)
-        gradient = sums.gradient(root, coupling)
-    return value, gradient
-
-
-def _sums(equation: Equation) -> KernelSums:
-    largest = TailSums.reached(equation)
-    if largest is not None:
-        return TailSums(equation, largest)
-    if native.LIBRARY is not None:
-        return native.NativeBulkSums(native.LIBRARY, equation)
-    return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
-
-
-def sigma_quantile(risks: Tensor, weights: Tensor | None, rule: SigmaRule, level: Level) -> Tensor:
-    """q for h = c·σ̂, shape ``risks.shape[:-1]``, differentiable to any order.
-
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    >>> q = sigma_quantile(risks, None, SigmaRule(1.0), Level(0.5))
-    >>> q.backward()
-    >>> round(q.item(), 6), [round(g, 3) for g in risks.grad.tolist()]
-    (2.0, [0.24, 0.521, 0.24])
-    """
-    value: Tensor = SigmaQuantile.apply(  # type: ignore[no-untyped-call]
-        risks, weights, rule, level
-    )
-    return value
+    return _Found(value, gradient, None)

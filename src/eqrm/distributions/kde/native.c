@@ -1,11 +1,12 @@
-/* The sums over kernels of eqrm.distributions.kde.sums, one pass each, and the whole quantile
- * of a row in the common case.
+/* The sums over kernels of eqrm.distributions.kde.sums, one pass each, the whole quantile of a row
+ * in the common case, and the middle pairs of the median bandwidth.
  *
  * Built by hatch_build.py where a C compiler with vector versions of exp and erfc is found, and
  * called through native.py. Everything is finite: native.py is given checked risks only, so the
  * file may be compiled with -ffast-math. With z = shift + unit*x throughout; p may be NULL for
  * equal weights, which then count 1 each and total is n.
  */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -18,12 +19,14 @@
 
 /* exp(-26^2) = 1e-293: what lies beyond adds nothing, but underflow is slow. */
 #define FARTHEST 26.0
+/* The same in single precision: beyond 9 kernels are nothing. */
+#define FARTHEST_SINGLE 9.0f
 #define SMALLEST 1e-250
 #define SQRT_2 1.4142135623730951
 #define SQRT_2PI 2.5066282746310002
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 5; }
+int eqrm_version(void) { return 6; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -34,8 +37,9 @@ INSIDE double standardised(double x, double shift, double unit)
 #define WEIGHT(p, i) ((p) ? (p)[i] : 1.0)
 
 /* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
-INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
-                   double *restrict x, double *restrict found)
+EACH_PROCESSOR
+void eqrm_centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
+                 double *restrict x, double *restrict found)
 {
     const double pivot = r[0];
     double sum = 0.0, square = 0.0;
@@ -53,81 +57,30 @@ INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t
     found[2] = square;
 }
 
-/* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4 */
+/* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4, with z and kernels in REAL */
+#define SUMS(REAL, STANDARDISED, EXP, ERFC)                                                      \
+    double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;       \
+    for (ptrdiff_t i = 0; i < n; i++) {                                                          \
+        const REAL z = STANDARDISED, square = z * z, weight = (REAL)WEIGHT(p, i);                \
+        const REAL kernel = weight * EXP(-square);                                               \
+        tail += weight * ERFC(z);                                                                \
+        zeroth += kernel;                                                                        \
+        first += kernel * z;                                                                     \
+        second += kernel * square;                                                               \
+        third += kernel * square * z;                                                            \
+        fourth += kernel * square * square;                                                      \
+    }                                                                                            \
+    found[0] = tail;                                                                             \
+    found[1] = zeroth;                                                                           \
+    found[2] = first;                                                                            \
+    found[3] = second;                                                                           \
+    found[4] = third;                                                                            \
+    found[5] = fourth;
+
 INSIDE void sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
                  double unit, double *restrict found)
 {
-    double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = standardised(x[i], shift, unit), square = z * z;
-        const double kernel = WEIGHT(p, i) * exp(-square);
-        tail += WEIGHT(p, i) * erfc(z);
-        zeroth += kernel;
-        first += kernel * z;
-        second += kernel * square;
-        third += kernel * square * z;
-        fourth += kernel * square * square;
-    }
-    found[0] = tail;
-    found[1] = zeroth;
-    found[2] = first;
-    found[3] = second;
-    found[4] = third;
-    found[5] = fourth;
-}
-
-/* The same in single precision, for a start: beyond 9 single kernels are nothing but slow. */
-INSIDE void rough_sums(const double *restrict x, const double *restrict p, ptrdiff_t n,
-                       double shift, double unit, double *restrict found)
-{
-    double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const float z = fminf(9.0f, fmaxf(-9.0f, (float)(shift + unit * x[i])));
-        const float square = z * z, weight = (float)WEIGHT(p, i);
-        const float kernel = weight * expf(-square);
-        tail += weight * erfcf(z);
-        zeroth += kernel;
-        first += kernel * z;
-        second += kernel * square;
-        third += kernel * square * z;
-        fourth += kernel * square * square;
-    }
-    found[0] = tail;
-    found[1] = zeroth;
-    found[2] = first;
-    found[3] = second;
-    found[4] = third;
-    found[5] = fourth;
-}
-
-/* k = p*exp(-z*z); found = {sum of k, sum of k*z} */
-INSIDE void kernels(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-                    double unit, double *restrict k, double *restrict found)
-{
-    double density = 0.0, first = 0.0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = standardised(x[i], shift, unit);
-        k[i] = WEIGHT(p, i) * exp(-z * z);
-        density += k[i];
-        first += k[i] * z;
-    }
-    found[0] = density;
-    found[1] = first;
-}
-
-/* k = a*k + b*p*x */
-INSIDE void combine(const double *restrict x, const double *restrict p, ptrdiff_t n, double a,
-                    double b, double *restrict k)
-{
-    for (ptrdiff_t i = 0; i < n; i++)
-        k[i] = a * k[i] + b * WEIGHT(p, i) * x[i];
-}
-
-EACH_PROCESSOR
-void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
-                 double *found)
-{
-    centre(r, p, n, total, x, found);
+    SUMS(double, standardised(x[i], shift, unit), exp, erfc)
 }
 
 EACH_PROCESSOR
@@ -137,14 +90,16 @@ void eqrm_sums(const double *x, const double *p, ptrdiff_t n, double shift, doub
     sums(x, p, n, shift, unit, found);
 }
 
+/* In single precision, for a start. */
 EACH_PROCESSOR
-void eqrm_rough_sums(const double *x, const double *p, ptrdiff_t n, double shift, double unit,
-                     double *found)
+void eqrm_rough_sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
+                     double unit, double *restrict found)
 {
-    rough_sums(x, p, n, shift, unit, found);
+    SUMS(float, fminf(FARTHEST_SINGLE, fmaxf(-FARTHEST_SINGLE, (float)(shift + unit * x[i]))),
+         expf, erfcf)
 }
 
-/* x = a*p*exp(-z*z) + b*p*x: the gradient written over the centred risks */
+/* x = p*(a*exp(-z*z) + b*x): the gradient written over the centred risks */
 EACH_PROCESSOR
 void eqrm_gradient(double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
                    double unit, double a, double b, double *found)
@@ -156,17 +111,24 @@ void eqrm_gradient(double *restrict x, const double *restrict p, ptrdiff_t n, do
     }
 }
 
-/* One step of the root solve from t, as quantile_root.py takes it, but on the scale
- * sqrt(-2 log S), which needs no inverse of the normal law. Returns 0 when it goes astray: low,
- * high and error are what earlier steps have found. *reach says how far the step was, in units
- * in which the density changes. */
+/* One step of the root solve from t, as root.py takes it, but on the scale sqrt(-2 log S), which
+ * needs no inverse of the normal law. Returns 0 when it goes astray: low, high and error are what
+ * earlier steps have found. *reach says how far the step was, in units in which the density
+ * changes. */
 INSIDE int step(const double *m, double total, double log_tail, double *t, double *low,
                 double *high, double *error, double *reach)
 {
     const double sf = 0.5 * m[0] / total, density = m[1] / total;
-    if (!(sf > SMALLEST) || !(density > SMALLEST) || sf > 0.9999)
+    if (!(sf > SMALLEST) || sf > 0.9999)
         return 0;
-    const double log_sf = log(sf), hazard = density / (SQRT_2PI * sf), u = 1.0 / m[1];
+    const double log_sf = log(sf);
+    if (fabs(log_sf - log_tail) <= 2e-16 * fmax(1.0, -log_tail)) {
+        *reach = 0.0;
+        return 1;
+    }
+    if (!(density > SMALLEST))
+        return 0;
+    const double hazard = density / (SQRT_2PI * sf), u = 1.0 / m[1];
     const double z1 = SQRT_2 * m[2] * u, z2 = 2.0 * m[3] * u;
     const double z3 = 2.0 * SQRT_2 * m[4] * u, z4 = 4.0 * m[5] * u;
     const double a = -z1, b = z2 - 1.0, c = 3.0 * z1 - z3, d = z4 - 6.0 * z2 + 3.0;
@@ -201,24 +163,17 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
     return *low <= *t && *t <= *high;
 }
 
-/* The quantile of a row, and its gradient k unless that is NULL; 1 when it was found, 0 when the
- * risks are equal or the solve needs the care of quantile_root.py. With s = 1 - sum of squared
- * weights, and factor the bandwidth over the standard deviation, negative for levels under 1/2.
- * The solve starts from guess, or where normal risks had their quantile when that is NULL.
- * found = {pivot, mean - pivot, quantile - mean}; x is scratch. */
+/* The root t of the equation for centred risks x and bandwidth h (negative for levels under 1/2),
+ * from a start, and with w ~ p*exp(-z*z) the gradient k = w + coupling*(mean of z)*p*x unless k is
+ * NULL; 1 when they were found, 0 when the solve needs the care of root.py.
+ * found = {t, mean of z under w}. */
 EACH_PROCESSOR
-int eqrm_quantile(const double *r, const double *p, ptrdiff_t n, double total, double s,
-                  double factor, double log_tail, double goal, double tolerance,
-                  const double *guess, double *x, double *k, double *found)
+int eqrm_quantile(const double *restrict x, const double *restrict p, ptrdiff_t n, double total,
+                  double h, double coupling, double log_tail, double start, double tolerance,
+                  double *restrict k, double *restrict found)
 {
-    double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300;
-    centre(r, p, n, total, x, found);
-    const double variance = found[2] / total / s;
-    if (!(found[2] > 1e-280 && found[2] < 1e280 && s > 1e-12))
-        return 0;
-    const double std = sqrt(variance), h = factor * std, unit = -1.0 / (h * SQRT_2);
-    double t = guess ? (*guess - found[0] - found[1]) / h
-                     : goal * sqrt(1.0 / (factor * factor) + 1.0);
+    const double unit = -1.0 / (h * SQRT_2);
+    double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300, t = start;
     for (int count = 0; reach >= tolerance; count++) {
         if (count == 12)
             return 0;
@@ -226,13 +181,143 @@ int eqrm_quantile(const double *r, const double *p, ptrdiff_t n, double total, d
         if (!step(moments, total, log_tail, &t, &low, &high, &error, &reach))
             return 0;
     }
-    found[2] = h * t;
+    found[0] = t;
     if (!k)
         return 1;
-    kernels(x, p, n, t / SQRT_2, unit, k, moments);
-    if (!(moments[0] > SMALLEST))
-        return 0;
-    const double pull = h / variance / s * SQRT_2 * moments[1] / moments[0] / total;
-    combine(x, p, n, 1.0 / moments[0], pull, k);
+    const double shift = t / SQRT_2;
+    double density = 0.0, first = 0.0, least = 0.0;
+    if (!(moments[1] > SMALLEST)) { /* the middle of a wide gap: relative to the nearest kernel */
+        least = DBL_MAX;
+        for (ptrdiff_t i = 0; i < n; i++)
+            least = fmin(least, (shift + unit * x[i]) * (shift + unit * x[i]));
+    }
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double z = shift + unit * x[i];
+        k[i] = WEIGHT(p, i) * exp(fmax(-FARTHEST * FARTHEST, least - z * z));
+        density += k[i];
+        first += k[i] * z;
+    }
+    found[1] = SQRT_2 * first / density;
+    const double a = 1.0 / density, b = coupling * found[1] / total;
+    for (ptrdiff_t i = 0; i < n; i++)
+        k[i] = a * k[i] + b * WEIGHT(p, i) * x[i];
     return 1;
+}
+
+/* Pairs i < j of ascending values v with v[j] - v[i] <= distance: how many they are, and what they
+ * weigh when c[i] is the weight of all values before i (NULL for equal weights). */
+typedef struct {
+    double distance, weight;
+    ptrdiff_t pairs;
+} within;
+
+/* From j on to the first value beyond v[i] + distance, all of i + 1 .. j - 1 being within. */
+INSIDE ptrdiff_t reach_of(const double *v, ptrdiff_t n, double distance, ptrdiff_t i, ptrdiff_t j)
+{
+    const double end = v[i] + distance;
+    j = j > i ? j : i + 1;
+    while (j < n && v[j] <= end && distance >= 0.0)
+        j++;
+    return j;
+}
+
+static within pairs_within(const double *v, const double *c, ptrdiff_t n, double distance)
+{
+    within found = {distance, 0.0, 0};
+    for (ptrdiff_t i = 0, j = 1; i < n; i++) {
+        j = reach_of(v, n, distance, i, j);
+        found.pairs += j - i - 1;
+        if (c)
+            found.weight += (c[i + 1] - c[i]) * (c[j] - c[i + 1]);
+    }
+    if (!c)
+        found.weight = (double)found.pairs;
+    return found;
+}
+
+/* Few enough pairs to be put in order one by one. */
+#define FEW 128
+
+typedef struct {
+    double distance, weight;
+    ptrdiff_t first, second;
+} pair;
+
+/* The pairs with low < v[j] - v[i] <= high in the order of their distance; only the first one found
+ * when they are more than a few, which then have all the same distance. */
+static int pairs_between(const double *v, const double *c, ptrdiff_t n, double low, double high,
+                         pair *pairs)
+{
+    int count = 0;
+    for (ptrdiff_t i = 0, j = 1, end = 1; i < n; i++) {
+        j = reach_of(v, n, low, i, j);
+        end = reach_of(v, n, high, i, end);
+        for (ptrdiff_t k = j; k < end; k++) {
+            if (count == FEW)
+                return 1;
+            const pair new = {v[k] - v[i], c ? (c[i + 1] - c[i]) * (c[k + 1] - c[k]) : 1.0, i, k};
+            int place = count++;
+            for (; place > 0 && pairs[place - 1].distance > new.distance; place--)
+                pairs[place] = pairs[place - 1];
+            pairs[place] = new;
+        }
+    }
+    return count;
+}
+
+/* The pair with the smallest distance beyond this one. */
+static pair next_pair(const double *v, ptrdiff_t n, double distance)
+{
+    pair found = {DBL_MAX, 0.0, 0, n - 1};
+    for (ptrdiff_t i = 0, j = 1; i < n; i++) {
+        j = reach_of(v, n, distance, i, j);
+        if (j < n && v[j] - v[i] < found.distance)
+            found = (pair){v[j] - v[i], 0.0, i, j};
+    }
+    return found;
+}
+
+/* The pairs at the lower and the upper weighted median of the distances v[j] - v[i] of n > 1
+ * ascending values: found = {i, j, i, j}. Distances up to low weigh less than half, up to high at
+ * least half. Secant steps aim a little beyond the half, so that both ends come close to it. */
+int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, ptrdiff_t *found)
+{
+    /* Twice the range, since v[0] + range may be rounded to less than the last value. */
+    const double all = 0.5 * (double)n * (double)(n - 1), most = 2.0 * (v[n - 1] - v[0]);
+    within low = {-1.0, 0.0, 0}, high = {most, all, n * (n - 1) / 2}, last = {0.0, 0.0, 0};
+    if (c)
+        high = pairs_within(v, c, n, most);
+    const double half = 0.5 * high.weight, margin = 0.25 * FEW * high.weight / all;
+    const double before = half * (1.0 - 1e-12), beyond = half * (1.0 + 1e-12);
+    double guess = 0.7 * (v[3 * n / 4] - v[n / 4]);
+    for (int count = 1; high.pairs - low.pairs > FEW; count++) {
+        const double least = fmax(low.distance, 0.0);
+        if ((count > 6 && count % 2 == 0) || !(guess > least && guess < high.distance))
+            guess = 0.5 * (least + high.distance);
+        if (!(guess > low.distance && guess < high.distance))
+            break;
+        const within at = pairs_within(v, c, n, guess);
+        const int short_of_half = at.weight < before;
+        if (short_of_half)
+            low = at;
+        else
+            high = at;
+        const double slope = (at.weight - last.weight) / (at.distance - last.distance);
+        guess += (half + (short_of_half ? margin : -margin) - at.weight) / fmax(slope, 1e-300);
+        last = at;
+    }
+    pair pairs[FEW];
+    const int count = pairs_between(v, c, n, low.distance, high.distance, pairs);
+    int lower = 0, upper = 0;
+    double reached = low.weight + pairs[0].weight;
+    for (; lower < count - 1 && reached < before; reached += pairs[lower].weight)
+        lower++;
+    for (upper = lower; upper < count - 1 && reached <= beyond; reached += pairs[upper].weight)
+        upper++;
+    const pair last_one = high.weight > beyond ? pairs[upper] : next_pair(v, n, high.distance);
+    found[0] = pairs[lower].first;
+    found[1] = pairs[lower].second;
+    found[2] = last_one.first;
+    found[3] = last_one.second;
+    return 0;
 }

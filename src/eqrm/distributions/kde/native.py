@@ -1,46 +1,30 @@
-"""The C part: the sums of one row in one pass each (native.c), where it was built.
+"""The C part (native.c), where it was built: its functions, called with arrays and tensors.
 
-``LIBRARY`` is None where it was not (see hatch_build.py) or where the environment variable
-``EQRM_NATIVE`` is 0; then :class:`~eqrm.distributions.kde.sums.BulkSums` and
-:class:`~eqrm.distributions.kde.long_rows.LongBulkSums` do the same in numpy and torch.
+``LIBRARY`` is None where it was not built (see hatch_build.py) or where the environment variable
+``EQRM_NATIVE`` is 0. Callers then do the same in numpy or torch.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eqrm.distributions.kde.long_rows import LONG
-from eqrm.distributions.kde.sums import (
-    FEW_CENTRES,
-    Array,
-    BulkSums,
-    Equation,
-    KernelSums,
-    Tail,
-    derivatives,
-    extrapolated,
-    is_close,
-    quantile_of_some,
-)
-from eqrm.distributions.normal_tails import SQRT_2
-from eqrm.level import Level
+Array = npt.NDArray[np.float64]
 
-VERSION = 5
+VERSION = 6
 WORTH_THREADS = 200_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
-
-NORMAL_ENOUGH = 1.0
-"""Φ⁻¹(α) beyond which the quantile of normal risks is a poor start."""
 
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
@@ -48,8 +32,10 @@ _ARGUMENTS = {
     "eqrm_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
-    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), *(4 * (_POINTER,))),
+    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
+    "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER),
 }
+_Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
 
 def _load() -> ctypes.CDLL | None:
@@ -69,130 +55,95 @@ def _load() -> ctypes.CDLL | None:
     return library
 
 
-LIBRARY = _load()
+LIBRARY: Any = _load()
+"""None where there is none; the functions below are for where it is."""
 
 
-def centre(
-    library: ctypes.CDLL, risks: Tensor, weights: Array | None
-) -> tuple[float, float, Array, float]:
+def centre(risks: Tensor, weights: Array | None) -> tuple[float, float, Array, float]:
     """R_0, mean − R_0, risks − mean, and Σp_i(R_i − mean)², from contiguous float64 risks."""
-    centred, found = torch.empty_like(risks), _Three()
-    size = risks.numel()
-    total, shares = (float(size), None) if weights is None else (1.0, weights.ctypes.data)
-    library.eqrm_centre(risks.data_ptr(), shares, size, total, centred.data_ptr(), found)
+    centred, found = np.empty(risks.numel()), _Three()
+    pointer, shares, size, total = _row(centred, weights)
+    LIBRARY.eqrm_centre(risks.data_ptr(), shares, size, total, pointer, found)
     pivot, offset, square = found
-    return pivot, offset, centred.numpy(), square / total
+    return pivot, offset, centred, square / total
+
+
+def middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]:
+    """The pairs (i < j) at the lower and the upper median of the distances of ascending values.
+
+    Pairs weigh p_i·p_j; None stands for equal weights.
+    """
+    found = _Places()
+    before = None if weights is None else np.concatenate([[0.0], weights.cumsum()])
+    cumulative = None if before is None else _pointer(before)
+    LIBRARY.eqrm_middle_pairs(_pointer(values), cumulative, values.size, found)
+    return [(found[0], found[1]), (found[2], found[3])]
 
 
 def quantile(
-    library: ctypes.CDLL,
-    risks: Tensor,
-    weights: Tensor | None,
-    factor: float,
-    concentration: float,
-    level: Level,
+    centred: Array,
+    weights: Array | None,
+    bandwidth: float,
+    coupling: float,
+    log_tail: float,
+    start: float,
+    tolerance: float,
     gradient: Tensor | None,
-) -> float | None:
-    """The quantile of contiguous float64 risks, in the common case; None in others.
+) -> tuple[float, float] | None:
+    """The root t and z̄ of :class:`~eqrm.distributions.kde.sums.Equation`, in the common case.
 
-    ``factor`` is h/σ̂. The weights are positive; ``gradient`` is written to.
+    w_i + coupling·z̄·p_i·x_i is written to ``gradient``; without one, z̄ is 0.
     """
-    log_tail, goal, guess = level.log_tail, level.z, None
-    if abs(goal) > NORMAL_ENOUGH and risks.numel() >= FEW_CENTRES:
-        shape = None if weights is None else weights.numpy()
-        guess = quantile_of_some(risks.numpy(), shape, level.alpha)
-    if goal < 0.0:
-        factor, log_tail, goal = -factor, level.log_alpha, -goal
-    size, found, scratch = risks.numel(), _Three(), torch.empty_like(risks)
-    total, shares = (float(size), None) if weights is None else (1.0, weights.data_ptr())
-    if library.eqrm_quantile(
-        risks.data_ptr(),
-        shares,
-        size,
-        total,
-        1.0 - concentration,
-        factor,
-        log_tail,
-        goal,
-        KernelSums.tolerance,
-        None if guess is None else ctypes.byref(_NUMBER(guess)),
-        scratch.data_ptr(),
-        None if gradient is None else gradient.data_ptr(),
-        found,
-    ):
-        pivot, offset, beyond = found
-        return float(pivot + (offset + beyond))
+    found = _Two()
+    written = None if gradient is None else gradient.data_ptr()
+    pointer, shares, size, total = _row(centred, weights)
+    settings = bandwidth, coupling, log_tail, start, tolerance
+    if LIBRARY.eqrm_quantile(pointer, shares, size, total, *settings, written, found):
+        return found[0], found[1]
     return None
 
 
-_Three, _Six = 3 * _NUMBER, 6 * _NUMBER
+def sums(centred: Array, weights: Array | None, *place: float, rough: bool) -> list[float]:
+    """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4, with z = shift + unit·x and ``place`` both."""
+    total = _row(centred, weights)[-1]
+    function = LIBRARY.eqrm_rough_sums if rough else LIBRARY.eqrm_sums
+    return [value / total for value in _over(function, centred, weights, *place)]
 
 
-class NativeBulkSums(KernelSums):
-    """Quantiles among the risks or not far beyond them, by the C part."""
+def write_gradient(centred: Array, weights: Array | None, *settings: float) -> None:
+    """p_i·(a·exp(−z²) + b·x_i) over the centred risks; ``settings`` are shift, unit, a and b."""
+    _over(LIBRARY.eqrm_gradient, centred, weights, *settings)
 
-    def __init__(self, library: ctypes.CDLL, equation: Equation, rough: bool = False) -> None:
-        self.library, self.equation, self.rough = library, equation, rough
-        self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
-        self.in_two = equation.centred.size > LONG and not rough
-        if rough:
-            self.tolerance = 0.8
-        self.start = math.nan if self.in_two else equation.near_root()
-        self.size = size = equation.centred.size
-        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
-        self.centred = equation.centred.ctypes.data
-        weights = equation.weights
-        self.weights, self.total = (None, float(size))
-        if weights is not None:
-            self.weights, self.total = weights.ctypes.data, 1.0
-        threads = 1 if size < WORTH_THREADS else torch.get_num_threads()
-        self.parts = _parts(size, threads) if threads > 1 else None
 
-    def bracket(self) -> tuple[float, float]:
-        centred, bandwidth = self.equation.centred, self.equation.bandwidth
-        ends = float(centred.min()) / bandwidth, float(centred.max()) / bandwidth
-        return min(ends) + self.equation.goal, max(ends) + self.equation.goal
+def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
+    """What the C functions take for a row: two pointers, its length and its total weight."""
+    if weights is None:
+        return _pointer(centred), None, centred.size, float(centred.size)
+    return _pointer(centred), _pointer(weights), centred.size, 1.0
 
-    def rougher(self) -> KernelSums | None:
-        if not self.in_two:
-            return None
-        return NativeBulkSums(self.library, self.equation, rough=True)
 
-    def _over(self, function: Callable[..., None], *settings: float) -> list[float]:
-        """The sums that ``function`` finds, over all parts."""
-        if self.parts is None:
-            found = _Six()
-            function(self.centred, self.weights, self.size, *settings, found)
-            return list(found)
+def _pointer(array: Array) -> int:
+    return torch.from_numpy(array).data_ptr()  # in half the time of array.ctypes.data
 
-        def work(part: tuple[int, int]) -> list[float]:
-            begin, length = part
-            weights = None if self.weights is None else self.weights + 8 * begin
-            found = _Six()
-            function(self.centred + 8 * begin, weights, length, *settings, found)
-            return list(found)
 
-        pool = _pool(os.getpid(), len(self.parts))
-        return [sum(column) for column in zip(*pool.map(work, self.parts), strict=True)]
+def _over(
+    function: Callable[..., None], centred: Array, weights: Array | None, *settings: float
+) -> list[float]:
+    """The sums that ``function`` finds over a row, shared among threads where that is worth it."""
 
-    def at(self, t: float) -> Tail:
-        sums = self.library.eqrm_rough_sums if self.rough else self.library.eqrm_sums
-        found = self._over(sums, t / SQRT_2, self.unit)
-        sf, density, *moments = (value / self.total for value in found)
-        tail = derivatives(0.5 * sf, density, *moments)
-        self.latest = t, tail, density
-        return tail
+    def work(part: tuple[int, int]) -> list[float]:
+        begin, length = part
+        shares = None if pointers[1] is None else pointers[1] + 8 * begin
+        found = _Six()
+        function(pointers[0] + 8 * begin, shares, length, *settings, found)
+        return list(found)
 
-    def gradient(self, t: float, coupling: float) -> Tensor:
-        if not is_close(t, *self.latest[:2]):
-            self.at(t)
-        density, mean_z = extrapolated(t, *self.latest)
-        if not density > 1e-250:  # the middle of a wide gap
-            return BulkSums(self.equation).gradient(t, coupling)
-        shares = 1.0 / self.total
-        pull = coupling * mean_z * shares
-        self._over(self.library.eqrm_gradient, t / SQRT_2, self.unit, shares / density, pull)
-        return torch.from_numpy(self.equation.centred)
+    pointers = _row(centred, weights)
+    threads = torch.get_num_threads() if centred.size >= WORTH_THREADS else 1
+    if threads == 1:
+        return work((0, centred.size))
+    parts = _pool(os.getpid(), threads).map(work, _parts(centred.size, threads))
+    return [sum(column) for column in zip(*parts, strict=True)]
 
 
 def _parts(size: int, parts: int) -> list[tuple[int, int]]:

@@ -4,9 +4,8 @@ For unit kernels at y_i = x_i/h with weights p_i, and z_i = t − y_i, each clas
 log S, the hazard f/S and derivatives of f, with S = Σ p_i Φ(−z_i) and f = Σ p_i φ(z_i), and
 after the solve the gradient. Levels under ½ come in mirrored, by a negative h.
 
-Which class serves depends on where the quantile lies and how many kernels there are:
-:class:`BulkSums` and :class:`~eqrm.distributions.kde.long_rows.LongBulkSums` for quantiles among
-the risks, :class:`TailSums` for quantiles beyond every risk.
+:class:`TailSums` serves quantiles beyond every risk. For quantiles among the risks there are three
+(:mod:`eqrm.distributions.kde.bulk_sums`): in C, in numpy, and in blocks of torch.
 """
 
 from __future__ import annotations
@@ -17,22 +16,31 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from scipy.special import erfc, erfcx
+from scipy.special import erfcx
 
+from eqrm.distributions.kde.native import Array
 from eqrm.distributions.normal_tails import LOG_SQRT_2PI, SQRT_2
-from eqrm.level import normal_upper_quantile
-
-Array = npt.NDArray[np.float64]
+from eqrm.level import Level, normal_upper_quantile
 
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
-WORTH_A_TENSOR = 150
-"""torch's vectorised erfc beats scipy's from about this many elements on."""
 
-FEW_CENTRES, ENOUGH_CENTRES = 64, 8_192
-"""A start from fewer centres is no better than a normal law's; from more, not worth the time."""
+ENOUGH_CENTRES = 8_192
+"""The quantile of more centres than this is not worth the time, for a start."""
+
+NORMAL_ENOUGH = 1.0
+"""Φ⁻¹(α) beyond which the quantile of normal risks is a poor start."""
+
+NEIGHBOURS = 4.0
+"""Kernels with centres at most so many bandwidths apart overlap."""
+
+NARROW, WIDE = 0.15, 0.48
+"""Bandwidths in units of σ̂ below which the quantile of normal risks is a poor start: in the middle
+of the risks, and towards their ends."""
+
+FAR_INSIDE_TAIL = -15.0
+"""log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
 
 
 class Equation(NamedTuple):
@@ -49,21 +57,43 @@ class Equation(NamedTuple):
     goal: float
     """Φ⁻¹ of the level, where the solver's scale must arrive."""
 
+    @classmethod
+    def at(
+        cls, level: Level, centred: Array, weights: Array | None, std: float, bandwidth: float
+    ) -> Equation:
+        """The equation of a quantile; under ½ the mirror image, in which no digits are lost."""
+        centred = np.ascontiguousarray(centred)
+        if level.log_tail > -math.log(2.0):
+            return cls(centred, weights, std, -bandwidth, level.log_alpha, -level.z)
+        return cls(centred, weights, std, bandwidth, level.log_tail, level.z)
+
     @property
     def shares(self) -> Array:
         """p_i, whether given or equal."""
         return equal_weights(self.centred.size) if self.weights is None else self.weights
 
     def near_root(self) -> float:
-        """A point near the root, to start from: the quantile of (some of) the kernels' centres.
+        """A point near the root, to start from.
 
-        Where these are few it is the root for normal risks.
+        Where kernels are wide, the root for normal risks; where they are narrow, the quantile of
+        (some of) their centres, and beyond those the root of the largest kernel alone.
         """
-        below = -math.expm1(self.log_tail) if self.bandwidth > 0.0 else math.exp(self.log_tail)
-        centre = quantile_of_some(self.centred, self.weights, below)
-        if centre is None:
-            return self.goal * math.hypot(self.std / self.bandwidth, 1.0)
-        return centre / self.bandwidth
+        width, size, tail = abs(self.bandwidth), self.centred.size, math.exp(self.log_tail)
+        if width >= (NARROW if self.goal <= NORMAL_ENOUGH else WIDE) * self.std:
+            return self.goal * math.hypot(self.std / width, 1.0)
+        stride = max(1, min(size // ENOUGH_CENTRES, 16))
+        if tail * size < stride:
+            top = self.centred.max() if self.bandwidth > 0.0 else self.centred.min()
+            alone = normal_upper_quantile(min(-math.log(2.0), self.log_tail + math.log(size)))
+            return float(top) / self.bandwidth + alone
+        below = 1.0 - tail if self.bandwidth > 0.0 else tail
+        some = self.centred[::stride]
+        if self.weights is None:
+            return quantile_of_kernels(some, width, below) / self.bandwidth
+        order = some.argsort()
+        reached = self.weights[::stride][order].cumsum()
+        rank = int(reached.searchsorted(below * reached[-1]))
+        return float(some[order[min(rank, some.size - 1)]]) / self.bandwidth
 
     def pull(self, mean_z: float, coupling: float) -> Array:
         """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient; over the centred risks."""
@@ -81,30 +111,43 @@ class Tail(NamedTuple):
     third: float
     fourth: float
 
+    @property
+    def pace(self) -> float:
+        """How fast the density changes, where it does so faster than one kernel; at least 1."""
+        return max(1.0, abs(self.first), math.sqrt(abs(self.second)))
+
 
 class KernelSums(ABC):
     """The sums over one row of kernels."""
 
     equation: Equation
-    start: float
-    """Where to begin."""
     origin: float = 0.0
-    """Roots are relative to this, in units of h."""
+    """The centred risk from which roots are counted."""
     tolerance: float = 1e-2
     """A step shorter than this ends the solve: what it leaves is of the order of its sixth
     power over 720."""
 
-    @abstractmethod
+    @property
+    def start(self) -> float:
+        """Where to begin."""
+        return self.equation.near_root()
+
     def bracket(self) -> tuple[float, float]:
-        """An interval that holds the root; asked for only when a step goes astray."""
+        """An interval that holds the root; asked for only when a step goes astray.
+
+        As a rule from the root of the smallest kernel alone to that of the largest.
+        """
+        centred, bandwidth = self.equation.centred, self.equation.bandwidth
+        ends = float(centred.min()) / bandwidth, float(centred.max()) / bandwidth
+        return min(ends) + self.equation.goal, max(ends) + self.equation.goal
 
     @abstractmethod
     def at(self, t: float) -> Tail:
         """The tail probability and its derivatives at ``t``."""
 
     @abstractmethod
-    def gradient(self, t: float, coupling: float) -> torch.Tensor:
-        """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i.
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+        """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i), and z̄ = Σ w_i z_i.
 
         The last thing asked of a row: it may be written over the centred risks.
         """
@@ -112,67 +155,6 @@ class KernelSums(ABC):
     def rougher(self) -> KernelSums | None:
         """The same in less precision, whose root is a good start, where that saves time."""
         return None
-
-
-class BulkSums(KernelSums):
-    """Quantiles among the risks or not far beyond them, in numpy."""
-
-    def __init__(self, equation: Equation) -> None:
-        self.equation = equation
-        self.start = equation.near_root()
-        self.shares = equation.shares
-        self.scaled = equation.centred / (equation.bandwidth * SQRT_2)
-        self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
-        if self.scaled.size < WORTH_A_TENSOR:
-            self.z = np.empty_like(self.scaled)
-        else:
-            z = torch.empty(self.scaled.size, dtype=torch.float64)
-            self._tensors = z, torch.empty_like(z)
-            self.z = z.numpy()
-            self.tails = self._tensors[1].numpy()
-
-    def bracket(self) -> tuple[float, float]:
-        goal = self.equation.goal
-        smallest, largest = float(self.scaled.min()), float(self.scaled.max())
-        return smallest * SQRT_2 + goal, largest * SQRT_2 + goal
-
-    def _erfc(self) -> Array:
-        """erfc(z)."""
-        if self._tensors is None:
-            values: Array = erfc(self.z)
-            return values
-        torch.erfc(self._tensors[0], out=self._tensors[1])
-        return self.tails
-
-    def at(self, t: float) -> Tail:
-        z, weights = self.z, self.equation.weights
-        np.subtract(t / SQRT_2, self.scaled, out=z)
-        sf = 0.5 * float(self.shares.dot(self._erfc()))
-        square = z * z
-        kernels = np.exp(-square)
-        density = float(self.shares.dot(kernels))
-        share = 1.0 / z.size
-        if weights is not None:
-            kernels *= weights
-            share = 1.0
-        first, second = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        kernels *= square
-        third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        return derivatives(sf, density, first, second, third, fourth)
-
-    def gradient(self, t: float, coupling: float) -> torch.Tensor:
-        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
-        square = z * z
-        kernels: Array = np.exp(-square)
-        if self.equation.weights is not None:
-            kernels *= self.shares
-        density = float(kernels.sum())
-        if not density > 1e-250:  # the middle of a wide gap
-            kernels = self.shares * np.exp(square.min() - square)
-            density = float(kernels.sum())
-        kernels /= density
-        kernels += self.equation.pull(SQRT_2 * float(kernels.dot(z)), coupling)
-        return torch.from_numpy(kernels)
 
 
 class TailSums(KernelSums):
@@ -184,21 +166,18 @@ class TailSums(KernelSums):
     """
 
     def __init__(self, equation: Equation, largest: float) -> None:
-        self.equation = equation
+        self.equation, self.origin = equation, largest
         centred, weights, bandwidth = equation.centred, equation.weights, equation.bandwidth
-        self.origin = largest / bandwidth
         share = 1.0 / centred.size if weights is None else float(weights[centred == largest].min())
         # The root lies above that of one largest kernel alone, and below that of all kernels
         # gathered there.
-        self.start = normal_upper_quantile(min(0.0, equation.log_tail - math.log(share)))
-        # d(start + d/2) <= 60, solved for d without a difference of large numbers
-        reach = bandwidth * (120.0 / (math.hypot(self.start, math.sqrt(120.0)) + self.start))
+        self.lowest = normal_upper_quantile(min(0.0, equation.log_tail - math.log(share)))
+        # d(lowest + d/2) <= 60, solved for d without a difference of large numbers
+        reach = bandwidth * (120.0 / (math.hypot(self.lowest, math.sqrt(120.0)) + self.lowest))
         near = centred >= largest - reach if bandwidth > 0 else centred <= largest - reach
         self.kept = np.flatnonzero(near)
         self.distances = (largest - centred[self.kept]) / bandwidth
-        self.shares = (
-            equal_weights(centred.size)[: self.kept.size] if weights is None else weights[self.kept]
-        )
+        self.shares = equation.shares[self.kept]
 
     @staticmethod
     def reached(equation: Equation) -> float | None:
@@ -211,8 +190,12 @@ class TailSums(KernelSums):
         beyond = equation.log_tail < FAR_INSIDE_TAIL + math.log(share)
         return float(centred[top]) if beyond else None
 
+    @property
+    def start(self) -> float:
+        return self.lowest
+
     def bracket(self) -> tuple[float, float]:
-        return self.start, self.equation.goal
+        return self.lowest, self.equation.goal
 
     def _relative_densities(self, z: float) -> Array:
         densities: Array = np.exp(-self.distances * (z + 0.5 * self.distances))
@@ -232,38 +215,34 @@ class TailSums(KernelSums):
         third, fourth = float(densities.dot(z)), float(densities.dot(square))
         return Tail(log_sf, density / tails, *hermite(first, second, third, fourth))
 
-    def gradient(self, t: float, coupling: float) -> torch.Tensor:
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
         densities = self._relative_densities(t)
         densities /= densities.sum()
-        gradient = self.equation.pull(t + float(densities.dot(self.distances)), coupling)
+        mean_z = t + float(densities.dot(self.distances))
+        gradient = self.equation.pull(mean_z, coupling)
         gradient[self.kept] += densities
-        return torch.from_numpy(gradient)
+        return torch.from_numpy(gradient), mean_z
 
 
-def quantile_of_some(values: Array, weights: Array | None, below: float) -> float | None:
-    """The quantile of every k-th value, quickly; None where they are too few to tell.
+def quantile_of_kernels(centres: Array, width: float, below: float) -> float:
+    """Near the quantile of two narrow kernels or more: that of the nearest one, or of the centres.
 
-    >>> quantile_of_some(np.arange(100.0), None, 0.5)
+    >>> quantile_of_kernels(np.arange(100.0), width=1.0, below=0.5)
     49.5
+    >>> quantile_of_kernels(np.arange(0.0, 1000.0, 10.0), width=1.0, below=0.445)
+    440.0
     """
-    stride = max(1, min(values.size // ENOUGH_CENTRES, 16))
-    if values.size < FEW_CENTRES or min(below, 1.0 - below) * values.size < 0.5 * stride:
-        return None
-    some = values[::stride]
-    if weights is None:
-        place = max(below * some.size - 0.5, 0.0)
-        rank = min(int(place), some.size - 2)
-        parted = np.partition(some, rank)
-        here = float(parted[rank])
-        return here + (place - rank) * (float(parted[rank + 1 :].min()) - here)
-    order = some.argsort()
-    reached = weights[::stride][order].cumsum()
-    rank = int(reached.searchsorted(below * reached[-1]))
-    return float(some[order[min(rank, some.size - 1)]])
-
-
-FAR_INSIDE_TAIL = -15.0
-"""log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
+    place = max(below * centres.size - 0.5, 0.0)
+    rank = min(int(place), centres.size - 2)
+    parted = np.partition(centres, rank)
+    here, share = float(parted[rank]), place - rank
+    gap = float(parted[rank + 1 :].min()) - here
+    if gap < NEIGHBOURS * width or abs(share - 0.5) < 1e-12:
+        return here + share * gap
+    # A kernel of its own, of which a part lies below the quantile.
+    nearest, part = (here, share + 0.5) if share < 0.5 else (here + gap, share - 0.5)
+    inside = -normal_upper_quantile(math.log(part))
+    return nearest + width * inside
 
 
 @lru_cache(maxsize=64)
@@ -283,36 +262,3 @@ def hermite(
     (-1.0, 0.0, 2.0, 0.0)
     """
     return -first, second - 1.0, 3.0 * first - third, fourth - 6.0 * second + 3.0
-
-
-def derivatives(
-    sf: float, density: float, first: float, second: float, third: float, fourth: float
-) -> Tail:
-    """From S, √(2π)·f and the moments of f in z/√2 to the derivatives."""
-    if sf <= 0.0:
-        return Tail(-math.inf, math.inf, 0.0, 0.0, 0.0, 0.0)
-    if density <= 0.0:
-        return Tail(math.log(sf), 0.0, 0.0, 0.0, 0.0, 0.0)
-    unit = 1.0 / density
-    moments = hermite(
-        SQRT_2 * first * unit, 2.0 * second * unit, 2.0 * SQRT_2 * third * unit, 4.0 * fourth * unit
-    )
-    return Tail(math.log(sf), density / (SQRT_2PI * sf), *moments)
-
-
-CLOSE = 2e-3
-"""So near to a point where the sums are known, in steps of the density, their series is exact."""
-
-
-def is_close(t: float, near: float, tail: Tail) -> bool:
-    """Whether the sums at ``near`` tell those at ``t``."""
-    return abs(t - near) * max(1.0, abs(tail.first), math.sqrt(abs(tail.second))) < CLOSE
-
-
-def extrapolated(t: float, near: float, tail: Tail, density: float) -> tuple[float, float]:
-    """The density at ``t`` and the mean of z under it, from the sums at a point ``near``."""
-    d = t - near
-    _, _, a, b, c, e = tail
-    ratio = 1.0 + d * (a + d * (b / 2.0 + d * (c / 6.0 + d * e / 24.0)))
-    slope = a + d * (b + d * (c / 2.0 + d * e / 6.0))
-    return density * ratio, -slope / ratio

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfc, erfcx
 
-from eqrm.distributions.kde.long_rows import LONG, LongBulkSums
+from eqrm.distributions.kde.bulk_sums import kernel_sums
 from eqrm.distributions.kde.root import root_of_one
-from eqrm.distributions.kde.sums import BulkSums, Equation, KernelSums, TailSums
+from eqrm.distributions.kde.sums import Equation, TailSums
 from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.level import Level
 from eqrm.linear.solving.measures import (
@@ -50,27 +50,22 @@ class Kernels:
     @classmethod
     def at(cls, spread: Array, std: float, bandwidth: float, level: Level) -> Kernels:
         """Solve Σ Φ((R_e − q)/h)/m = 1−α."""
-        mirror = level.log_tail > -math.log(2.0)
-        sign = -1.0 if mirror else 1.0
-        tail, goal = (level.log_alpha, -level.z) if mirror else (level.log_tail, level.z)
-        signed = sign * bandwidth
-        equation = Equation(spread, None, std, signed, tail, goal)
-        extreme = TailSums.reached(equation)
-        sums = _sums(equation, extreme)
+        equation = Equation.at(level, spread, None, std, bandwidth)
+        sums = kernel_sums(equation)
         root = root_of_one(sums)
+        signed, sign = equation.bandwidth, math.copysign(1.0, equation.bandwidth)
         # Distances to where the root is counted from: in the tail that is the largest risk.
-        origin = 0.0 if extreme is None else extreme
-        distances = (origin - spread) / signed
+        distances = (sums.origin - spread) / signed
         w = _relative(root, distances)
         mean_distance = float(w @ distances)
         return cls(
             bandwidth=bandwidth,
-            quantile=origin + signed * root,
+            quantile=sums.origin + signed * root,
             z=sign * (root + distances),
             w=w,
             mean_z=sign * (root + mean_distance),
             away=sign * (mean_distance - distances),
-            deep=extreme is not None and not mirror,
+            deep=isinstance(sums, TailSums) and signed > 0.0,
         )
 
     def beyond(self, tail: float) -> tuple[Array, float, float]:
@@ -104,12 +99,6 @@ def _relative(root: float, distances: Array) -> Array:
     kernels: Array = np.exp(np.minimum(exponents, 0.0))  # above 0 it is rounding, in a wide gap
     kernels /= kernels.sum()
     return kernels
-
-
-def _sums(equation: Equation, extreme: float | None) -> KernelSums:
-    if extreme is not None:
-        return TailSums(equation, extreme)
-    return LongBulkSums(equation) if equation.centred.size > LONG else BulkSums(equation)
 
 
 class KernelMeasure(Measure):

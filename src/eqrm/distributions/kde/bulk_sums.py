@@ -1,0 +1,291 @@
+"""Sums over kernels for quantiles among the risks: in C, in numpy, and in blocks of torch.
+
+:func:`kernel_sums` chooses: C where it was built, else numpy for rows of usual length and torch
+for long ones. All are held to the same 50-digit oracle.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.special import erfc
+
+from eqrm.distributions.kde import native
+from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.sums import (
+    SQRT_2PI,
+    Equation,
+    KernelSums,
+    Tail,
+    TailSums,
+    hermite,
+)
+from eqrm.distributions.normal_tails import SQRT_2
+
+LONG = 8_192
+"""Above this many kernels blocks of torch are faster, and BLAS would start its threads."""
+
+WORTH_A_TENSOR = 150
+"""torch's vectorised erfc beats scipy's from about this many elements on."""
+
+SMALLEST_DENSITY = 1e-250
+"""Below, the quantile lies in the middle of a wide gap, where kernels underflow."""
+
+CLOSE = 2e-3
+"""So near to a point where the sums are known, in steps of the density, their series is exact."""
+
+FARTHEST_EXACT = 1e4
+"""Beyond, the rounding of t shows in a series about a point nearby."""
+
+UNDERFLOW = 26.0
+"""exp(−26²) = 1e-293: kernels beyond are nothing, but slow to compute."""
+
+BLOCK = 131_072
+"""Long enough for torch's threads, short enough for three buffers to stay in the cache."""
+
+
+def kernel_sums(equation: Equation) -> KernelSums:
+    """The sums that serve an equation best."""
+    largest = TailSums.reached(equation)
+    if largest is not None:
+        return TailSums(equation, largest)
+    if native.LIBRARY is not None:
+        return NativeSums(equation)
+    return BlockSums(equation) if equation.centred.size > LONG else NumpySums(equation)
+
+
+class NumpySums(KernelSums):
+    """Rows of usual length, in numpy."""
+
+    def __init__(self, equation: Equation) -> None:
+        self.equation = equation
+        self.shares = equation.shares
+        self.scaled = equation.centred / (equation.bandwidth * SQRT_2)
+        self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
+        if self.scaled.size < WORTH_A_TENSOR:
+            self.z = np.empty_like(self.scaled)
+        else:
+            z = torch.empty(self.scaled.size, dtype=torch.float64)
+            self._tensors = z, torch.empty_like(z)
+            self.z = z.numpy()
+
+    def _erfc(self) -> Array:
+        """erfc(z)."""
+        values: Array
+        if self._tensors is None:
+            values = erfc(self.z)
+        else:
+            values = torch.erfc(self._tensors[0], out=self._tensors[1]).numpy()
+        return values
+
+    def at(self, t: float) -> Tail:
+        z, weights = self.z, self.equation.weights
+        np.subtract(t / SQRT_2, self.scaled, out=z)
+        sf = float(self.shares.dot(self._erfc()))
+        square = z * z
+        kernels = np.exp(-square)
+        density = float(self.shares.dot(kernels))
+        share = 1.0 / z.size
+        if weights is not None:
+            kernels *= weights
+            share = 1.0
+        first, second = share * float(kernels.dot(z)), share * float(kernels.dot(square))
+        kernels *= square
+        third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
+        return _tail(sf, density, first, second, third, fourth)
+
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
+        square = z * z
+        kernels: Array = np.exp(-square)
+        if self.equation.weights is not None:
+            kernels *= self.shares
+        density = float(kernels.sum())
+        if not density > SMALLEST_DENSITY:
+            kernels = self.shares * np.exp(square.min() - square)
+            density = float(kernels.sum())
+        kernels /= density
+        mean_z = SQRT_2 * float(kernels.dot(z))
+        kernels += self.equation.pull(mean_z, coupling)
+        return torch.from_numpy(kernels), mean_z
+
+
+class PassSums(KernelSums):
+    """Sums that take one pass over the kernels each, with the gradient written over the risks.
+
+    On long rows a ``rough`` solve in float32 comes first, and leaves one exact pass as a rule.
+    """
+
+    def __init__(self, equation: Equation, rough: bool = False) -> None:
+        self.equation, self.rough = equation, rough
+        if rough:
+            self.tolerance = 0.8
+        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
+        self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
+
+    def rougher(self) -> KernelSums | None:
+        long = self.equation.centred.size > LONG
+        return type(self)(self.equation, rough=True) if long and not self.rough else None
+
+    @abstractmethod
+    def sums(self, t: float) -> list[float]:
+        """Σ p erfc(z/√2) and Σ p exp(−z²/2)(z/√2)ʲ for j = 0 … 4."""
+
+    @abstractmethod
+    def write_gradient(self, t: float, a: float, b: float) -> None:
+        """p_i·(a·exp(−z_i²/2) + b·x_i) over the centred risks; with p = 1 for equal weights."""
+
+    def at(self, t: float) -> Tail:
+        sf, density, *moments = self.sums(t)
+        tail = _tail(sf, density, *moments)
+        self.latest = t, tail, density
+        return tail
+
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+        near, tail, _ = self.latest
+        if not (abs(t - near) * tail.pace < CLOSE and abs(t) < FARTHEST_EXACT):
+            self.at(t)
+        density, mean_z = _extrapolated(t, *self.latest)
+        if not density > SMALLEST_DENSITY:
+            return NumpySums(self.equation).gradient(t, coupling)
+        share = 1.0 / self.equation.centred.size if self.equation.weights is None else 1.0
+        self.write_gradient(t, share / density, share * coupling * mean_z)
+        return torch.from_numpy(self.equation.centred), mean_z
+
+
+class NativeSums(PassSums):
+    """Rows of any length, by the C part."""
+
+    def sums(self, t: float) -> list[float]:
+        centred, weights = self.equation[:2]
+        return native.sums(centred, weights, t / SQRT_2, self.unit, rough=self.rough)
+
+    def write_gradient(self, t: float, a: float, b: float) -> None:
+        centred, weights = self.equation[:2]
+        native.write_gradient(centred, weights, t / SQRT_2, self.unit, a, b)
+
+
+class BlockSums(PassSums):
+    """Long rows, in blocks of torch that stay in the cache.
+
+    Each block passes through all its operations before the next one starts, so that only the
+    first of them waits for memory. (Python threads, one stretch of the array each, were tried:
+    with operations this short they wait for the interpreter's lock.)
+    """
+
+    def __init__(self, equation: Equation, rough: bool = False) -> None:
+        super().__init__(equation, rough)
+        self.values = torch.from_numpy(equation.centred)
+        weights = equation.weights
+        self.shares = None if weights is None else torch.from_numpy(weights)
+
+    def sums(self, t: float) -> list[float]:
+        shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
+
+        def work(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            z, square, kernels = scratch
+            self._standardise(shift, where, z)
+            shares = None if self.shares is None else self.shares[where]
+            if self.rough:
+                z, square, kernels = _in_single_precision(z, square, kernels)
+                shares = None if shares is None else shares.to(torch.float32)
+            else:
+                z.clamp_(-UNDERFLOW, UNDERFLOW)
+            tails = torch.erfc(z, out=kernels)
+            sf = tails.sum() if shares is None else tails.dot(shares)
+            found = [float(sf)]
+            torch.exp(_negative_square(z, out=square), out=kernels)
+            if shares is not None:
+                kernels.mul_(shares)
+            found += float(kernels.sum()), float(kernels.dot(z)), -float(kernels.dot(square))
+            kernels.mul_(square)
+            found += -float(kernels.dot(z)), float(kernels.dot(square))
+            return tuple(found)
+
+        sums = for_each_block(self.values.numel(), work, buffers=3).sum(0)
+        if self.shares is None:
+            sums /= self.values.numel()
+        found: list[float] = sums.tolist()
+        return found
+
+    def write_gradient(self, t: float, a: float, b: float) -> None:
+        shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
+
+        def combine(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
+            z, kernels = scratch
+            self._standardise(shift, where, z).clamp_(-UNDERFLOW, UNDERFLOW)
+            _negative_square(z, out=kernels).exp_()
+            row = self.values[where].mul_(b).add_(kernels, alpha=a)
+            if self.shares is not None:
+                row.mul_(self.shares[where])
+            return ()
+
+        for_each_block(self.values.numel(), combine, buffers=2)
+
+    def _standardise(self, shift: torch.Tensor, where: slice, z: torch.Tensor) -> torch.Tensor:
+        """z/√2 of a block, into ``z``; ``shift`` is t/√2."""
+        return torch.add(shift, self.values[where], alpha=self.unit, out=z)
+
+
+def for_each_block(
+    size: int, work: Callable[[slice, torch.Tensor], tuple[float, ...]], buffers: int
+) -> Array:
+    """Call ``work(where, scratch)`` for each block; a row of its results per block.
+
+    ``scratch`` has shape ``(buffers, length of the block)``, float64, and is reused.
+
+    >>> values = torch.arange(400_000, dtype=torch.float64)
+    >>> sums = for_each_block(400_000, lambda where, scratch: (float(values[where].sum()),), 0)
+    >>> sums.shape, sums.sum().item() == values.sum().item()
+    ((4, 1), True)
+    """
+    scratch = torch.empty(buffers, min(BLOCK, size), dtype=torch.float64)
+    rows = []
+    for begin in range(0, size, BLOCK):
+        where = slice(begin, min(begin + BLOCK, size))
+        rows.append(work(where, scratch[:, : where.stop - begin]))
+    return np.array(rows)
+
+
+def _negative_square(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """−z² in one operation."""
+    return torch.addcmul(torch.zeros((), dtype=z.dtype), z, z, value=-1.0, out=out)
+
+
+def _in_single_precision(
+    z: torch.Tensor, *buffers: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """float32 copies of z and of room for two more, in the buffers."""
+    one, two = buffers[0].view(torch.float32).chunk(2)
+    # Kernels beyond ±9 are below 1e-35 of the largest: nothing, but slow to compute.
+    single = one.copy_(z).clamp_(-9.0, 9.0)
+    return single, two, buffers[1].view(torch.float32)[: z.numel()]
+
+
+def _tail(
+    sf: float, density: float, first: float, second: float, third: float, fourth: float
+) -> Tail:
+    """From 2S, √(2π)·f and the moments of f in z/√2 to the derivatives."""
+    if sf <= 0.0:
+        return Tail(-math.inf, math.inf, 0.0, 0.0, 0.0, 0.0)
+    log_sf = math.log(0.5 * sf)
+    if density <= 0.0:
+        return Tail(log_sf, 0.0, 0.0, 0.0, 0.0, 0.0)
+    unit = 1.0 / density
+    moments = hermite(
+        SQRT_2 * first * unit, 2.0 * second * unit, 2.0 * SQRT_2 * third * unit, 4.0 * fourth * unit
+    )
+    return Tail(log_sf, 2.0 * density / (SQRT_2PI * sf), *moments)
+
+
+def _extrapolated(t: float, near: float, tail: Tail, density: float) -> tuple[float, float]:
+    """The density at ``t`` and the mean of z under it, from the sums at a point ``near``."""
+    d = t - near
+    _, _, a, b, c, e = tail
+    ratio = 1.0 + d * (a + d * (b / 2.0 + d * (c / 6.0 + d * e / 24.0)))
+    slope = a + d * (b + d * (c / 2.0 + d * e / 6.0))
+    return density * ratio, -slope / ratio

@@ -1,0 +1,207 @@
+"""The roots t of Σ p_i Φ(y_i − t) = 1−α in tensors: batches, GPUs, CUDA graphs, ``torch.compile``.
+
+The mathematics is that of :mod:`eqrm.distributions.kde.root`, with steps of second order. Nothing
+asks the device for a value, so away from the CPU a fixed number of steps is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eqrm.distributions import normal_tails
+from eqrm.level import Level
+
+MAX_STEPS = 160
+
+
+def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
+    """Roots of every row, shape ``(..., 1)``, for ``centres`` of shape ``(..., m)``, float64.
+
+    The scale is √(−2 log S(t)), which needs no inverse of Φ and is nearly linear below
+    S = ½; levels under ½ are mirrored so that S is always there.
+
+    >>> from eqrm.level import Level
+    >>> centres = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    >>> log_weights = torch.full((2,), 0.5, dtype=torch.float64).log()
+    >>> round(roots_in_tensors(centres, log_weights, Level(0.8413447460685429)).item(), 4)
+    1.4931
+    """
+    lower = level.log_tail > -math.log(2.0)
+    log_tail = level.log_alpha if lower else level.log_tail
+    if lower:
+        centres = -centres
+    # To torch.compile the loop is one opaque step: unrolled, it took a minute to compile.
+    solve = _upper_roots_compiled if torch.compiler.is_compiling() else _upper_roots
+    roots = solve(centres, log_weights, log_tail, abs(level.z))
+    return -roots if lower else roots
+
+
+def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tensor:
+    present = log_weights > -math.inf
+    largest = torch.where(present, centres, -math.inf).amax(-1, keepdim=True)
+    smallest = torch.where(present, centres, math.inf).amin(-1, keepdim=True)
+    if target >= -15.0 - math.log(centres.shape[-1]):
+        shifted = torch.where(present, centres, smallest)
+        low, high = smallest + goal, largest + goal
+        if _one_launch_each(shifted):
+            variance = (log_weights.exp() * shifted * shifted).sum(-1, keepdim=True)
+            start = torch.minimum(torch.maximum(goal * (variance + 1.0).sqrt(), low), high)
+            return _solve_in_one_launch(shifted, log_weights, target, low, high, start, False)
+        low, high, t = _start(shifted, log_weights, target, low, high)
+        return _iterate(t, shifted, log_weights, target, low, high)
+    # Deep in the tail only distances to the largest centre matter; with the origin there
+    # they keep their digits even at log tails of -1e30.
+    shifted = torch.where(present, centres, smallest) - largest
+    low, high = _deep_bracket(shifted, log_weights, target, goal)
+    if _one_launch_each(shifted):
+        found = _solve_in_one_launch(shifted, log_weights, target, low, high, low, True)
+        return found + largest
+    return _iterate(low, shifted, log_weights, target, low, high) + largest
+
+
+def _one_launch_each(rows: Tensor) -> bool:
+    """Whether rows on a GPU are solved by one program each."""
+    return rows.device.type == "cuda" and rows.shape[-1] <= LONGEST_LAUNCH and _triton_is_there()
+
+
+LONGEST_LAUNCH = 2_097_152
+"""One program works through a row: longer rows are better served by the whole device."""
+
+
+@cache
+def _triton_is_there() -> bool:
+    return find_spec("triton") is not None
+
+
+def _solve_in_one_launch(*arguments: Any) -> Tensor:
+    from eqrm.distributions.kde.triton_root import solve
+
+    return solve(*arguments)
+
+
+def _deep_bracket(
+    shifted: Tensor, log_weights: Tensor, target: float, goal: float
+) -> tuple[Tensor, Tensor]:
+    """A narrow bracket beyond the largest centre, which is the origin.
+
+    The root lies below that of all kernels gathered at the origin, ``goal``, and above that of
+    one kernel there alone, with weight p: log Φ(−z) = target − log p. Φ(−z) ≥ φ(z)·z/(1+z²)
+    gives z² ≥ u² − 2 log(1+u) − log 2π with u² = −2(target − log p).
+    """
+    top = torch.where(shifted == 0.0, log_weights, -math.inf).amax(-1, keepdim=True)
+    square = (-2.0 * (target - top)).clamp(min=0.0)
+    floor = square - 2.0 * torch.log1p(square.sqrt()) - math.log(2.0 * math.pi)
+    # So light a weight that its kernel alone does not reach the tail: fall back on all.
+    low = torch.where(floor > 1.0, floor.clamp(min=0.0).sqrt(), shifted.amin(-1, True) + goal)
+    return low.clamp(max=goal), torch.full_like(low, goal)
+
+
+def _may_look(values: Tensor) -> bool:
+    """Whether a look at a result is free: elsewhere it makes the host wait for the device."""
+    return values.device.type == "cpu"
+
+
+def _iterate(
+    t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
+) -> Tensor:
+    """Steps until all rows are settled on the CPU, a fixed number of steps elsewhere."""
+    watch = _may_look(shifted)
+    fixed = FIXED_STEPS if shifted.shape[-1] <= SAMPLE else FIXED_STEPS_OF_LONG_ROWS
+    error = torch.full_like(t, math.inf)
+    for _ in range(MAX_STEPS if watch else fixed):
+        t, low, high, error, done = _bracketed_step(
+            t, shifted, log_weights, target, low, high, error
+        )
+        if watch and bool(done.all()):
+            break
+    return t
+
+
+FIXED_STEPS = 10
+"""Steps where nobody may look at the result, from a bracket cut to 1e-9 of its length. Too few only
+for bandwidths not tied to σ̂, with risks over more orders of magnitude than that (docs/cuda.md)."""
+
+FIXED_STEPS_OF_LONG_ROWS = 20
+"""Steps from the root of a sample, which for heavy tails can be far off."""
+
+SAMPLE = 8_192
+"""Rows longer than this start from the root of every k-th of their kernels."""
+
+
+@torch.library.custom_op("eqrm::upper_roots", mutates_args=())
+def _upper_roots_compiled(
+    centres: Tensor, log_weights: Tensor, target: float, goal: float
+) -> Tensor:
+    return _upper_roots(centres, log_weights, target, goal)
+
+
+@_upper_roots_compiled.register_fake
+def _(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tensor:
+    return centres.new_empty((*centres.shape[:-1], 1))
+
+
+def _start(
+    shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A bracket and a point in it from which a few steps suffice.
+
+    Small arrays: cut the bracket by evaluating 63 points at once, five times (once where later
+    steps can be watched). Large ones: solve for every k-th kernel, whose root is near.
+    """
+    stride = -(-shifted.shape[-1] // SAMPLE)
+    if stride > 1:
+        some, weights = shifted[..., ::stride], log_weights[..., ::stride]
+        # All kernels of the sample might have weight 0: then any start will do.
+        weights = (weights - weights.logsumexp(-1, keepdim=True)).nan_to_num(-math.log(SAMPLE))
+        near_low, near_high, t = _start(some, weights, target, low, high)
+        t = _iterate(t, some, weights, target, near_low, near_high)
+        return low, high, torch.minimum(torch.maximum(t, low), high)
+    points = 63
+    grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
+    for _ in range(1 if _may_look(shifted) else 5):
+        width = high - low
+        at = low + width * grid
+        z = at.unsqueeze(-1) - shifted.unsqueeze(-2)
+        log_sf = (log_weights.unsqueeze(-2) + normal_tails.log_sf(z)).logsumexp(-1)
+        passed = (log_sf > target).sum(-1, keepdim=True)
+        low = low + width * (passed / (points + 1))
+        high = torch.minimum(high, low + width / (points + 1))
+    return low, high, 0.5 * (low + high)
+
+
+def _bracketed_step(
+    t: Tensor,
+    shifted: Tensor,
+    log_weights: Tensor,
+    target: float,
+    low: Tensor,
+    high: Tensor,
+    before: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    z = t - shifted
+    log_sf = (log_weights + normal_tails.log_sf(z)).logsumexp(-1, keepdim=True)
+    kernels = log_weights + normal_tails.log_density(z)
+    hazard = (kernels.logsumexp(-1, keepdim=True) - log_sf).exp()
+    slope = -(kernels.softmax(-1) * z).sum(-1, keepdim=True)
+    above = log_sf > target
+    low, high = torch.where(above, t, low), torch.where(above, high, t)
+    scale = (-2.0 * log_sf).sqrt()
+    newton = (math.sqrt(-2.0 * target) - scale) * scale / hazard
+    bend = 0.5 * newton * (slope + hazard - hazard / (scale * scale))
+    step = newton / (1.0 + bend).clamp(0.5, 2.0)
+    proposal = t + step
+    inside = (proposal >= low) & (proposal <= high)
+    settled = (step.abs() < 1e-6) & inside
+    # In a gap between risks the curve is flat, and steps along it lead nowhere.
+    error = (log_sf - target).abs()
+    good = settled | (inside & (error <= 0.5 * before))
+    proposal = torch.where(good, proposal, 0.5 * (low + high))
+    exact = error <= 2e-16 * max(1.0, -target)
+    settled |= exact | ((high - low) <= 4e-16 * torch.maximum(low.abs(), high.abs()))
+    return torch.where(exact, t, proposal), low, high, error, settled

@@ -178,7 +178,7 @@ def test_outputs_appear_together_or_not_at_all(
     def break_down(*_: object, **__: object) -> None:
         raise eqrm.errors.SettingError("the pen broke")
 
-    monkeypatch.setattr("eqrm.evaluation.presenting.figures.write_figures", break_down)
+    monkeypatch.setattr("eqrm.evaluation.presenting.plots.write_figures", break_down)
     arguments = [*PREDICTED, "--output", str(path), "--figures", str(parquet.parent / "f")]
     code, _, err = run(monkeypatch, capsys, str(parquet), *arguments)
     assert (code, err) == (2, "eqrm: the pen broke\n")

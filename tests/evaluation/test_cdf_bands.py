@@ -88,8 +88,8 @@ def test_limits_at_points_and_quantiles_belong_together() -> None:
         low, high = band.quantile_limits(alpha)
         assert band.at(high)[0] >= alpha > band.at(np.nextafter(high, 0))[0]
         assert band.at(np.nextafter(low, 0))[1] < alpha <= band.at(low)[1]
-    assert "for all risks at once" in band.sentence
-    assert "drawn like these 200" in band.sentence
+    assert "for all r at once" in band.sentence
+    assert "same distribution as these 200" in band.sentence
 
 
 def test_beyond_the_exact_limit_the_band_says_that_it_is_dkw() -> None:
@@ -100,5 +100,5 @@ def test_beyond_the_exact_limit_the_band_says_that_it_is_dkw() -> None:
 def test_misspelt_options_are_answered_with_the_right_ones() -> None:
     with pytest.raises(SettingError, match="Did you mean 'exact'"):
         cdf_band([0.1, 0.2], method="exakt")
-    with pytest.raises(SettingError, match="no side 'upper'"):
+    with pytest.raises(SettingError, match="Unknown side 'upper'"):
         cdf_band([0.1, 0.2], side="upper")

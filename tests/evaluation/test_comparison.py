@@ -93,7 +93,7 @@ def test_pairing_makes_a_small_difference_clear() -> None:
     shuffled = paired_differences(first, generator.permutation(second), [0.9])
     assert not shuffled[0].clear
     assert "No clear difference" in shuffled[0].sentence
-    assert "The second predictor's mean of risk is lower" in paired[0].sentence
+    assert "The second predictor has the lower mean of risk" in paired[0].sentence
 
 
 def test_the_seed_decides_the_bootstrap() -> None:
@@ -108,7 +108,7 @@ def test_ends_that_nothing_supports_are_open_and_few_domains_are_not_reliable() 
         (i.statistic, i.level): i for i in bootstrap_intervals(np.arange(20.0), [0.0, 0.9, 1.0])
     }
     assert math.isinf(found["quantile", 0.9].high)
-    assert found["quantile", 0.9].as_dict()["high"] is None
+    assert found["quantile", 0.9].to_dict()["high"] is None
     assert (found["quantile", 1.0].low, found["quantile", 0.0].high) == (19.0, 0.0)
     assert not found["superquantile", 0.9].reliable
     assert found["mean", None].reliable
@@ -120,7 +120,7 @@ def test_equal_risks_have_intervals_without_width() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(DomainDataError, match="40 domains and the second 41"):
+    with pytest.raises(DomainDataError, match="40 domains and the second has 41"):
         paired_differences(np.ones(40), np.ones(41))
     with pytest.raises(DomainDataError, match="domain 1 is nan"):
         bootstrap_intervals([0.1, float("nan")])
@@ -128,7 +128,7 @@ def test_bad_input_is_refused() -> None:
         paired_differences([0.1], [0.2])
     with pytest.raises(LevelError):
         bootstrap_intervals([0.1, 0.2], levels=[1.5])
-    with pytest.raises(SettingError, match="100 resamples"):
+    with pytest.raises(SettingError, match="resamples must be an integer of at least 100"):
         bootstrap_intervals([0.1, 0.2], resamples=10)
 
 

@@ -265,7 +265,7 @@ def test_an_evaluation_survives_json(tmp_path: Path) -> None:
     found = eqrm.evaluate(frame, domains="hospital", labels="y", predictions=["erm", "eqrm"])
     again = eqrm.Evaluation.from_dict(json.loads(found.to_json()))
     assert again.to_dict() == found.to_dict()
-    with pytest.raises(eqrm.errors.DomainDataError, match="no evaluation"):
+    with pytest.raises(eqrm.errors.DomainDataError, match="not an evaluation"):
         eqrm.Evaluation.from_dict({"format": "something else"})
 
 

@@ -39,7 +39,7 @@ def test_certificates_are_those_of_the_predictor_asked_for() -> None:
     share = found.certificate(threshold=0.5).bound
     below = int((RISKS <= 0.5).sum())
     assert share == pytest.approx(stats.beta.ppf(0.05, below, 201 - below))
-    with pytest.raises(SettingError, match="no predictor 'C'"):
+    with pytest.raises(SettingError, match="Unknown predictor 'C'"):
         found.certificate(predictor="C")
 
 
@@ -49,7 +49,7 @@ def test_true_risks_need_bounds_and_lie_above_the_measured_ones() -> None:
     found = evaluation((0.0, 1.0), A=measured(RISKS))
     bound = found.certificate(true_risk=True)
     assert bound.bound > found.certificate().bound
-    assert "true risk" in bound.speaks_of
+    assert "have a true risk of at most" in bound.sentence
     assert found.certificate(threshold=0.6, true_risk=True).bound < 1.0
     single = evaluation((0.0, 1.0), A=measured(RISKS, variances=np.r_[np.nan, [0.01] * 199]))
     assert 1.0 > single.certificate(true_risk=True).bound > found.certificate().bound
@@ -91,10 +91,10 @@ def test_a_drift_over_dates_is_noticed() -> None:
     drifting = np.sort(RISKS)[order]
     found = evaluation(A=measured(drifting, names=[days[i] for i in order]))
     tests = {test.what: test for test in found.exchangeability["A"]}
-    assert tests["changes with time"].p_value < 0.01
-    assert set(tests) == {"changes with time", "changes with size"}
+    assert tests["changes over time"].p_value < 0.01
+    assert set(tests) == {"changes over time", "changes with domain size"}
     assert [t.what for t in evaluation(A=measured(RISKS)).exchangeability["A"]] == [
-        "changes with size"
+        "changes with domain size"
     ]
     assert evaluation(A=measured(RISKS[:3])).exchangeability == {"A": []}
 
@@ -104,7 +104,7 @@ def test_the_summary_says_it_all_in_words_and_in_json() -> None:
     summary = summarised(found)
     text = summary.to_text()
     assert "With 95% confidence" in text
-    assert "Minus A, paired by domain" in text
+    assert "Difference to A, paired by domain" in text
     assert "\x1b" not in text
     content = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
     assert content["certificates"]["A"]["bound"] == found.certificate().bound

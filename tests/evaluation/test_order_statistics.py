@@ -82,21 +82,23 @@ def test_domains_needed_is_the_smallest_number_that_suffices(
 def test_sentences_never_state_more_than_was_computed() -> None:
     found = probability_bound([0.0] * 29, 0.5)
     assert f"{found.bound:.6f}" == "0.901855"
-    assert "in at least 90.18% of new domains" in found.sentence
+    assert "at least 90.18% of new domains" in found.sentence
     risks = np.full(50, 0.123451)
-    assert "at most 0.1235 in at least 90% of new domains" in quantile_bound(risks).sentence
-    assert "drawn like these 50" in quantile_bound(risks).sentence
-    assert "measured risk of a new domain of like size" in quantile_bound(risks).sentence
+    assert quantile_bound(risks).sentence == (
+        "With 95% confidence, at least 90% of new domains of similar size have a measured risk of "
+        "at most 0.1235, provided that new domains are drawn independently from the same "
+        "distribution as these 50."
+    )
 
 
 @pytest.mark.parametrize(
     ("risks", "error", "complaint"),
     [
         ([], DomainDataError, "empty"),
-        ([0.1], TooFewDomainsError, "at least 2 domains"),
+        ([0.1], TooFewDomainsError, "At least 2 domains"),
         ([0.1, float("nan"), 0.2], DomainDataError, "domain 1 is nan"),
         ([0.1, float("inf")], DomainDataError, "domain 1 is inf"),
-        ([[0.1, 0.2]], DomainDataError, r"shape is \(1, 2\)"),
+        ([[0.1, 0.2]], DomainDataError, r"shape \(1, 2\)"),
         (["low", "high"], DomainDataError, "must be numbers"),
     ],
 )

@@ -12,8 +12,9 @@ from scipy import stats
 
 import eqrm
 from eqrm.errors import SettingError
-from eqrm.evaluation.presenting.risk_table import Cell, RiskTable
-from eqrm.evaluation.presenting.rounding import decimals, rounded
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.table_cells import Cell
+from eqrm.evaluation.rounding import decimals, rounded
 from eqrm.risks import MeasuredRisks
 
 
@@ -206,7 +207,7 @@ def test_wrong_settings_are_refused() -> None:
         found.risk_table(resamples=10)
     with pytest.raises(eqrm.errors.SettingError, match="interpolation"):
         found.risk_table(interpolation="cubic")
-    with pytest.raises(eqrm.errors.SettingError, match="no predictor 'D'"):
+    with pytest.raises(eqrm.errors.SettingError, match="Unknown predictor 'D'"):
         found["D"]
 
 
@@ -221,7 +222,7 @@ def test_one_level_is_as_good_as_a_list_of_one() -> None:
 
 def test_half_a_domain_cannot_be_listed() -> None:
     found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.1, 0.2, 0.3, 0.4])
-    with pytest.raises(SettingError, match=r"whole number of domains, but it is 2\.5"):
+    with pytest.raises(SettingError, match=r"worst must be an integer of at least 0, got 2\.5"):
         found.risk_table(worst=2.5)  # type: ignore[arg-type]
 
 

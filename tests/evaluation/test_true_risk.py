@@ -51,7 +51,7 @@ def test_with_endless_examples_the_bound_is_an_order_statistic_of_the_risks() ->
     found = true_risk_bound(risks, 10**12)
     assert found.bound == pytest.approx(np.sort(risks)[found.rank - 1], abs=1e-5)
     assert found.rank >= quantile_bound(risks).rank
-    assert "the true risk of a new domain is at most" in found.sentence
+    assert "new domains have a true risk of at most" in found.sentence
 
 
 def test_the_range_of_the_losses_scales_the_bound() -> None:
@@ -94,12 +94,12 @@ def test_one_example_per_domain_is_vacuous_and_says_so() -> None:
         ({"risks": [0.1] * 39 + [1.2]}, DomainDataError, "domain 39 is 1.2, outside"),
         ({"counts": [10] * 39 + [0]}, DomainDataError, "Domain 39 has 0 examples"),
         ({"counts": [10] * 3}, DomainDataError, "one number per domain"),
-        ({"counts": 2.5}, DomainDataError, "whole numbers"),
+        ({"counts": 2.5}, DomainDataError, "integers of at least 1"),
         ({"loss_range": (1.0, 0.0)}, SettingError, "loss_range"),
         ({"loss_range": (0.0, math.inf)}, SettingError, "finite"),
         ({"method": "bernstien"}, SettingError, "Did you mean 'bernstein'"),
         ({"method": "bernstein"}, SettingError, "needs loss_variances"),
-        ({"loss_variances": -1.0}, DomainDataError, "must not be negative"),
+        ({"loss_variances": -1.0}, DomainDataError, "domain 0 is -1"),
         ({"loss_variances": [math.nan] * 40}, DomainDataError, "domain 0 is nan"),
         ({"method": "clopper-pearson", "counts": 3}, DomainDataError, "0 or 1"),
     ],

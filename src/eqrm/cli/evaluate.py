@@ -84,8 +84,9 @@ def evaluate(
     memory: Annotated[str, _option("Memory for reading files, such as 2GB.", DATA)] = "600MB",
 ) -> None:
     """Say how predictors do over domains, and what that tells of domains not seen."""
+    from eqrm.checks import OPEN_FRACTION
     from eqrm.evaluation.evaluate import evaluate as run
-    from eqrm.evaluation.inference.risk_checks import checked_alpha, checked_confidence
+    from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.presenting.report import write_report
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable, whole_file
@@ -99,7 +100,7 @@ def evaluate(
     _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
     certified = Level.parse(alpha)
     checked_alpha(certified)  # before hours of reading
-    checked_confidence(confidence)
+    OPEN_FRACTION.check(confidence, "--confidence")
     wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
     found = run(
         _data(files, compare or [], _first_name(compare, [*(loss or []), *(prediction or [])])),
@@ -129,7 +130,7 @@ def evaluate(
             draft = outputs.enter_context(whole_file(report))
             write_report(found, draft, command=_command(), table=table, summary=summary)
         if figures is not None:
-            from eqrm.evaluation.presenting.figures import write_figures
+            from eqrm.evaluation.presenting.plots import write_figures
 
             write_figures(found, figures, certified)
     if output is None:

@@ -64,7 +64,7 @@ def plan(
         bias=bias,
     )
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:
         _print_table(found)
 

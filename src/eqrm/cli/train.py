@@ -87,11 +87,11 @@ def train(
 
     A name that contains a comma stands in double quotes: --drop '"height, cm",age'.
     """
-    from eqrm.evaluation.inference.risk_checks import checked_confidence
+    from eqrm.checks import OPEN_FRACTION
     from eqrm.tabular.output import check_folder, in_words, write_training
     from eqrm.tabular.training import TrainingPlan, train_on_table
 
-    checked_confidence(confidence)
+    OPEN_FRACTION.check(confidence, "--confidence")
     plan = TrainingPlan.of(
         separated(alpha or LEVELS),
         model=model,

@@ -9,6 +9,7 @@ from typing import Any
 from eqrm.domains import name_order, named_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.risk_checks import checked_range
 from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import (
     AGGREGATED,
@@ -97,7 +98,7 @@ def evaluate(
         progress=progress,
     )
     if bounds is not None:
-        bounds = _checked_bounds(bounds)
+        bounds = checked_range(bounds, "bounds")
     measured = _measured(data, spec)
     if not measured:
         raise SettingError("There is no predictor. Name at least one column.")
@@ -143,19 +144,6 @@ def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, Mea
         single = len(inside) == 1
         found |= {str(name) if single else f"{name}: {key}": r for key, r in inside.items()}
     return found
-
-
-def _checked_bounds(bounds: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in bounds)
-    except (TypeError, ValueError):
-        low = high = float("nan")
-    if not float("-inf") < low < high < float("inf"):
-        raise SettingError(
-            "bounds must be two finite numbers, the least and the largest loss possible, got "
-            f"{bounds!r}. Leave them out if the loss is unbounded."
-        )
-    return low, high
 
 
 def _natural_bounds(

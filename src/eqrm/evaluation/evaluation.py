@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import one_of
 from eqrm.domains import Name
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.risks import MeasuredRisks
 
@@ -108,9 +110,9 @@ class Evaluation:
         bootstrap over domains behind the intervals of means and superquantiles; 2,000 unless
         given, and fewer beyond 10,000 domains.
         """
-        from eqrm.evaluation.presenting.risk_table import risk_table
+        from eqrm.evaluation.presenting.risk_table import RiskTable
 
-        return risk_table(
+        return RiskTable.of(
             self.predictors,
             as_levels(levels),
             as_levels(superquantiles),
@@ -161,11 +163,11 @@ class Evaluation:
             if name != first
         }
 
-    @property
+    @cached_property
     def noise(self) -> dict[str, NoiseSplit | None]:
         """How much of the spread of each predictor's risks is sampling noise.
 
-        None where no domain has two examples: then nobody can tell.
+        None where no domain has two examples, so that noise and spread cannot be separated.
 
         >>> import eqrm
         >>> found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.0, 1.0, 0.0, 1.0])
@@ -181,9 +183,9 @@ class Evaluation:
             for name, risks in self.predictors.items()
         }
 
-    @property
+    @cached_property
     def exchangeability(self) -> dict[str, list[ExchangeabilityTest]]:
-        """Signs that domains are not drawn alike: risk against size, and against time.
+        """Tests of whether domains are exchangeable: risk against size, and against time.
 
         Time is tested where the domains' names are dates (2024-05-31, 2024-05). Fewer than
         five domains are not tested. :func:`eqrm.evaluation.order_test` takes any
@@ -212,13 +214,13 @@ class Evaluation:
         true_risk: bool = False,
         predictor: str | None = None,
     ) -> Certificate:
-        """A statement about domains not seen that holds with a stated confidence.
+        """A statement about unseen domains that holds with a stated confidence.
 
         Without ``threshold``: a risk that a share ``alpha`` of new domains does not exceed.
-        With it: the share of new domains whose risk is at most ``threshold``. It speaks of the
-        measured risk of new domains of like size or, with ``true_risk``, of their true risk,
-        which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
-        domains raise ``TooFewDomainsError``, which says how many it takes.
+        With it: the share of new domains whose risk is at most ``threshold``. It is about the
+        measured risk of new domains of similar size or, with ``true_risk``, about their true
+        risk, which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
+        domains raise ``TooFewDomainsError``, which says how many are needed.
 
         >>> import eqrm
         >>> rows = list(range(40)) * 2
@@ -242,33 +244,19 @@ class Evaluation:
 
         if self.bounds is None:
             raise SettingError(
-                f"A bound on true risks needs bounds on the {self.loss}: give the least and the "
-                "largest loss possible, evaluate(..., bounds=(0, 1)). The log-loss gets them "
-                "from clip."
+                f"A bound on true risks needs bounds on the {self.loss}. Give the least and the "
+                "largest loss possible, evaluate(..., bounds=(0, 1)); for the log-loss, set clip."
             )
         known = None if np.isnan(risks.variances).any() else risks.variances
+        given: dict[str, Any] = {"loss_range": self.bounds, "loss_variances": known}
         if threshold is None:
-            return true_risk_bound(
-                risks.risks,
-                risks.counts,
-                alpha,
-                confidence,
-                loss_range=self.bounds,
-                loss_variances=known,
-            )
-        return true_probability_bound(
-            risks.risks,
-            risks.counts,
-            threshold,
-            confidence,
-            loss_range=self.bounds,
-            loss_variances=known,
-        )
+            return true_risk_bound(risks.risks, risks.counts, alpha, confidence, **given)
+        return true_probability_bound(risks.risks, risks.counts, threshold, confidence, **given)
 
     def cdf_band(
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
     ) -> CdfBand:
-        """Limits between which the CDF of the risk of a new domain lies, all of it at once."""
+        """A confidence band for the whole CDF of the risk of a new domain."""
         from eqrm.evaluation.inference.cdf_bands import cdf_band
 
         return cdf_band(self.predictors[self._known(predictor)].risks, confidence, method)
@@ -295,8 +283,11 @@ class Evaluation:
         >>> Evaluation.from_dict(found.to_dict()).to_dict() == found.to_dict()
         True
         """
-        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-            raise DomainDataError(f"This is no evaluation: its format should be {FORMAT!r}.")
+        found = content.get("format") if isinstance(content, Mapping) else type(content).__name__
+        if found != FORMAT:
+            raise DomainDataError(
+                f"This is not an evaluation: its format must be {FORMAT!r}, got {found!r}."
+            )
         try:
             bounds = content["bounds"]
             return cls(
@@ -315,8 +306,4 @@ class Evaluation:
         """A predictor's name; None means the only one, or the first."""
         if predictor is None:
             return next(iter(self.predictors))
-        if predictor not in self.predictors:
-            raise SettingError(
-                f"There is no predictor {predictor!r}. {did_you_mean(predictor, self.predictors)}"
-            )
-        return predictor
+        return one_of(predictor, self.predictors, "predictor")

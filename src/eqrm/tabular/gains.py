@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from eqrm.errors import LevelError, TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.inference.certificates import Certificate, as_percent, rounded_up
+from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.evaluation.presenting.rounding import decimals, rounded
-from eqrm.evaluation.presenting.table_formats import aligned
+from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.level import Level
+from eqrm.text import aligned
 
 ERM = "ERM"
 NO_CHANGE = "0.0%"

@@ -146,9 +146,9 @@ def test_domains_called_by_dates_are_tested_against_time() -> None:
     days = [str(day.date()) for day in pd.date_range("2013-01-01", periods=80)]
     drifting = MeasuredRisks.of(days, [50] * 80, np.linspace(0.2, 0.9, 80), [0.01] * 80)
     evaluation = Evaluation({"ERM": drifting}, "log-loss", None)
-    tests = content_of(report_html(evaluation))["alike"][0]
+    tests = content_of(report_html(evaluation))["exchangeability"][0]
     assert tests[0]["warning"]
-    assert "grows with time" in tests[0]["sentence"]
+    assert "grows over time" in tests[0]["sentence"]
 
 
 @pytest.mark.parametrize("domains", [2, 3, 5])

@@ -64,7 +64,7 @@ def test_its_first_words_say_what_was_measured(page: Browser, report: Path) -> N
     assert page.ask("document.querySelector('h1').textContent") == measured().sentence
     text = page.ask("document.body.innerText")
     assert "eqrm evaluate a.parquet --domain day" in text
-    assert "drawn like these 60, independently" in text
+    assert "same distribution as these 60" in text
 
 
 def test_the_slider_moves_numbers_marks_and_statement(page: Browser, report: Path) -> None:

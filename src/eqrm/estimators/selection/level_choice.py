@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import OPEN_FRACTION, number, optional
 from eqrm.estimators.selection.risks_by_level import (
     LEVELS,
     LevelOrMean,
@@ -18,16 +19,9 @@ from eqrm.estimators.selection.risks_by_level import (
     distinct_levels,
     level_name,
 )
-from eqrm.evaluation.inference.certificates import (
-    as_percent,
-    percent_rounded_down,
-    probability_bound,
-)
-from eqrm.evaluation.inference.risk_checks import (
-    checked_alpha,
-    checked_confidence,
-    checked_threshold,
-)
+from eqrm.evaluation.inference.certificates import probability_bound
+from eqrm.evaluation.inference.risk_checks import checked_alpha
+from eqrm.evaluation.rounding import as_percent, percent_rounded_down
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 
@@ -184,7 +178,7 @@ def choose_level(
     >>> print(choose_level(QRMRegressor(), X, y, hospital, risk=0.5, probability=0.95).sentence)
     No level meets the requirement of a risk of at most 0.5 on 95% of new domains. The closest ...
     """
-    limit, share = checked_threshold(risk), checked_alpha(probability)
-    asked = None if confidence is None else checked_confidence(confidence)
+    limit, share = number().check(risk, "risk"), checked_alpha(probability)
+    asked = optional(OPEN_FRACTION).check(confidence, "confidence")
     by_level = cross_fitted(estimator, distinct_levels(levels), X, y, groups, cv)
     return LevelChoice(limit, share, asked, by_level)

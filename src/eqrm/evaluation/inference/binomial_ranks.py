@@ -7,9 +7,8 @@ laws without jumps. Nothing else about the risks matters.
 
 from __future__ import annotations
 
-import math
-
-from eqrm.errors import SettingError
+from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.evaluation.inference.risk_checks import checked_alpha
 
 ROUNDING = 1e-12
 """Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
@@ -21,13 +20,9 @@ def at_least(successes: int, trials: int, probability: float) -> float:
     >>> round(at_least(1, 2, 0.5), 12), at_least(0, 2, 0.5), at_least(3, 2, 0.5)
     (0.75, 1.0, 0.0)
     """
-    if successes <= 0:
-        return 1.0
-    if successes > trials:
-        return 0.0
-    from scipy.special import betainc
+    from scipy.stats import binom
 
-    return float(betainc(successes, trials - successes + 1, probability))
+    return float(binom.sf(successes - 1, trials, probability))
 
 
 def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
@@ -38,17 +33,10 @@ def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     >>> upper_rank(29, 0.9, 0.05), upper_rank(28, 0.9, 0.05), upper_rank(100, 0.9, 0.05)
     (29, None, 96)
     """
-    limit = miss * (1.0 + ROUNDING)
-    if at_least(domains, domains, alpha) > limit:
-        return None
-    low, high = 0, domains  # P(≥ low) > limit ≥ P(≥ high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if at_least(middle, domains, alpha) <= limit:
-            high = middle
-        else:
-            low = middle
-    return high
+    from scipy.stats import binom
+
+    rank = int(binom.isf(miss * (1.0 + ROUNDING), domains, alpha)) + 1
+    return rank if rank <= domains else None
 
 
 def lower_rank(domains: int, alpha: float, miss: float) -> int | None:
@@ -71,11 +59,9 @@ def probability_below(below: int, domains: int, miss: float) -> float:
     >>> round(probability_below(29, 29, 0.05), 6), probability_below(0, 29, 0.05)
     (0.901855, 0.0)
     """
-    if below == 0:
-        return 0.0
-    from scipy.special import betaincinv
+    from scipy.stats import beta
 
-    return float(betaincinv(below, domains - below + 1, miss))
+    return float(beta.ppf(miss, below, domains - below + 1)) if below else 0.0
 
 
 def domains_needed(alpha: float, confidence: float, beyond: int = 0) -> int:
@@ -83,31 +69,21 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0) -> int:
 
     ``beyond`` is the number of measured risks that may lie above the bound: with 0 the bound
     is the largest risk, and m = ⌈log(1−confidence)/log α⌉; with more of them the bound is
-    tighter and takes more domains.
+    tighter and takes more domains. In other words, the trials that it takes to see more than
+    ``beyond`` risks above the quantile, which is a negative binomial law.
 
     >>> domains_needed(0.9, 0.95), domains_needed(0.9, 0.95, beyond=1)
     (29, 46)
     """
-    from eqrm.evaluation.inference.risk_checks import checked_alpha, checked_confidence
+    from scipy.stats import nbinom
 
-    alpha, miss = checked_alpha(alpha), 1.0 - checked_confidence(confidence)
-    if beyond < 0:
-        raise SettingError(f"beyond must be 0 or more domains, but it is {beyond}.")
-
-    def enough(domains: int) -> bool:
-        return at_least(domains - beyond, domains, alpha) <= miss * (1.0 + ROUNDING)
-
-    low, high = beyond, beyond + 2 * math.ceil(math.log(miss) / math.log(alpha))
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return max(high, beyond + 1)
+    level, miss = checked_alpha(alpha), 1.0 - OPEN_FRACTION.check(confidence, "confidence")
+    above = NON_NEGATIVE_INTEGER.check(beyond, "beyond") + 1
+    return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - level)) + above
 
 
 def highest_level(domains: int, confidence: float) -> float:
-    """The highest level of which m domains can speak: (1−confidence)^(1/m).
+    """The highest level that m domains can bound: (1−confidence)^(1/m).
 
     >>> round(highest_level(29, 0.95), 6)
     0.901855

@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import SettingError, did_you_mean
-from eqrm.evaluation.inference.certificates import MEASURED, as_percent
-from eqrm.evaluation.inference.risk_checks import (
-    LevelLike,
-    Vector,
-    checked_alpha,
-    checked_confidence,
-    checked_risks,
-)
+from eqrm.checks import number, one_of
+from eqrm.errors import SettingError
+from eqrm.evaluation.inference.certificates import MEASURED, assumption_about
+from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
 from eqrm.evaluation.inference.uniform_paths import Ranks, probability_within
+from eqrm.evaluation.rounding import as_percent
 
 METHODS = ("dkw", "exact")
 SIDES = ("both", "lower")
@@ -46,7 +42,7 @@ class CdfBand:
     achieved: float
     method: str
     side: str
-    speaks_of: str = MEASURED
+    risk_kind: str = MEASURED
 
     @property
     def domains(self) -> int:
@@ -56,16 +52,16 @@ class CdfBand:
     @property
     def assumption(self) -> str:
         """What must be true of new domains, in words."""
-        return f"new domains are drawn like these {self.domains}, independently of each other"
+        return assumption_about(self.domains)
 
     @property
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
         where = "between the two curves" if self.side == "both" else "above the curve"
         return (
-            f"With {as_percent(self.confidence)} confidence, the share of new domains below any "
-            f"risk you may choose lies {where}, for all risks at once; it speaks of "
-            f"{self.speaks_of}, provided that {self.assumption}."
+            f"With {as_percent(self.confidence)} confidence, the share of new domains with a "
+            f"{self.risk_kind} risk of at most r lies {where} for all r at once, provided that "
+            f"{self.assumption}."
         )
 
     def at(self, risk: Any) -> tuple[Vector, Vector]:
@@ -101,7 +97,7 @@ def cdf_band(
     the same level γ, with γ solved for by an exact recursion so that all of them hold at once
     with the confidence asked for. Narrow in both tails, where DKW says nothing, and with
     thousands of domains a little wider in the middle. With more than 1,000 domains, 1,000 of
-    the order statistics carry it, denser near the ends; beyond 100,000 domains the answer is
+    the order statistics determine it, denser near the ends; beyond 100,000 domains the answer is
     the DKW band, and its ``method`` says so.
 
     ``side="lower"`` bounds F from below only, for tighter upper limits of all quantiles.
@@ -111,15 +107,10 @@ def cdf_band(
     >>> [round(float(limit), 3) for limit in band.at(0.25)]
     [0.084, 0.916]
     """
-    values, asked = np.sort(checked_risks(risks)), checked_confidence(confidence)
-    for given, choices, what in ((method, METHODS, "method"), (side, SIDES, "side")):
-        if given not in choices:
-            raise SettingError(f"There is no {what} {given!r}. {did_you_mean(given, choices)}")
-    if 1.0 - asked < SMALLEST_MISS:
-        raise SettingError(
-            f"A band needs a confidence of at most 1 - {SMALLEST_MISS:g}, but it is {asked!r}: "
-            "closer to 1, its probability cannot be computed."
-        )
+    values = np.sort(checked_risks(risks))
+    asked = number(above=0, most=1.0 - SMALLEST_MISS).check(confidence, "confidence of a band")
+    one_of(method, METHODS, "method")
+    one_of(side, SIDES, "side")
     if side == "lower" and method == "dkw" and asked < 0.5:
         raise SettingError("The one-sided DKW band needs a confidence of at least 0.5.")
     chosen = "dkw" if values.size > MOST_DOMAINS_EXACT else method
@@ -156,7 +147,7 @@ def _dkw_limits(domains: int, miss: float, side: str) -> tuple[Vector, Vector, f
 def _equal_level_limits(domains: int, confidence: float, side: str) -> tuple[Vector, Vector, float]:
     from scipy.optimize import brentq
 
-    ranks = _carrying_ranks(domains)
+    ranks = spaced_ranks(domains, MOST_RANKS)
 
     def achieved(log_level: float) -> float:
         lower, upper = _beta_limits(domains, ranks, math.exp(log_level), side)
@@ -183,11 +174,15 @@ def _beta_limits(domains: int, ranks: Ranks, level: float, side: str) -> tuple[V
     return lower, 1.0 - betaincinv(domains + 1 - ranks, ranks, tail)
 
 
-def _carrying_ranks(domains: int) -> Ranks:
-    """All ranks, or ``MOST_RANKS`` of them, dense near both ends (evenly in arcsin √p)."""
-    if domains <= MOST_RANKS:
+def spaced_ranks(domains: int, most: int) -> Ranks:
+    """All ranks from 1 to m, or ``most`` of them, dense near both ends (evenly in arcsin √p).
+
+    >>> spaced_ranks(3, 500).tolist(), spaced_ranks(1000, 5).tolist()
+    ([1, 2, 3], [1, 147, 500, 854, 1000])
+    """
+    if domains <= most:
         return np.arange(1, domains + 1)
-    even = np.sin(np.linspace(0.0, np.pi / 2.0, MOST_RANKS)) ** 2
+    even = np.sin(np.linspace(0.0, np.pi / 2.0, max(most, 2))) ** 2
     return np.unique(np.rint(1.0 + even * (domains - 1)).astype(np.int64))
 
 

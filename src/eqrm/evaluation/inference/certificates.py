@@ -1,81 +1,96 @@
 """Distribution-free statements about domains that nobody has seen.
 
 A certificate is computed on m domains that played no part in training or in choosing the
-predictor. Its one assumption: new domains are drawn like these, independently. It says nothing
-about domains that differ in kind.
+predictor. Its one assumption: new domains are drawn independently from the same distribution as
+these. It says nothing about domains that differ in kind.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from eqrm.checks import OPEN_FRACTION, number
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference import binomial_ranks
-from eqrm.evaluation.inference.risk_checks import (
-    LevelLike,
-    checked_alpha,
-    checked_confidence,
-    checked_risks,
-    checked_threshold,
-)
+from eqrm.evaluation.inference.finding import Finding
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_risks
+from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 
-MEASURED = "the measured risk of a new domain of like size"
-TRUE = "the true risk of a new domain"
+MEASURED, TRUE = "measured", "true"
+VACUOUS = "This says nothing: collect more domains, or more examples of each."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate:
+class Certificate(Finding):
     """A statement about unseen domains that holds with a stated confidence.
 
     ``bound`` is the number stated: of ``kind`` "quantile" a risk that a share ``alpha`` of new
     domains does not exceed, of ``kind`` "probability" the share of new domains whose risk is
     at most ``threshold``. ``confidence`` was asked for, ``achieved`` is the probability
-    computed: exact for laws without jumps, a lower bound for others. ``speaks_of`` says which
-    risk is meant: the one measured on as many examples as here, or the true one.
+    computed: exact for laws without jumps, a lower bound for others. ``risk_kind`` says which
+    risk is meant: "measured" on as many examples as here, or "true".
     ``rank`` counts the measured risks that the bound rests on: it is the rank-th smallest of
     them, or that many lie at or below the threshold. ``vacuous`` is True where the bound says
     nothing (a probability of at least 0, a risk of at most the largest loss).
     """
 
-    kind: str
+    derived = ("kind", "assumption", "sentence")
+
     bound: float
     confidence: float
     achieved: float
     domains: int
     method: str
-    speaks_of: str
-    alpha: float | None
-    threshold: float | None
     rank: int
-    vacuous: bool
+    alpha: float | None = None
+    threshold: float | None = None
+    risk_kind: str = MEASURED
+    vacuous: bool = False
 
     def __str__(self) -> str:
         return self.sentence
 
     @property
+    def kind(self) -> str:
+        """ "quantile" or "probability": what is bounded."""
+        return "quantile" if self.threshold is None else "probability"
+
+    @property
     def assumption(self) -> str:
         """What must be true of new domains, in words."""
-        return f"new domains are drawn like these {self.domains}, independently of each other"
+        return assumption_about(self.domains)
 
     @property
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
-        opening = f"With {as_percent(self.confidence)} confidence, {self.speaks_of} is at most "
-        if self.kind == "quantile":
+        if self.threshold is None:
             risk, share = rounded_up(self.bound), as_percent(self.alpha or 0.0)
         else:
             risk, share = f"{self.threshold:.10g}", percent_rounded_down(self.bound)
-        statement = f"{opening}{risk} in at least {share} of new domains"
-        empty = " This says nothing: collect more domains or examples." if self.vacuous else ""
-        return f"{statement}, provided that {self.assumption}.{empty}"
+        statement = statement_about(self.risk_kind, self.confidence, share, risk)
+        ending = f" {VACUOUS}" if self.vacuous else ""
+        return f"{statement}, provided that {self.assumption}.{ending}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Every field, the assumption and the sentence, ready for JSON."""
-        return {**asdict(self), "assumption": self.assumption, "sentence": self.sentence}
+
+def statement_about(risk_kind: str, confidence: float, share: str, risk: str) -> str:
+    """What a certificate states, without its assumption.
+
+    >>> statement_about(TRUE, 0.95, "90%", "0.4")
+    'With 95% confidence, at least 90% of new domains have a true risk of at most 0.4'
+    """
+    which = "new domains of similar size" if risk_kind == MEASURED else "new domains"
+    return (
+        f"With {as_percent(confidence)} confidence, at least {share} of {which} have a "
+        f"{risk_kind} risk of at most {risk}"
+    )
+
+
+def assumption_about(domains: int) -> str:
+    """The one assumption of certificates and bands, about m measured domains."""
+    return f"new domains are drawn independently from the same distribution as these {domains}"
 
 
 def quantile_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) -> Certificate:
@@ -97,22 +112,18 @@ def quantile_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95)
     eqrm.errors.TooFewDomainsError: 3 domains are too few to bound the 0.9-quantile of risk ...
     """
     values = checked_risks(risks)
-    level, asked = checked_alpha(alpha), checked_confidence(confidence)
+    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
     rank = binomial_ranks.upper_rank(values.size, level, 1.0 - asked)
     if rank is None:
         raise too_few(values.size, level, asked)
     return Certificate(
-        kind="quantile",
         bound=float(np.partition(values, rank - 1)[rank - 1]),
         confidence=asked,
         achieved=1.0 - binomial_ranks.at_least(rank, values.size, level),
         domains=values.size,
         method="order statistic",
-        speaks_of=MEASURED,
-        alpha=level,
-        threshold=None,
         rank=rank,
-        vacuous=False,
+        alpha=level,
     )
 
 
@@ -128,21 +139,16 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
     >>> probability_bound([0.7, 0.8], threshold=0.5).vacuous
     True
     """
-    values, asked = checked_risks(risks), checked_confidence(confidence)
-    limit = checked_threshold(threshold)
-    below = int((values <= limit).sum())
-    bound = binomial_ranks.probability_below(below, values.size, 1.0 - asked)
+    values, asked = checked_risks(risks), OPEN_FRACTION.check(confidence, "confidence")
+    below = int((values <= number().check(threshold, "threshold")).sum())
     return Certificate(
-        kind="probability",
-        bound=bound,
+        bound=binomial_ranks.probability_below(below, values.size, 1.0 - asked),
         confidence=asked,
         achieved=asked,
         domains=values.size,
         method="Clopper-Pearson",
-        speaks_of=MEASURED,
-        alpha=None,
-        threshold=limit,
         rank=below,
+        threshold=float(threshold),
         vacuous=below == 0,
     )
 
@@ -152,44 +158,11 @@ def too_few(
 ) -> TooFewDomainsError:
     """The refusal of a quantile bound, with the number of domains that it takes."""
     needed = needed or binomial_ranks.domains_needed(alpha, confidence)
-    within_reach = binomial_ranks.highest_level(domains, confidence)
+    reach = np.floor(1000 * binomial_ranks.highest_level(domains, confidence)) / 1000
     return TooFewDomainsError(
         f"{domains} domains are too few to bound the {alpha:.12g}-quantile of risk with "
-        f"{as_percent(confidence)} confidence: at least {needed} are needed. With {domains}, "
-        f"levels up to {np.floor(1000 * within_reach) / 1000:.3g} are within reach.",
+        f"{as_percent(confidence)} confidence: at least {needed} are needed. {domains} domains "
+        f"can bound levels up to {reach:.3g}.",
         domains=domains,
         needed=needed,
     )
-
-
-def as_percent(share: float) -> str:
-    """A share in percent.
-
-    >>> as_percent(0.95), as_percent(0.99999)
-    ('95%', '99.999%')
-    >>> as_percent(1 - 1e-13)
-    '99.99999999999%'
-    """
-    text = f"{100.0 * share:.10g}"
-    return f"{100.0 * share:.16g}%" if text == "100" and share < 1.0 else f"{text}%"
-
-
-def percent_rounded_down(share: float) -> str:
-    """A share in percent with two decimals, never more than the share itself.
-
-    >>> percent_rounded_down(0.901855), percent_rounded_down(0.9)
-    ('90.18%', '90%')
-    """
-    return f"{math.floor(1e4 * share + 1e-9) / 100.0:.10g}%"
-
-
-def rounded_up(risk: float, digits: int = 4) -> str:
-    """A risk with four significant digits, never less than the risk itself.
-
-    >>> rounded_up(0.71231), rounded_up(-0.71239), rounded_up(0.0), rounded_up(0.5)
-    ('0.7124', '-0.7123', '0', '0.5')
-    """
-    if abs(risk) < 1e-300 or not math.isfinite(risk):
-        return f"{risk:.17g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(risk))) + 1 - digits)
-    return f"{math.ceil(risk / unit - 1e-9) * unit:.{digits}g}"

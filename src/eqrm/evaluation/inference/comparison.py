@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.checks import OPEN_FRACTION, integer
+from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import binomial_ranks
-from eqrm.evaluation.inference.certificates import as_percent
+from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import resampled_statistics, statistics_of
-from eqrm.evaluation.inference.risk_checks import (
-    LevelLike,
-    Vector,
-    checked_confidence,
-    checked_risks,
-)
+from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, checked_risks
+from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
 LEVELS: tuple[LevelLike, ...] = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -27,13 +24,15 @@ FEW_IN_TAIL = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
+class Interval(Finding):
     """A statistic of the risks with a confidence interval.
 
     ``statistic`` is "mean", "quantile" or "superquantile", the last two at a ``level``. An end
-    is infinite where so few domains set none. ``reliable`` is False where a bootstrap rests on
-    fewer than ten domains.
+    is infinite where there are too few domains to bound it. ``reliable`` is False where a
+    bootstrap rests on fewer than ten domains.
     """
+
+    derived = ()
 
     statistic: str
     level: float | None
@@ -44,18 +43,12 @@ class Interval:
     method: str
     reliable: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """Every field, ready for JSON: an open end is None."""
-        ends = {
-            name: end if math.isfinite(end) else None
-            for name, end in (("low", self.low), ("high", self.high))
-        }
-        return {**asdict(self), **ends}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Finding):
     """A statistic of two predictors on the same domains: second − first, with an interval."""
+
+    derived = ("value", "clear", "sentence")
 
     statistic: str
     level: float | None
@@ -73,7 +66,7 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval excludes 0."""
         return self.low > 0.0 or self.high < 0.0
 
     @property
@@ -84,12 +77,7 @@ class Difference:
         if not self.clear:
             return f"No clear difference in the {name} of risk: {self.value:+.4g} ({ends})."
         order = "lower" if self.value < 0.0 else "higher"
-        return f"The second predictor's {name} of risk is {order}: {self.value:+.4g} ({ends})."
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field, the difference and the sentence, ready for JSON."""
-        derived = {"value": self.value, "clear": self.clear, "sentence": self.sentence}
-        return {**asdict(self), **derived}
+        return f"The second predictor has the {order} {name} of risk: {self.value:+.4g} ({ends})."
 
 
 def bootstrap_intervals(
@@ -103,17 +91,18 @@ def bootstrap_intervals(
     """Mean, quantiles and superquantiles of the risks, each with a confidence interval.
 
     Quantiles get two order statistics, whose coverage is known exactly and at least as asked;
-    an end is infinite where m domains set none. Mean and superquantiles get a bootstrap over
-    domains, bias-corrected and accelerated (Efron 1987), which is approximate.
+    an end is infinite where m domains are too few to bound it. Mean and superquantiles get a
+    bootstrap over domains, bias-corrected and accelerated (Efron 1987), which is approximate.
 
     >>> risks = np.random.default_rng(0).lognormal(size=200)
     >>> mean, quantile, superquantile = bootstrap_intervals(risks, levels=[0.9])
     >>> quantile.method, quantile.low < quantile.value < quantile.high
     ('order statistics', True)
     """
-    values, asked = checked_risks(risks), checked_confidence(confidence)
-    given = [Level.of(level) for level in levels]
-    drawn = resampled_statistics(values[None], given, _checked_resamples(resamples), seed)[:, 0]
+    values, asked = checked_risks(risks), OPEN_FRACTION.check(confidence, "confidence")
+    given = as_levels(levels)
+    integer(100).check(resamples, "resamples")
+    drawn = resampled_statistics(values[None], given, resamples, seed)[:, 0]
     estimates = statistics_of(values, given)
     found = []
     for column, (statistic, level) in enumerate(_names(given)):
@@ -166,11 +155,12 @@ def paired_differences(
     if one.size != two.size:
         raise DomainDataError(
             f"Differences are paired by domain, but the first predictor has {one.size} domains "
-            f"and the second {two.size}."
+            f"and the second has {two.size}."
         )
-    asked, given = checked_confidence(confidence), [Level.of(level) for level in levels]
+    asked, given = OPEN_FRACTION.check(confidence, "confidence"), as_levels(levels)
+    integer(100).check(resamples, "resamples")
     both = np.stack([one, two])
-    drawn = resampled_statistics(both, given, _checked_resamples(resamples), seed)
+    drawn = resampled_statistics(both, given, resamples, seed)
     values = np.stack([statistics_of(row, given) for row in both])
     found = []
     for column, (statistic, level) in enumerate(_names(given)):
@@ -270,9 +260,3 @@ def _bca_interval(
         ends.append(float(ndtr(bias + shifted / max(1.0 - acceleration * shifted, 1e-3))))
     low, high = np.quantile(drawn, ends)
     return float(low), float(high)
-
-
-def _checked_resamples(resamples: int) -> int:
-    if resamples < 100:
-        raise SettingError(f"A bootstrap needs at least 100 resamples, but {resamples!r} came.")
-    return int(resamples)

@@ -1,29 +1,40 @@
-"""Are these domains drawn alike? Tests of the one assumption that certificates make.
+"""Tests of the one assumption that certificates make: that domains are exchangeable.
 
-A certificate speaks of new domains that are drawn like the measured ones. Nothing in the data
-can prove that, but risks that drift with time, hang on the size of the domain, or differ
-between training and held-out domains speak against it.
+A certificate is about new domains that are drawn independently from the same distribution as the
+measured ones. Nothing in the data can prove that, but risks that drift with time, depend on the
+size of the domain, or differ between training and held-out domains are evidence against it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.checks import integer
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 
 SIGNIFICANT = 0.05
 MOST_PERMUTED = 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
+_ALONG = {"time": "over time", "size": "with domain size"}
+_ADVICE = {
+    "time": "New domains may differ from these: compute certificates on the most recent domains, "
+    "and check them as new domains arrive.",
+    "size": "A certificate holds for new domains of similar size only: compute separate "
+    "certificates for small and large domains.",
+    "serial": "They are not independent, so certificates may be too optimistic: compute them on "
+    "the most recent domains, and check them as new domains arrive.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExchangeabilityTest:
-    """A test of whether domains are drawn alike.
+class ExchangeabilityTest(Finding):
+    """A test of whether domains are exchangeable: drawn independently from one distribution.
 
     ``p_value`` is small where the risks would be surprising if they were. ``statistics`` holds
     what was computed, ``warning`` says in words what was found, or is None.
@@ -42,13 +53,9 @@ class ExchangeabilityTest:
         if self.warning is not None:
             return self.warning
         return (
-            f"No sign that risk {self.what} (p = {self.p_value:.2g}, {self.domains} domains), "
-            "which does not prove that it does not."
+            f"No evidence that risk {self.what} (p = {self.p_value:.2g}, {self.domains} domains). "
+            "This is not proof that it does not."
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field and the sentence, ready for JSON."""
-        return {**asdict(self), "sentence": self.sentence}
 
 
 def order_test(
@@ -56,20 +63,19 @@ def order_test(
 ) -> ExchangeabilityTest:
     """Test whether risk changes along an order of the domains, such as time or size.
 
-    ``order`` (m,) holds a number, a date or a text that sorts for each domain; None takes
-    the domains as they come. The trend is measured by Spearman's rank correlation. With
+    ``order`` (m,) holds a number, a date or a sortable text for each domain; None takes the
+    order given. The trend is measured by Spearman's rank correlation. With
     ``by="time"``, neighbours are compared too, by the rank correlation of each domain with
-    the next: seasons and spells have no trend, but make domains dependent. The p-value is
-    that of the more surprising of the two, doubled; it comes from permutations of the risks,
+    the next: seasons have no trend, but make domains dependent. The p-value is
+    the smaller of the two, doubled; it comes from permutations of the risks,
     and beyond 2,000 domains from the normal limit.
 
     >>> drifting = order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40))
-    >>> drifting.p_value < 0.01, "grows with time" in drifting.warning
+    >>> drifting.p_value < 0.01, "grows over time" in drifting.warning
     (True, True)
     """
     values = checked_risks(risks, at_least=5)
-    if permutations < 99:
-        raise SettingError(f"At least 99 permutations are needed, but {permutations!r} came.")
+    integer(99).check(permutations, "permutations")
     ranks = _ranks(values)
     positions = _positions(order, values.size)
     arranged = ranks[np.argsort(positions, kind="stable")]
@@ -84,7 +90,7 @@ def order_test(
         method = "normal limit"
     p_value = min(1.0, len(p_values) * min(p_values.values()))
     return ExchangeabilityTest(
-        what=f"changes with {by}",
+        what=f"changes {_ALONG.get(by, f'with {by}')}",
         p_value=p_value,
         statistics=found,
         domains=values.size,
@@ -98,8 +104,8 @@ def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:
 
     The smaller p-value, doubled, of the rank-sum test (one side is higher) and of
     Kolmogorov and Smirnov's test (the laws differ in any way). A predictor has seen its
-    training domains, so lower risks there are the rule: they say that training domains must
-    not be used for a certificate. Higher ones say that the two sets differ in kind.
+    training domains, so lower risks there are to be expected, and training domains must not be
+    used for a certificate. Higher risks there mean that the two sets differ in kind.
 
     >>> rng = np.random.default_rng(0)
     >>> shift_test(rng.normal(1, 1, 50), rng.normal(0, 1, 60)).p_value < 0.01
@@ -129,9 +135,9 @@ def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:
 
 def _ranks(values: Vector) -> Vector:
     """Midranks, centred and scaled to unit variance; all 0 where there is one value only."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks = (ends - (counts - 1) / 2.0)[inverse.ravel()]
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values)
     centred = ranks - ranks.mean()
     spread = float(np.sqrt((centred**2).mean()))
     return np.asarray(centred / spread if spread > 0.0 else centred)
@@ -143,12 +149,13 @@ def _positions(order: Any, domains: int) -> Vector:
     given = np.asarray(order)
     if given.shape != (domains,):
         raise DomainDataError(
-            f"order must hold one value per domain: {given.shape} came for {domains} risks."
+            f"order must hold one value per domain: there are {domains} risks, got the shape "
+            f"{given.shape}."
         )
     if given.dtype.kind in "OUS":
         given = given.astype(str)
     elif given.dtype.kind in "mM" and np.isnat(given).any():
-        raise DomainDataError("order holds dates that are missing (NaT).")
+        raise DomainDataError("order holds missing dates (NaT).")
     elif given.dtype.kind == "f" and not np.isfinite(given).all():
         raise DomainDataError("order must hold finite numbers, but some are NaN or infinite.")
     _, inverse = np.unique(given, return_inverse=True)
@@ -202,16 +209,13 @@ def _order_warning(
         return None
     if p_values["trend"] == min(p_values.values()):
         direction = "grows" if found["trend"] > 0.0 else "falls"
-        seen = f"Risk {direction} with {by} (rank correlation {found['trend']:+.2f}"
+        seen = f"Risk {direction} {_ALONG.get(by, f'with {by}')}"
+        correlation, advice = found["trend"], _ADVICE.get(by, "New domains may differ from these.")
     else:
-        seen = f"Domains that follow each other are alike (rank correlation {found['serial']:+.2f}"
-        if found["serial"] < 0.0:
-            seen = seen.replace("are alike", "alternate")
-    meaning = {
-        "time": "new domains may not be like these: certify on the latest, and watch",
-        "size": "a new domain of another size has another risk: certify like sizes together",
-    }.get(by, "new domains may not be like these")
-    return f"{seen}, p = {p_value:.2g}): {meaning}."
+        similar = found["serial"] > 0.0
+        seen = f"Consecutive domains have {'similar' if similar else 'alternating'} risks"
+        correlation, advice = found["serial"], _ADVICE["serial"]
+    return f"{seen} (rank correlation {correlation:+.2f}, p = {p_value:.2g}). {advice}"
 
 
 def _shift_warning(p_value: float, rank_p: float, higher: float) -> str | None:
@@ -220,9 +224,10 @@ def _shift_warning(p_value: float, rank_p: float, higher: float) -> str | None:
     if higher > 0.5 and rank_p < SIGNIFICANT:
         return (
             f"Held-out domains have higher risks than training domains (in {100 * higher:.0f}% of "
-            f"pairs, p = {p_value:.2g}): only held-out domains may carry a certificate."
+            f"pairs, p = {p_value:.2g}). Compute certificates on held-out domains only."
         )
     return (
         f"Held-out and training domains differ (held-out higher in {100 * higher:.0f}% of pairs, "
-        f"p = {p_value:.2g}): they may not be drawn alike, and new domains may be like neither."
+        f"p = {p_value:.2g}). They may come from different distributions, and new domains may "
+        "differ from both."
     )

@@ -2,30 +2,34 @@
 
 A measured risk is the mean of n losses, so measured risks spread by S² = V + N: the true
 spread V of the domains, and the mean sampling variance N = mean(s²/n) that would remain if all
-domains were alike. The same split is used in training, by
+domains had the same true risk. The same split is used in training, by
 :class:`eqrm.RiskMemory` (``denoise=True``).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqrm.errors import DomainDataError
+from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import (
     LevelLike,
     Vector,
     checked_alpha,
     checked_counts,
     checked_risks,
-    per_domain,
+    checked_variances,
 )
 
 MUCH = 0.5
 """The share of noise from which a reader is warned."""
+ONE_EXAMPLE = (
+    "Every domain has one example, so sampling noise cannot be separated from real differences"
+)
 FADES_IN = 0.1, 0.4
 """Shares of noise between which its removal grows from nothing to all of it.
 
@@ -44,7 +48,7 @@ variance); `make verify` prints it as 5.5.
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSplit:
+class NoiseSplit(Finding):
     """The variance of measured risks, split into noise within domains and spread between.
 
     ``noise_share`` is N/S², at most 1. ``reliability`` is the share kept as real, never taken
@@ -52,6 +56,8 @@ class NoiseSplit:
     risks beyond the α-quantile that is expected to vanish when these domains are measured
     again: a tail made of small domains is mostly noise even where the whole is not.
     """
+
+    derived = ("sentence", "warning")
 
     domains: int
     alpha: float
@@ -67,21 +73,22 @@ class NoiseSplit:
         """The split in words."""
         share = round(100.0 * self.noise_share)
         spread = (
-            f"domains differ by a standard deviation of about {self.spread_variance**0.5:.3g}"
+            f"true risks differ between domains by a standard deviation of about "
+            f"{self.spread_variance**0.5:.3g}"
             if self.spread_variance > 0.0
-            else "no difference between domains can be told from it"
+            else "no real difference between domains is visible"
         )
         return (
-            f"{share}% of the variance of the {self.domains} measured risks is what sampling "
-            f"alone would give; {spread}."
+            f"Sampling noise explains {share}% of the variance of the {self.domains} measured "
+            f"risks; {spread}."
         )
 
     @property
     def warning(self) -> str | None:
-        """What to beware of, or None."""
+        """What to be careful about, or None."""
         advice = (
-            "Measure domains on more examples, or use the de-noised estimate; do not read the "
-            "worst measured domains as the worst domains."
+            "Measure domains on more examples, or use the de-noised estimate. The domains with "
+            "the highest measured risks need not be the worst domains."
         )
         if self.noise_share >= MUCH:
             share = f"{round(100.0 * self.noise_share)}%"
@@ -90,13 +97,9 @@ class NoiseSplit:
             share = f"{round(100.0 * self.tail_noise_share)}%"
             return (
                 f"Beyond the {self.alpha:.4g}-quantile, {share} of the distance to the mean is "
-                f"sampling noise: the tail is made of domains with few examples. {advice}"
+                f"sampling noise: the tail consists of domains with few examples. {advice}"
             )
         return None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field, the sentence and the warning, ready for JSON."""
-        return {**asdict(self), "sentence": self.sentence, "warning": self.warning}
 
 
 def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike = 0.9) -> NoiseSplit:
@@ -183,21 +186,10 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> tuple[Vector, Vec
     """Risks, examples and sampling variances s²/n, with the mean s² where n = 1."""
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
-    variances = per_domain(loss_variances, "loss_variances", values.size)
-    wrong = np.flatnonzero((numbers > 1) & ~(np.isfinite(variances) & (variances >= 0.0)))
-    if wrong.size:
-        index = int(wrong[0])
-        raise DomainDataError(
-            f"The variance of the losses of domain {index} is {variances[index]}. It must be "
-            "finite and not negative wherever there are two examples or more.",
-            index=(index,),
-        )
-    if not (numbers > 1).any():
-        raise DomainDataError(
-            "Every domain has one example, so sampling noise cannot be told from real spread: "
-            "at least one domain needs two examples."
-        )
     known = numbers > 1
+    variances = checked_variances(loss_variances, values.size, known)
+    if not known.any():
+        raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
     return values, numbers, np.where(known, variances, variances[known].mean()) / numbers
 
 

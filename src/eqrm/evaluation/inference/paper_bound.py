@@ -26,18 +26,19 @@ the bias of :func:`smoothing_bias`.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from eqrm.checks import NON_NEGATIVE, OPEN_FRACTION, POSITIVE, POSITIVE_INTEGER, number
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.certificates import as_percent
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_confidence
+from eqrm.evaluation.inference.finding import Finding
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.rounding import as_percent
 
 LARGEST_CONSTANT = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperBound:
+class PaperBound(Finding):
     """What Theorem D.1 says of the α-quantile with m domains.
 
     The bound on F⁻¹(α) is the estimated quantile F̂⁻¹ at ``read_at`` = α + ε + B. Where that
@@ -61,7 +62,7 @@ class PaperBound:
     @property
     def sentence(self) -> str:
         """The statement, or that there is none."""
-        opening = f"Theorem D.1 with {self.domains} domains"
+        opening = f"Theorem D.1 with {self.domains:,} domains"
         if not self.vacuous:
             return (
                 f"{opening}: with {as_percent(self.confidence)} confidence, the "
@@ -70,16 +71,12 @@ class PaperBound:
             )
         if self.domains_needed is None:
             why = f"the bias {self.bias:.3g} alone exceeds the tail 1 − α = {1 - self.alpha:.3g}"
-            return f"{opening} is vacuous, and no number of domains mends it: {why}."
+            return f"{opening} is vacuous for any number of domains: {why}."
         return (
-            f"{opening} is vacuous: it bounds the probability of error by "
-            f"{min(self.failure, 1.0):.3g} where {1 - self.confidence:.3g} is wanted, and would "
-            f"say something from {self.domains_needed:,} domains on."
+            f"{opening} is vacuous: its bound on the probability of error is "
+            f"{min(self.failure, 1.0):.3g}, where {1 - self.confidence:.3g} is required. It needs "
+            f"at least {self.domains_needed:,} domains."
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every field and the sentence, ready for JSON."""
-        return {**asdict(self), "sentence": self.sentence}
 
 
 def paper_bound(
@@ -103,9 +100,16 @@ def paper_bound(
     >>> round(paper_bound(100_000).read_at, 4)
     0.9403
     """
-    level, asked = checked_alpha(alpha), checked_confidence(confidence)
+    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    POSITIVE_INTEGER.check(domains, "domains")
+    number(1).check(covering_number, "covering_number")
+    number(above=0, most=LARGEST_CONSTANT).check(lipschitz, "lipschitz")
+    NON_NEGATIVE.check(bias, "bias")
     miss = 1.0 - asked - within_miss
-    _check_constants(domains, covering_number, lipschitz, bias, miss)
+    if miss <= 1e-12:
+        raise SettingError(
+            f"within_miss must be below 1 − confidence = {1.0 - asked:.3g}, got {within_miss!r}."
+        )
     scale = 32.0 * lipschitz**2
     rate = scale * (math.log(8.0 / miss) + math.log(covering_number))
     slack, room = math.sqrt(rate / domains), 1.0 - level - bias
@@ -134,13 +138,11 @@ def smoothing_bias(bandwidth: float, holder_constant: float, holder_exponent: fl
     >>> round(smoothing_bias(0.1, holder_constant=1.0), 6)  # h·√(2/π)
     0.079788
     """
-    if not (bandwidth > 0.0 and holder_constant >= 0.0 and 0.0 < holder_exponent <= 2.0):
-        raise SettingError(
-            "The bias of a KDE needs a bandwidth above 0, a Hölder constant of at least 0 and an "
-            f"exponent in (0, 2], but they are {bandwidth!r}, {holder_constant!r} and "
-            f"{holder_exponent!r}."
-        )
-    beta = holder_exponent  # l! is 1 for l = 0 and l = 1
+    POSITIVE.check(bandwidth, "bandwidth")
+    NON_NEGATIVE.check(holder_constant, "holder_constant")
+    beta = number(above=0, most=2).check(
+        holder_exponent, "holder_exponent"
+    )  # l! is 1 for l = 0 and l = 1
     moment = 2.0 ** (beta / 2.0) * math.gamma((beta + 1.0) / 2.0) / math.sqrt(math.pi)
     return float(holder_constant * moment * bandwidth**beta)
 
@@ -149,25 +151,3 @@ def _failure(domains: int, slack: float, covering_number: float, lipschitz: floa
     """8·𝒩·exp(−m·ε²/(32·L²)), which may exceed 1."""
     log = math.log(8.0) + math.log(covering_number) - domains * slack**2 / (32.0 * lipschitz**2)
     return math.exp(min(log, 700.0))
-
-
-def _check_constants(
-    domains: int, covering_number: float, lipschitz: float, bias: float, miss: float
-) -> None:
-    wrong = [
-        (domains < 1, f"domains must be at least 1, but it is {domains!r}."),
-        (
-            not 1.0 <= covering_number < math.inf,
-            f"A covering number is finite and at least 1, not {covering_number!r}.",
-        ),
-        (
-            not 0.0 < lipschitz <= LARGEST_CONSTANT,
-            f"A Lipschitz constant lies above 0 and at most at {LARGEST_CONSTANT:g}, "
-            f"not {lipschitz!r}.",
-        ),
-        (not bias >= 0.0, f"The bias must be at least 0, but it is {bias!r}."),
-        (not miss > 1e-12, "1 − confidence − within_miss must be at least 1e-12."),
-    ]
-    for is_wrong, message in wrong:
-        if is_wrong:
-            raise SettingError(message)

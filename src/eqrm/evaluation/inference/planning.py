@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks
-from eqrm.evaluation.inference.certificates import as_percent
+from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.paper_bound import PaperBound, paper_bound
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_confidence
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.rounding import as_percent
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A statement, the domains that it takes (None: no number suffices), and what bounds it."""
+    """What is bounded, the domains that it takes (None: no number is enough), and by what."""
 
     statement: str
     domains: int | None
@@ -23,8 +25,8 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class DomainPlan:
-    """The domains needed for each kind of statement, and what a given number can say.
+class DomainPlan(Finding):
+    """The domains needed for each kind of statement, and what a given number can bound.
 
     ``domains`` is the fewest with which the α-quantile of risk can be bounded at all.
     """
@@ -42,23 +44,14 @@ class DomainPlan:
         """The answer in one sentence."""
         several = "" if self.predictors == 1 else f", for {self.predictors} predictors at once"
         return (
-            f"Collect at least {self.domains:,} held-out domains to state, with "
-            f"{as_percent(self.confidence)} confidence, a risk that "
-            f"{as_percent(self.alpha)} of new domains will not exceed{several}."
+            f"Collect at least {self.domains:,} held-out domains to bound, with "
+            f"{as_percent(self.confidence)} confidence, the risk of "
+            f"{as_percent(self.alpha)} of new domains{several}."
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "alpha": self.alpha,
-            "confidence": self.confidence,
-            "predictors": self.predictors,
-            "domains": self.domains,
-            "sentence": self.sentence,
-            "rows": [asdict(row) for row in self.rows],
-            "paper": self.paper.as_dict(),
-            "in_hand": self.in_hand,
-        }
+        return {**super().to_dict(), "paper": self.paper.to_dict()}
 
 
 def domain_plan(
@@ -75,7 +68,7 @@ def domain_plan(
     """Answer "how many domains must I collect?".
 
     ``slack`` says how tight the bound should be: at most the (α + slack)-quantile of the
-    measured risks; (1−α)/2 unless given. ``domains`` adds what that many can say. With
+    measured risks; (1−α)/2 unless given. ``domains`` adds what that many can bound. With
     several ``predictors`` measured on the same domains, the statements hold for all of them
     at once, so the best may be chosen afterwards: each gets its share of 1 − confidence. The
     rest are the constants of the paper's bound (:func:`eqrm.evaluation.paper_bound`); its covering
@@ -85,15 +78,14 @@ def domain_plan(
     >>> plan.domains, plan.paper.domains_needed
     (29, 16241)
     """
-    level, asked = checked_alpha(alpha), checked_confidence(confidence)
+    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    POSITIVE_INTEGER.check(predictors, "predictors")
     tail = 1.0 - level
     room = tail / 2.0 if slack is None else float(slack)
     if not 0.0 < room <= tail * (1.0 + 1e-12):
         raise SettingError(
-            f"slack must lie above 0 and at most at 1 − alpha = {tail:.4g}, but it is {slack!r}."
+            f"slack must be above 0 and at most 1 − alpha = {tail:.4g}, got {slack!r}."
         )
-    if predictors < 1:
-        raise SettingError(f"predictors must be at least 1, but it is {predictors!r}.")
     cover = float(predictors) if covering_number is None else covering_number
     each = 1.0 - (1.0 - asked) / predictors
     needed = binomial_ranks.domains_needed(level, each)
@@ -140,7 +132,7 @@ def _order_row(alpha: float, confidence: float, beyond: int) -> PlanRow:
 
 def _tight_row(alpha: float, confidence: float, slack: float) -> PlanRow:
     needed, beyond = tight_domains(alpha, confidence, slack)
-    bound = f"their {alpha + slack:.6g}-quantile ({beyond} beyond)"
+    bound = f"their {alpha + slack:.6g}-quantile ({beyond} above it)"
     return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
 
 
@@ -170,18 +162,18 @@ def _paper_rows(alpha: float, slack: float, paper: PaperBound) -> list[PlanRow]:
 
 
 def _in_hand(domains: int, alpha: float, confidence: float) -> str:
-    """What a number of domains can say."""
+    """What a number of domains can bound."""
     rank = binomial_ranks.upper_rank(domains, alpha, 1.0 - confidence)
     reach = math.floor(1e4 * binomial_ranks.highest_level(domains, confidence)) / 1e4
     if rank is None:
         needed = binomial_ranks.domains_needed(alpha, confidence)
         return (
-            f"{domains} domains are too few for the {alpha:.6g}-quantile: {needed:,} are needed. "
-            f"They reach levels up to {reach:.4g}."
+            f"{domains} domains are too few to bound the {alpha:.6g}-quantile: {needed:,} are "
+            f"needed. They can bound levels up to {reach:.4g}."
         )
     achieved = math.floor(1e4 * (1.0 - binomial_ranks.at_least(rank, domains, alpha))) / 1e4
     return (
         f"{domains} domains bound the {alpha:.6g}-quantile by the {rank}th smallest measured "
-        f"risk ({domains - rank} lie beyond it; confidence achieved {as_percent(achieved)}). "
-        f"They reach levels up to {reach:.4g}."
+        f"risk ({domains - rank} lie above it; confidence achieved {as_percent(achieved)}). "
+        f"They can bound levels up to {reach:.4g}."
     )

@@ -1,4 +1,4 @@
-"""What the statistics take: one number per domain, checked once and alike everywhere."""
+"""Checks of what the statistics take: levels, and one number per domain."""
 
 from __future__ import annotations
 
@@ -10,75 +10,10 @@ import numpy.typing as npt
 
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.level import Level
+from eqrm.text import counted
 
 Vector = npt.NDArray[np.float64]
 LevelLike = Level | float | str
-
-
-def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
-    """A finite risk per domain as float64 (m,), with m at least 2.
-
-    >>> checked_risks([1, 2])
-    array([1., 2.])
-    """
-    values = _vector(risks, what)
-    if values.size == 0:
-        raise DomainDataError(f"{what} are empty: there must be one number per domain.")
-    _refuse_non_finite(values, "risk")
-    if values.size < at_least:
-        raise TooFewDomainsError(
-            f"{values.size} domain says nothing about others: "
-            f"at least {at_least} domains are needed.",
-            domains=values.size,
-            needed=at_least,
-        )
-    return values
-
-
-def checked_counts(counts: Any, domains: int) -> Vector:
-    """Examples per domain (m,), or one number for all; whole and at least 1."""
-    values = per_domain(counts, "counts", domains)
-    wrong = ~((values >= 1.0) & (values == np.floor(values)) & np.isfinite(values))
-    if wrong.any():
-        index = int(np.flatnonzero(wrong)[0])
-        raise DomainDataError(
-            f"Domain {index} has {values[index]:g} examples. counts must be whole numbers, at "
-            "least 1: drop domains that were not measured.",
-            index=(index,),
-        )
-    return values
-
-
-def checked_variances(variances: Any, domains: int, what: str = "variances") -> Vector:
-    """A finite number that is not negative per domain (m,), or one for all."""
-    values = per_domain(variances, what, domains)
-    _refuse_non_finite(values, what)
-    if (values < 0.0).any():
-        index = int(np.flatnonzero(values < 0.0)[0])
-        raise DomainDataError(
-            f"{what} must not be negative, but for domain {index} it is {values[index]:g}.",
-            index=(index,),
-        )
-    return values
-
-
-def checked_confidence(confidence: float) -> float:
-    """A confidence strictly between 0 and 1.
-
-    >>> checked_confidence(95)
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: confidence must lie strictly between 0 and 1, such as 0.95, ...
-    """
-    try:
-        value = float(confidence)
-    except (TypeError, ValueError):
-        value = np.nan
-    if not 0.0 < value < 1.0:
-        raise SettingError(
-            f"confidence must lie strictly between 0 and 1, such as 0.95, but it is {confidence!r}."
-        )
-    return value
 
 
 def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:
@@ -101,39 +36,79 @@ def checked_alpha(alpha: LevelLike) -> float:
     level = Level.of(alpha)
     if not 0.0 < level.alpha < 1.0:
         raise LevelError(
-            f"A statement about unseen domains needs a level strictly between 0 and 1, but alpha "
-            f"is {level}: no number of domains bounds the largest risk there is."
+            "A statement about unseen domains needs a level strictly between 0 and 1, got "
+            f"alpha = {level}: no number of domains bounds the largest possible risk."
         )
     return float(alpha) if isinstance(alpha, (int, float)) else level.alpha
 
 
-def checked_threshold(threshold: float) -> float:
-    """A risk to compare with: a number, not NaN.
+def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
+    """A finite risk per domain as float64 (m,), with m at least 2.
 
-    >>> checked_threshold("0.3")
-    0.3
+    >>> checked_risks([1, 2])
+    array([1., 2.])
+    """
+    values = _vector(risks, what)
+    if values.size == 0:
+        raise DomainDataError(f"{what} are empty: there must be one number per domain.")
+    refuse_first(
+        ~np.isfinite(values),
+        values,
+        "The risk of domain {i} is {value}. Risks must be finite: check the losses of this domain "
+        "for NaN or overflow.",
+    )
+    if values.size < at_least:
+        raise TooFewDomainsError(
+            f"At least {at_least} domains are needed to say something about others, got "
+            f"{counted(values.size, 'domain')}.",
+            domains=values.size,
+            needed=at_least,
+        )
+    return values
+
+
+def checked_counts(counts: Any, domains: int) -> Vector:
+    """Examples per domain (m,), or one number for all; integers of at least 1."""
+    values = per_domain(counts, "counts", domains)
+    refuse_first(
+        ~((values >= 1.0) & (values == np.floor(values)) & np.isfinite(values)),
+        values,
+        "Domain {i} has {value:g} examples. counts must be integers of at least 1: drop domains "
+        "that were not measured.",
+    )
+    return values
+
+
+def checked_variances(variances: Any, domains: int, known: Any = True) -> Vector:
+    """Variances of the losses of each domain (m,), or one for all; used where ``known`` (m,)."""
+    values = per_domain(variances, "loss_variances", domains)
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.isfinite(values) & (values >= 0.0)) & known
+    refuse_first(
+        wrong,
+        values,
+        "The variance of the losses of domain {i} is {value:g}. It must be finite and not "
+        "negative wherever there are two examples or more.",
+    )
+    return values
+
+
+def checked_range(losses: Any, name: str) -> tuple[float, float]:
+    """The least and the largest loss possible.
+
+    >>> checked_range([0, 1], "bounds")
+    (0.0, 1.0)
     """
     try:
-        value = float(threshold)
+        low, high = (float(end) for end in losses)
     except (TypeError, ValueError):
-        value = np.nan
-    if np.isnan(value):
-        raise SettingError(f"The threshold must be a risk, a number, but it is {threshold!r}.")
-    return value
-
-
-def _vector(values: Any, what: str) -> Vector:
-    if hasattr(values, "detach"):  # a tensor
-        values = values.detach().cpu().numpy()
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DomainDataError(f"{what} must be numbers, one per domain.") from None
-    if array.ndim != 1:
-        raise DomainDataError(
-            f"{what} must be a vector with one number per domain, but their shape is {array.shape}."
+        low = high = np.nan
+    if not -np.inf < low < high < np.inf:
+        raise SettingError(
+            f"{name} must be two finite numbers, the least and the largest loss possible, got "
+            f"{losses!r}."
         )
-    return array
+    return low, high
 
 
 def per_domain(values: Any, what: str, domains: int) -> Vector:
@@ -152,12 +127,22 @@ def per_domain(values: Any, what: str, domains: int) -> Vector:
     return array
 
 
-def _refuse_non_finite(values: Vector, what: str) -> None:
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        index = int(wrong[0])
+def _vector(values: Any, what: str) -> Vector:
+    if hasattr(values, "detach"):  # a tensor
+        values = values.detach().cpu().numpy()
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DomainDataError(f"{what} must be numbers, one per domain.") from None
+    if array.ndim != 1:
         raise DomainDataError(
-            f"The {what} of domain {index} is {values[index]}. It must be finite: "
-            "check the losses of this domain for NaN or overflow.",
-            index=(index,),
+            f"{what} must be a vector with one number per domain, got the shape {array.shape}."
         )
+    return array
+
+
+def refuse_first(wrong: npt.NDArray[np.bool_], values: Vector, message: str) -> None:
+    """Raise if a number is wrong; the message names the first such domain {i} and its {value}."""
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DomainDataError(message.format(i=i, value=float(values[i])), index=(i,))

@@ -18,18 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.checks import OPEN_FRACTION, number, one_of
+from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks, bounded_means
 from eqrm.evaluation.inference.certificates import TRUE, Certificate, too_few
 from eqrm.evaluation.inference.risk_checks import (
     LevelLike,
     Vector,
     checked_alpha,
-    checked_confidence,
     checked_counts,
+    checked_range,
     checked_risks,
-    checked_threshold,
     checked_variances,
+    refuse_first,
 )
 
 MISS_PER_DOMAIN = 0.05
@@ -64,22 +65,20 @@ def true_risk_bound(
     >>> round(few, 3), round(many, 3)
     (0.382, 0.255)
     """
-    level, asked = checked_alpha(alpha), checked_confidence(confidence)
+    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     rank, miss = _rank_and_miss(domains, level, asked)
     bound = float(np.sort(uppers_at(miss))[rank - 1])
     reached = binomial_ranks.at_least(rank, domains, level + (1.0 - level) * miss)
     return Certificate(
-        kind="quantile",
         bound=bound,
         confidence=asked,
         achieved=1.0 - reached,
         domains=domains,
         method=f"order statistic of {method} bounds",
-        speaks_of=TRUE,
-        alpha=level,
-        threshold=None,
         rank=rank,
+        alpha=level,
+        risk_kind=TRUE,
         vacuous=bound >= loss_range[1] - 1e-6 * (loss_range[1] - loss_range[0]),
     )
 
@@ -104,24 +103,21 @@ def true_probability_bound(
     >>> round(bound.bound, 3)
     0.969
     """
-    asked = checked_confidence(confidence)
-    limit = checked_threshold(threshold)
+    asked = OPEN_FRACTION.check(confidence, "confidence")
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     miss = MISS_PER_DOMAIN
-    below = int((uppers_at(miss) <= limit).sum())
+    below = int((uppers_at(miss) <= number().check(threshold, "threshold")).sum())
     share = binomial_ranks.probability_below(below, domains, 1.0 - asked)
     bound = max(0.0, (share - miss) / (1.0 - miss))
     return Certificate(
-        kind="probability",
         bound=bound,
         confidence=asked,
         achieved=asked,
         domains=domains,
         method=f"Clopper-Pearson on {method} bounds",
-        speaks_of=TRUE,
-        alpha=None,
-        threshold=limit,
         rank=below,
+        threshold=float(threshold),
+        risk_kind=TRUE,
         vacuous=bound == 0.0,
     )
 
@@ -132,16 +128,12 @@ def _rank_and_miss(domains: int, alpha: float, confidence: float) -> tuple[int, 
     The smallest k whose η is ``MISS_PER_DOMAIN`` or more; the last one if none is.
     """
     miss = 1.0 - confidence
-    first = binomial_ranks.upper_rank(domains, alpha, miss)
-    if first is None:
+    if binomial_ranks.upper_rank(domains, alpha, miss) is None:
         raise too_few(domains, alpha, confidence)
-    rank = first
-    while True:
-        inflated = binomial_ranks.probability_below(rank, domains, miss)
-        per_domain = min((inflated - alpha) / (1.0 - alpha), 0.5)
-        if per_domain >= MISS_PER_DOMAIN or rank == domains:
-            break
-        rank += 1
+    aimed_at = alpha + (1.0 - alpha) * MISS_PER_DOMAIN
+    rank = binomial_ranks.upper_rank(domains, aimed_at, miss) or domains
+    inflated = binomial_ranks.probability_below(rank, domains, miss)
+    per_domain = min((inflated - alpha) / (1.0 - alpha), 0.5)
     if per_domain < SMALLEST_MISS:
         raise too_few(domains, alpha, confidence, needed=domains + 1)
     return rank, per_domain
@@ -153,14 +145,11 @@ def _upper_bounds(
     """A function from η to the bounds u (m,) in the units of the losses, and m."""
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
-    low, width = _checked_range(loss_range, values)
-    if method not in bounded_means.METHODS:
-        choices = did_you_mean(method, bounded_means.METHODS)
-        raise SettingError(f"There is no method {method!r}. {choices}")
+    low, width = _in_range(values, loss_range)
+    one_of(method, bounded_means.METHODS, "method")
     means, variances = np.clip((values - low) / width, 0.0, 1.0), None
     if loss_variances is not None:
-        given = checked_variances(loss_variances, values.size, "loss_variances")
-        variances = given / width**2
+        variances = checked_variances(loss_variances, values.size) / width**2
     if method == "bernstein" and variances is None:
         raise SettingError("method='bernstein' needs loss_variances, the variance in each domain.")
     if method == "clopper-pearson":
@@ -172,32 +161,24 @@ def _upper_bounds(
     return uppers_at, values.size
 
 
-def _checked_range(loss_range: tuple[float, float], risks: Vector) -> tuple[float, float]:
-    low, high = (float(end) for end in loss_range)
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise SettingError(
-            f"loss_range must be two finite numbers, the smallest and the largest loss possible, "
-            f"but it is {loss_range!r}."
-        )
+def _in_range(risks: Vector, loss_range: tuple[float, float]) -> tuple[float, float]:
+    """The least loss, and the width of the range that all risks must lie in."""
+    low, high = checked_range(loss_range, "loss_range")
     slack = 1e-9 * (high - low)
-    outside = np.flatnonzero((risks < low - slack) | (risks > high + slack))
-    if outside.size:
-        index = int(outside[0])
-        raise DomainDataError(
-            f"The risk of domain {index} is {risks[index]:g}, outside loss_range ({low:g}, "
-            f"{high:g}). A certificate for the true risk needs losses that are bounded: give "
-            "their range, or clip them before they are averaged.",
-            index=(index,),
-        )
+    refuse_first(
+        (risks < low - slack) | (risks > high + slack),
+        risks,
+        f"The risk of domain {{i}} is {{value:g}}, outside loss_range ({low:g}, {high:g}). A "
+        "certificate for the true risk needs bounded losses: give their range, or clip them "
+        "before they are averaged.",
+    )
     return low, high - low
 
 
 def _refuse_fractions(errors: Vector, counts: Vector) -> None:
-    wrong = np.flatnonzero(np.abs(errors - np.rint(errors)) > 1e-6 + 1e-9 * counts)
-    if wrong.size:
-        index = int(wrong[0])
-        raise DomainDataError(
-            f"method='clopper-pearson' is for losses that are 0 or 1, but domain {index} has a "
-            f"sum of losses of {errors[index]:.6g} in units of the range. Use method='kl'.",
-            index=(index,),
-        )
+    refuse_first(
+        np.abs(errors - np.rint(errors)) > 1e-6 + 1e-9 * counts,
+        errors,
+        "method='clopper-pearson' is for losses that are 0 or 1, but domain {i} has a sum of "
+        "losses of {value:.6g} in units of the range. Use method='kl'.",
+    )

@@ -1,13 +1,19 @@
-"""Figures of risk distributions. This module draws and computes nothing."""
+"""Figures of risk distributions. This module draws and writes; ``risk_curves`` computes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eqrm.errors import MissingExtraError, SettingError, did_you_mean
-from eqrm.evaluation.presenting.risk_curves import RiskCurve
+from eqrm.checks import one_of
+from eqrm.errors import MissingExtraError
+from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.presenting.risk_curves import RiskCurve, smooth_curves, step_curves
+from eqrm.files.writing import whole_file
+from eqrm.level import Level
+from eqrm.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,16 +53,16 @@ def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
     return figure
 
 
-def draw_risk_cdfs(baseline: RiskCurve, others: Sequence[RiskCurve]) -> Figure:
-    """The CDFs of several predictors, and beside them the upper tails, a baseline dashed.
+def draw_risk_cdfs(curves: Sequence[RiskCurve]) -> Figure:
+    """The CDFs of several predictors, and beside them the upper tails, the first one dashed.
 
     At a height α, the leftmost curve belongs to the predictor that is best for α.
     """
     figure = new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(others)))]
-    for curve, (colour, dashes) in zip([baseline, *others], styles, strict=True):
-        whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=curve.label)
+    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(curves) - 1))]
+    for curve, (colour, dashes) in zip(curves, styles, strict=True):
+        whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=_plain(curve.label))
         tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
     whole.set_ylabel("share of unseen domains below")
     whole.legend(frameon=False, loc="lower right", fontsize="small")
@@ -66,6 +72,26 @@ def draw_risk_cdfs(baseline: RiskCurve, others: Sequence[RiskCurve]) -> Figure:
     for axes in (whole, tail):
         axes.set_xlabel("risk of a domain")
     return figure
+
+
+def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = None) -> list[Path]:
+    """The CDFs of all predictors, and PDF with CDF of each (the paper's Figures 4 and 1c).
+
+    Files are numbered in the order of the predictors, because names are not to be trusted in
+    paths. Returns what was written.
+    """
+    figures = {"risk-cdfs": draw_risk_cdfs(step_curves(evaluation))}
+    smooth = smooth_curves(evaluation, level or Level(0.9))
+    for number, curve in enumerate(smooth, start=1):
+        figures[f"risk-distribution-{number}"] = draw_risk_distribution(curve)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with ExitStack() as outputs:
+        for stem, figure in figures.items():
+            for kind in ("svg", "pdf"):
+                written.append(folder / f"{stem}.{kind}")
+                save_figure(figure, outputs.enter_context(whole_file(written[-1])))
+    return written
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -86,13 +112,7 @@ def figure_format(path: Path) -> str:
     >>> figure_format(Path("risks.SVG"))
     'svg'
     """
-    ending = path.suffix.lower().lstrip(".")
-    if ending not in FORMATS:
-        raise SettingError(
-            f"A figure is written as SVG, PDF or PNG, but the file is called {path.name!r}. "
-            f"{did_you_mean(ending, FORMATS)}"
-        )
-    return ending
+    return one_of(path.suffix.lower().lstrip("."), FORMATS, f"figure format in {path.name!r}:")
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -118,6 +138,16 @@ def shades(number: int) -> list[str]:
     if number == 1:  # yellow alone is too pale for paper
         return [to_hex(scale(0.55))]
     return [to_hex(scale(0.12 + 0.88 * index / (number - 1))) for index in range(number)]
+
+
+def _plain(name: str) -> str:
+    """A name as matplotlib shows it unchanged: no formulas, and no underscore that hides it.
+
+    >>> _plain("$x$"), _plain("_a") == "\N{NO-BREAK SPACE}_a"
+    ('\\\\$x\\\\$', True)
+    """
+    shown = shortened(name, 40).replace("$", r"\$")
+    return f"\N{NO-BREAK SPACE}{shown}" if shown.startswith("_") else shown
 
 
 def _mark_risks(axes: Axes, curve: RiskCurve) -> None:

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions.base import RiskDistribution
+from eqrm.distributions.empirical import Empirical
+from eqrm.distributions.kernel import KDE
+from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
 
 
@@ -73,28 +76,34 @@ def smooth_curve(
         )
 
 
-def cdf_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> RiskCurve:
-    """The CDF alone, on a grid, of any distribution.
-
-    >>> from eqrm import Empirical
-    >>> risks = torch.tensor([0.1, 0.2], dtype=torch.float64)
-    >>> cdf_curve(Empirical(risks), "steps", torch.tensor([0.0, 0.15, 0.3])).cdf.tolist()
-    [0.0, 0.5, 1.0]
-    """
-    with torch.no_grad():
-        cdf = distribution.cdf(grid)
-    return RiskCurve(label=label, risks=distribution.risks.detach(), grid=grid, cdf=cdf)
+def smooth_curves(evaluation: Evaluation, level: Level) -> list[RiskCurve]:
+    """The KDE of the risks of each predictor, with its α-quantile marked."""
+    measured = evaluation.predictors.items()
+    laws = {name: KDE(torch.from_numpy(found.risks)) for name, found in measured}
+    return [smooth_curve(law, name, shared_grid(law), level) for name, law in laws.items()]
 
 
 def step_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> RiskCurve:
     """The CDF of a law that jumps at its risks, such as ``Empirical``.
 
-    The risks themselves join the grid, so that every step stands where it belongs.
+    The risks themselves join the grid, so that every step is at its exact place.
 
     >>> from eqrm import Empirical
     >>> risks = torch.tensor([0.1, 0.2], dtype=torch.float64)
     >>> step_curve(Empirical(risks), "steps", torch.tensor([0.0, 0.3])).cdf.tolist()
     [0.0, 0.5, 1.0, 1.0]
     """
-    points = torch.cat([grid.to(distribution.risks), distribution.risks.detach()])
-    return cdf_curve(distribution, label, points.sort().values)
+    risks = distribution.risks.detach()
+    points = torch.cat([grid.to(risks), risks]).sort().values
+    with torch.no_grad():
+        return RiskCurve(label=label, risks=risks, grid=points, cdf=distribution.cdf(points))
+
+
+def step_curves(evaluation: Evaluation) -> list[RiskCurve]:
+    """The step CDFs of all predictors, on one grid."""
+    low, high = float(evaluation.all_risks.min()), float(evaluation.all_risks.max())
+    grid = torch.linspace(low, high, 400).double()
+    return [
+        step_curve(Empirical(torch.from_numpy(measured.risks)), name, grid)
+        for name, measured in evaluation.predictors.items()
+    ]

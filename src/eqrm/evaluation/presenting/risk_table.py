@@ -1,97 +1,42 @@
-"""The risk table: what the paper reports of a predictor over domains (§6.2), with intervals."""
+"""The risk table: what the paper reports of a predictor over domains (§6.2), in several formats."""
 
 from __future__ import annotations
 
-import math
+import csv
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-import torch
-
-from eqrm.distributions.empirical import Empirical
-from eqrm.domains import Name
-from eqrm.errors import SettingError
-from eqrm.evaluation.inference.comparison import (
-    Interval,
-    bootstrap_intervals,
-    order_statistic_interval,
+from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.evaluation.presenting.table_cells import (
+    MEAN,
+    QUANTILE,
+    SUPERQUANTILE,
+    Cell,
+    CellMaker,
+    Statistic,
+    WorstDomain,
+    worst_domains,
 )
-from eqrm.evaluation.inference.risk_checks import checked_confidence
-from eqrm.evaluation.presenting.rounding import decimals, rounded
+from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
+from eqrm.text import aligned, shortened
 
-MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A column of the table: the mean, or the quantile or superquantile at a level."""
-
-    kind: str
-    level: Level | None = None
-
-    @property
-    def label(self) -> str:
-        """The column's heading.
-
-        >>> Statistic("quantile", Level(0.9)).label, Statistic("mean").label
-        ('0.9', 'mean')
-        """
-        if self.level is None:
-            return self.kind
-        return str(self.level) if self.kind == QUANTILE else f"beyond {self.level}"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value with its confidence interval; an end is None where so few domains set none.
-
-    ``error`` is the standard error that the value is rounded by, ``best`` marks the smallest
-    value of the column.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    error: float | None
-    best: bool = False
-
-    @property
-    def text(self) -> str:
-        """The value with the digits that its uncertainty leaves."""
-        return rounded(self.value, decimals(self.value, self.error))
-
-    @property
-    def interval(self) -> str:
-        """The interval with the same digits; an open end is a question mark.
-
-        >>> Cell(0.5234, 0.4711, None, 0.03).interval
-        '[0.471, ?]'
-        """
-        places = decimals(self.value, self.error)
-        ends = ["?" if end is None else rounded(end, places) for end in (self.low, self.high)]
-        return "" if self.low is None and self.high is None else f"[{ends[0]}, {ends[1]}]"
-
-
-@dataclass(frozen=True)
-class WorstDomain:
-    """A domain of high risk: its name, examples, risk and the sampling error of that risk."""
-
-    domain: Name
-    count: int
-    risk: float
-    standard_error: float | None
-
-    @property
-    def text(self) -> str:
-        """Risk and sampling error, rounded by the error."""
-        places = decimals(self.risk, self.standard_error)
-        if self.standard_error is None:
-            return rounded(self.risk, places)
-        return f"{rounded(self.risk, places)} ± {rounded(self.standard_error, places)}"
+LONGEST_NAME = 40
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 
 
 @dataclass(frozen=True)
@@ -121,147 +66,182 @@ class RiskTable:
     domains: int
     confidence: float
 
+    @classmethod
+    def of(
+        cls,
+        predictors: Mapping[str, MeasuredRisks],
+        levels: Sequence[Level],
+        superquantiles: Sequence[Level],
+        *,
+        confidence: float,
+        worst: int,
+        interpolation: str,
+        resamples: int,
+        seed: int,
+    ) -> RiskTable:
+        """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
+        OPEN_FRACTION.check(confidence, "confidence")
+        NON_NEGATIVE_INTEGER.check(worst, "worst")
+        statistics = (
+            Statistic(MEAN),
+            *(Statistic(QUANTILE, level) for level in levels),
+            *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
+        )
+        return cls(
+            statistics=statistics,
+            cells=CellMaker(confidence, interpolation, resamples, seed).rows(
+                predictors, statistics
+            ),
+            worst={name: worst_domains(risks, worst) for name, risks in predictors.items()},
+            domains=len(next(iter(predictors.values()))),
+            confidence=confidence,
+        )
+
     def __str__(self) -> str:
         return self.to_text()
 
     def to_text(self, intervals: bool = True) -> str:
-        """Aligned columns for a terminal; the best value of a column has a star."""
-        from eqrm.evaluation.presenting.table_formats import as_text
+        """Aligned columns for a terminal; the best value of a column has a star.
 
-        return as_text(self, intervals)
+        With intervals there is a line per statistic, which fits a terminal; without, a line per
+        predictor. Below are what the columns mean and the worst domains.
+        """
+        parts = [aligned(self._upright() if intervals else self._flat()), self._legend(intervals)]
+        for name, domains in self.worst.items():
+            if domains:
+                rows = [[f"  {one_line(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
+                parts.append(f"Worst domains of {one_line(name)}:\n{aligned(rows)}")
+        return "\n\n".join(parts)
+
+    def _flat(self) -> list[list[str]]:
+        header = ["predictor", *(s.label for s in self.statistics)]
+        return [header, *([one_line(n), *map(_starred, cells)] for n, cells in self.cells.items())]
+
+    def _upright(self) -> list[list[str]]:
+        lines = [["", *(part for name in self.cells for part in (one_line(name), ""))]]
+        for i, statistic in enumerate(self.statistics):
+            row = [cells[i] for cells in self.cells.values()]
+            lines.append([statistic.label, *(t for c in row for t in (_starred(c), c.interval))])
+        return lines
+
+    def _legend(self, intervals: bool) -> str:
+        words = [
+            f"Risk over {self.domains} domains. 0 to 1 are quantiles (0.9: nine of ten "
+            'domains have at most this risk); "beyond 0.9" is the mean of the worst tenth.'
+        ]
+        if intervals:
+            words.append(
+                f"In brackets: {as_percent(self.confidence)} confidence intervals; ? where there "
+                "are too few domains for a limit."
+            )
+        if len(self.cells) > 1:
+            words.append("* the lowest of the predictors.")
+        return "\n".join(words)
 
     def to_markdown(self, intervals: bool = True) -> str:
-        """A Markdown table; the best value of a column is bold."""
-        from eqrm.evaluation.presenting.table_formats import as_markdown
-
-        return as_markdown(self, intervals)
+        """A Markdown table with intervals in small print; the best value of a column is bold."""
+        header = ["predictor", *(s.label for s in self.statistics)]
+        rows = [
+            [_in_markdown(one_line(name)), *(_markdown_cell(c, intervals) for c in cells)]
+            for name, cells in self.cells.items()
+        ]
+        rule = "|".join(["---", *["---:"] * len(self.statistics)])
+        body = [f"| {' | '.join(row)} |" for row in [header, *rows]]
+        return "\n".join([body[0], f"|{rule}|", *body[1:]])
 
     def to_latex(self, intervals: bool = False) -> str:
-        """The table of the paper's §6.2, for booktabs; the best value of a column is bold."""
-        from eqrm.evaluation.presenting.table_formats import as_latex
-
-        return as_latex(self, intervals)
+        """The layout of the paper's Tables 2 and 3 (needs booktabs and multirow); best in bold."""
+        kinds = [s.kind for s in self.statistics]
+        groups = [(QUANTILE, "Quantile risk"), (SUPERQUANTILE, "Superquantile risk")]
+        titles, rules, labels = [r"\multirow{2}{*}{Alg.}", r"\multirow{2}{*}{Mean}"], [], ["", ""]
+        column = 3
+        for kind, title in groups:
+            width = kinds.count(kind)
+            if width:
+                titles.append(rf"\multicolumn{{{width}}}{{c}}{{{title}}}")
+                rules.append(rf"\cmidrule(lr){{{column}-{column + width - 1}}}")
+                column += width
+        labels += [str(s.level) for s in self.statistics if s.level is not None]
+        lines = [
+            rf"\begin{{tabular}}{{@{{}}l{'c' * len(kinds)}@{{}}}} \toprule",
+            " & ".join(titles) + r" \\ " + " ".join(rules),
+            " & ".join(labels).strip() + r" \\ \midrule",
+        ]
+        for name, cells in self.cells.items():
+            called = "".join(_LATEX.get(c, c) for c in one_line(name))
+            row = " & ".join([called, *(_latex_cell(cell, intervals) for cell in cells)])
+            lines.append(row + r" \\")
+        lines[-1] += r" \bottomrule"
+        return "\n".join([*lines, r"\end{tabular}"])
 
     def to_csv(self) -> str:
         """A line per predictor and statistic, with all digits."""
-        from eqrm.evaluation.presenting.table_formats import as_csv
-
-        return as_csv(self)
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(
+            ["predictor", "statistic", "level", "value", "low", "high", "standard_error", "best"]
+        )
+        for name, cells in self.cells.items():
+            for statistic, cell in zip(self.statistics, cells, strict=True):
+                level = "" if statistic.level is None else str(statistic.level)
+                numbers = [cell.value, cell.low, cell.high, cell.error]
+                shown = ["" if n is None else repr(n) for n in numbers]
+                writer.writerow([name, statistic.kind, level, *shown, int(cell.best)])
+        return stream.getvalue().rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types, with all digits and as shown."""
-        from eqrm.evaluation.presenting.table_formats import as_dict
-
-        return as_dict(self)
-
-
-def risk_table(
-    predictors: Mapping[str, MeasuredRisks],
-    levels: Sequence[Level],
-    superquantiles: Sequence[Level],
-    *,
-    confidence: float,
-    worst: int,
-    interpolation: str,
-    resamples: int,
-    seed: int,
-) -> RiskTable:
-    """See :meth:`eqrm.Evaluation.risk_table`."""
-    confidence = checked_confidence(confidence)
-    if worst < 0 or worst != int(worst):
-        raise SettingError(f"worst is a whole number of domains, but it is {worst}.")
-    statistics = (
-        Statistic(MEAN),
-        *(Statistic(QUANTILE, level) for level in levels),
-        *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
-    )
-    maker = _Maker(confidence, interpolation, resamples, seed)
-    rows = {name: maker.row(risks, statistics) for name, risks in predictors.items()}
-    return RiskTable(
-        statistics=statistics,
-        cells=_with_best(rows),
-        worst={name: _worst(risks, int(worst)) for name, risks in predictors.items()},
-        domains=len(next(iter(predictors.values()))),
-        confidence=confidence,
-    )
+        return {
+            "domains": self.domains,
+            "confidence": self.confidence,
+            "predictors": {
+                name: {
+                    "statistics": [
+                        _cell_dict(s, c) for s, c in zip(self.statistics, cells, strict=True)
+                    ],
+                    "worst": [_worst_dict(domain) for domain in self.worst[name]],
+                }
+                for name, cells in self.cells.items()
+            },
+        }
 
 
-@dataclass(frozen=True)
-class _Maker:
-    """Computes cells with one confidence, one kind of quantile and one bootstrap."""
+def one_line(name: str) -> str:
+    """One line of moderate length, without control characters.
 
-    confidence: float
-    interpolation: str
-    resamples: int
-    seed: int
-
-    def row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
-        law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
-        levels = [s.level for s in statistics if s.kind == SUPERQUANTILE and s.level is not None]
-        found = bootstrap_intervals(
-            risks.risks, levels, self.confidence, resamples=self.resamples, seed=self.seed
-        )
-        means = dict(zip((None, *levels), (found[0], *found[1 + len(levels) :]), strict=True))
-        return [
-            self._quantile(risks, law, s.level)
-            if s.level is not None and (s.kind == QUANTILE or s.level.tail == 0.0)
-            else self._average(means[s.level])
-            for s in statistics
-        ]
-
-    def _average(self, found: Interval) -> Cell:
-        low, high = _finite(found.low), _finite(found.high)
-        error = self._error_of(found.value, low, high)
-        return Cell(found.value, low, high if found.reliable else None, error)
-
-    def _quantile(self, risks: MeasuredRisks, law: Empirical, level: Level) -> Cell:
-        value = float(law.quantile(level))
-        nearest = int(np.abs(risks.risks - value).argmin())
-        of_the_risk = _finite(risks.standard_errors[nearest])
-        if not 0.0 < level.alpha < 1.0:
-            return Cell(value, None, None, of_the_risk)
-        ends = order_statistic_interval(risks.risks, level, self.confidence)
-        low, high = (_finite(end) for end in ends)
-        error = self._error_of(value, low, high)
-        if low is None or high is None:  # the one end may lie close by chance
-            error = max((e for e in (error, of_the_risk) if e is not None), default=None)
-        return Cell(value, low, high, error)
-
-    def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
-        """The standard error that a normal interval of this width would have."""
-        z = -Level((1.0 - self.confidence) / 2.0).z
-        if low is not None and high is not None:
-            return (high - low) / (2.0 * z)
-        end = low if high is None else high
-        return None if end is None else abs(end - value) / z
+    >>> one_line("a\\nb")
+    'a b'
+    """
+    return shortened("".join(c if c.isprintable() else " " for c in name), LONGEST_NAME)
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+def _starred(cell: Cell) -> str:
+    return f"{cell.text}*" if cell.best else f"{cell.text} "
 
 
-def _with_best(rows: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[Cell, ...]]:
-    """Mark the smallest value of each column, if there is more than one row."""
-    if len(rows) < 2:
-        return {name: tuple(row) for name, row in rows.items()}
-    smallest = [min(cell.value for cell in column) for column in zip(*rows.values(), strict=True)]
-    return {
-        name: tuple(
-            replace(cell, best=cell.value == least)
-            for cell, least in zip(row, smallest, strict=True)
-        )
-        for name, row in rows.items()
-    }
+def _in_markdown(text: str) -> str:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{c}" if c in "\\|*_`[]~" else c for c in escaped)
 
 
-def _worst(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:
-    order = np.argsort(-risks.risks, kind="stable")[:number]
-    return tuple(
-        WorstDomain(
-            risks.domains[int(i)],
-            int(risks.counts[i]),
-            float(risks.risks[i]),
-            _finite(risks.standard_errors[i]),
-        )
-        for i in order
-    )
+def _markdown_cell(cell: Cell, intervals: bool) -> str:
+    value = f"**{cell.text}**" if cell.best else cell.text
+    return f"{value}<br><sub>{cell.interval}</sub>" if intervals and cell.interval else value
+
+
+def _latex_cell(cell: Cell, intervals: bool) -> str:
+    value = rf"\textbf{{{cell.text}}}" if cell.best else cell.text
+    return rf"{value} {{\scriptsize {cell.interval}}}" if intervals and cell.interval else value
+
+
+def _cell_dict(statistic: Statistic, cell: Cell) -> dict[str, Any]:
+    level = None if statistic.level is None else str(statistic.level)
+    found = {"statistic": statistic.kind, "level": level, **asdict(cell)}
+    found["standard_error"] = found.pop("error")
+    return {**found, "text": cell.text, "interval": cell.interval}
+
+
+def _worst_dict(domain: WorstDomain) -> dict[str, Any]:
+    found = {**asdict(domain), "n": domain.count, "text": domain.text}
+    del found["count"]
+    return found

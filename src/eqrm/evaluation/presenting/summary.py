@@ -12,16 +12,17 @@ from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.presenting.rounding import decimals, rounded
-from eqrm.evaluation.presenting.table_formats import aligned, one_line
+from eqrm.evaluation.presenting.risk_table import one_line
+from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.level import Level
+from eqrm.text import aligned
 
 
 @dataclass(frozen=True)
 class Summary:
     """Certificates, differences, noise and exchangeability of every predictor, computed once.
 
-    A certificate that so few domains cannot carry is the sentence that refuses it.
+    Where there are too few domains for a certificate, the sentence that says so is in its place.
     """
 
     alpha: Level
@@ -37,13 +38,13 @@ class Summary:
             "alpha": str(self.alpha),
             "baseline": self.baseline,
             "certificates": {
-                name: {"refused": c} if isinstance(c, str) else c.as_dict()
+                name: {"refused": c} if isinstance(c, str) else c.to_dict()
                 for name, c in self.certificates.items()
             },
-            "differences": {n: [d.as_dict() for d in ds] for n, ds in self.differences.items()},
-            "noise": {n: None if s is None else s.as_dict() for n, s in self.noise.items()},
+            "differences": {n: [d.to_dict() for d in ds] for n, ds in self.differences.items()},
+            "noise": {n: None if s is None else s.to_dict() for n, s in self.noise.items()},
             "exchangeability": {
-                name: [test.as_dict() for test in tests]
+                name: [test.to_dict() for test in tests]
                 for name, tests in self.exchangeability.items()
             },
         }
@@ -76,7 +77,7 @@ class Summary:
                 cells = [_difference(each) for each in row]
                 lines.append([cells[0][0], *(part for cell in cells for part in cell[1:])])
         first = one_line(self.baseline)
-        opening = f"Minus {first}, paired by domain (! where the interval leaves out 0):"
+        opening = f"Difference to {first}, paired by domain (! where the interval excludes 0):"
         return f"{opening}\n{aligned([header, *lines])}"
 
 
@@ -120,8 +121,10 @@ def _certified(
 def _difference(difference: Difference) -> list[str]:
     level = "" if difference.level is None else f"{difference.level:.6g}"
     name = {"mean": "mean", "quantile": level}.get(difference.statistic, f"beyond {level}")
-    places = decimals(difference.value, (difference.high - difference.low) / 4.0)
-    value, low, high = (
-        rounded(number, places) for number in (difference.value, difference.low, difference.high)
-    )
+    value, low, high = rounded_difference(difference)
     return [name, f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]
+
+
+def rounded_difference(found: Difference) -> list[str]:
+    """A difference and the ends of its interval, with the digits that its width supports."""
+    return rounded_by_error((found.high - found.low) / 4.0, found.value, found.low, found.high)

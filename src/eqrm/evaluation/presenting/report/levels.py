@@ -10,18 +10,11 @@ from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.binomial_ranks import domains_needed, highest_level
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
-from eqrm.evaluation.inference.certificates import (
-    MEASURED,
-    TRUE,
-    Certificate,
-    quantile_bound,
-    rounded_up,
-)
 from eqrm.evaluation.inference.noise import denoised_risks
 from eqrm.evaluation.inference.risk_checks import Vector
-from eqrm.evaluation.inference.true_risk import true_risk_bound
-from eqrm.evaluation.presenting.report.shapes import digits_of, short, shorts, smooth_law
+from eqrm.evaluation.presenting.report.shapes import smooth_law
 from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.rounding import digits_of_spread, rounded_up, significant
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
@@ -49,92 +42,54 @@ def about_levels(
     evaluation: Evaluation, stops: list[float], start: float, confidence: float
 ) -> dict[str, Any]:
     """For every stop: its quantiles, its certificates, or how many domains those would need."""
-    domains = len(evaluation.domains)
-    within_reach = highest_level(domains, confidence)
+    reach = highest_level(len(evaluation.domains), confidence)
     return {
         "alphas": stops,
         "labels": [f"{alpha:g}" for alpha in stops],
         "start": stops.index(round(start, 12)),
-        "needed": [
-            domains_needed(alpha, confidence) if alpha > within_reach else None for alpha in stops
-        ],
-        "withinReach": short(np.floor(1000 * within_reach) / 1000),
-        "speaksOf": {"measured": MEASURED, "true": TRUE},
+        "needed": [domains_needed(a, confidence) if a > reach else None for a in stops],
+        "withinReach": significant(np.floor(1000 * reach) / 1000),
         "predictors": [
-            _of_predictor(risks, stops, confidence, evaluation.bounds)
-            for risks in evaluation.predictors.values()
+            _of_predictor(evaluation, name, stops, confidence) for name in evaluation.predictors
         ],
     }
 
 
 def _of_predictor(
-    risks: MeasuredRisks,
-    stops: list[float],
-    confidence: float,
-    bounds: tuple[float, float] | None,
+    evaluation: Evaluation, name: str, stops: list[float], confidence: float
 ) -> dict[str, Any]:
+    risks = evaluation[name]
     law, band = smooth_law(risks.risks), cdf_band(risks.risks, confidence)
-    denoised, digits = _denoised(risks), digits_of(risks.risks, 7)
-    measured = [_measured_bound(risks, alpha, confidence) for alpha in stops]
+    denoised, digits = _denoised(risks), digits_of_spread(risks.risks, 7)
+    smooth = [risks.risks[0] if law is None else law.quantile(Level(alpha)) for alpha in stops]
+
+    def stated(true_risk: bool) -> list[list[Any] | None]:
+        return [_stated(evaluation, alpha, confidence, true_risk, name) for alpha in stops]
+
     return {
         "quantile": _quantiles(risks.risks, stops),
-        "smooth": [
-            short(float(risks.risks[0] if law is None else law.quantile(Level(alpha))), digits)
-            for alpha in stops
-        ],
+        "smooth": significant([float(quantile) for quantile in smooth], digits),
         "denoised": None if denoised is None else _quantiles(denoised, stops),
-        "bound": [_stated(found) for found in measured],
-        "rank": [None if found is None else found.rank for found in measured],
+        "bound": stated(true_risk=False),
         "atOnce": [_upper_limit(band, alpha) for alpha in stops],
-        "true": _true_bounds(risks, stops, confidence, bounds),
+        "true": None if evaluation.bounds is None else stated(true_risk=True),
     }
 
 
-def _quantiles(risks: Vector, stops: list[float]) -> list[float]:
+def _quantiles(risks: Vector, stops: list[float]) -> Any:
     found = np.quantile(risks, stops, method="inverted_cdf")
-    return shorts(found, digits_of(risks, 7))
+    return significant(found, digits_of_spread(risks, 7))
 
 
-def _measured_bound(risks: MeasuredRisks, alpha: float, confidence: float) -> Certificate | None:
+def _stated(
+    evaluation: Evaluation, alpha: float, confidence: float, true_risk: bool, name: str
+) -> list[Any] | None:
+    """The bound of a certificate as drawn, as it is said, and whether it is vacuous."""
     try:
-        return quantile_bound(risks.risks, alpha, confidence)
+        found = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
     except TooFewDomainsError:
         return None
-
-
-def _true_bounds(
-    risks: MeasuredRisks,
-    stops: list[float],
-    confidence: float,
-    bounds: tuple[float, float] | None,
-) -> list[list[Any] | None] | None:
-    """Certificates for the true risk, where losses are bounded."""
-    if bounds is None or not np.isfinite(bounds).all():
-        return None
-    variances = None if np.isnan(risks.variances).any() else risks.variances
-    found: list[list[Any] | None] = []
-    for alpha in stops:
-        try:
-            certificate = true_risk_bound(
-                risks.risks,
-                risks.counts,
-                alpha,
-                confidence,
-                loss_range=bounds,
-                loss_variances=variances,
-            )
-        except TooFewDomainsError:
-            found.append(None)
-        else:
-            found.append(_stated(certificate))
-    return found
-
-
-def _stated(certificate: Certificate | None) -> list[Any] | None:
-    """The bound as drawn, and as it is said."""
-    if certificate is None:
-        return None
-    return [short(certificate.bound, 12), rounded_up(certificate.bound), certificate.vacuous]
+    return [significant(found.bound, 12), rounded_up(found.bound), found.vacuous]
 
 
 def _upper_limit(band: CdfBand, alpha: float) -> str | None:

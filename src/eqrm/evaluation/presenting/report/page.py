@@ -15,8 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.presenting.report.content import report_content
-from eqrm.evaluation.presenting.report.safe_json import as_safe_json
+from eqrm.evaluation.presenting.report.content import as_safe_json, report_content
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.files.writing import whole_file
@@ -35,13 +34,13 @@ def write_report(
 ) -> None:
     """Write the report of an evaluation to ``path``: whole, or not at all.
 
-    ``command`` is shown as what made the report. ``table`` is the risk table to show, by
-    default that of :meth:`eqrm.Evaluation.risk_table`, and ``summary`` what else follows; its
-    level is where the slider starts. The table's confidence is that of the certificates.
+    ``command`` is shown as the command that made the report. ``table`` is the risk table to
+    show, by default that of :meth:`eqrm.Evaluation.risk_table`, and ``summary`` the certificates
+    and tests; its level is where the slider starts. Certificates have the table's confidence.
 
-    The file stays under 1 MB. Curves, tables and certificates always rest on all domains; if
-    the domains are too many to list (around 10,000 with two predictors), the page lists the
-    worst and the best of each predictor and says so.
+    The file stays under 1 MB. Curves, tables and certificates always use all domains; if there
+    are too many to list (more than about 10,000 with two predictors), the page lists the worst
+    and the best of each predictor and says so.
 
     >>> import tempfile, eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
@@ -54,7 +53,7 @@ def write_report(
         evaluation, command=command, table=table, summary=summary, confidence=confidence
     )
     with whole_file(Path(path)) as draft:
-        draft.write_text(page, encoding="utf-8", newline="\n")
+        draft.write_text(page, encoding="utf-8", newline="\n")  # the policy holds its hashes
 
 
 def report_html(

@@ -124,10 +124,10 @@ function drawLegend() {
   band.addEventListener("change", () => { state.band = band.checked; drawCurves(); });
   const exact = DATA.shapes[0].method === "exact";
   const notes = [
-    `With ${percent(DATA.confidence)} confidence the true curve of new domains lies within the band, at all risks at once ` +
+    `With ${percent(DATA.confidence)} confidence, the whole true curve of new domains lies within the band ` +
     `(${exact ? "exact for the number of domains" : "Dvoretzky-Kiefer-Wolfowitz"}).`,
   ];
-  if (PREDICTORS.length > 1) notes.push("At a height α, the leftmost curve belongs to the predictor that is best for α.");
-  if (DATA.view.beyond) notes.push(`The axes end at ${digits(DATA.view.high)}; up to ${whole(DATA.view.beyond)} domains of a predictor lie beyond.`);
+  if (PREDICTORS.length > 1) notes.push("At each height α, the leftmost curve belongs to the best predictor for that level.");
+  if (DATA.view.beyond) notes.push(`The axes end at ${digits(DATA.view.high)}; up to ${whole(DATA.view.beyond)} domains of a predictor lie beyond that.`);
   byId("curves-note").textContent = notes.join(" ");
 }

@@ -64,8 +64,8 @@ function drawDomains() {
   fill(byId("domains"),
     make("thead", {}, make("tr", {}, ...COLUMNS.map(heading))),
     make("tbody", {}, ...visible.map(rowOf)));
-  const listed = rows.all ? "" : `, of ${whole(DATA.domains)} in all: the page lists the worst and best of each predictor to stay under 1 MB`;
-  byId("domains-count").textContent = `${whole(visible.length)} of ${whole(list.found.length)} domains${listed}. Risk ± its sampling error.`;
+  const listed = rows.all ? "" : ` (${whole(DATA.domains)} in all; the page lists the worst and best of each predictor to stay under 1 MB)`;
+  byId("domains-count").textContent = `${whole(visible.length)} of ${whole(list.found.length)} domains${listed}. Risk ± sampling error.`;
   byId("more").hidden = visible.length === list.found.length;
   const byRisk = list.column.startsWith("risk");
   byId("worst").setAttribute("aria-pressed", String(byRisk && list.down));

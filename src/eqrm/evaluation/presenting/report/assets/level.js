@@ -4,15 +4,15 @@ function cardOf(i) {
   const share = percent(DATA.levels.alphas[s]);
   const card = make("article", { class: "card" }, make("h3", {}, named(i)));
   card.append(make("p", { class: "number" }, digits(found.quantile[s]) + " ",
-    make("small", {}, `is the ${DATA.levels.labels[s]}-quantile: ${share} of these domains do no worse`)));
+    make("small", {}, `is the ${DATA.levels.labels[s]}-quantile: ${share} of these domains have at most this risk`)));
   card.append(certificateOf(found, s, share));
   if (found.true) card.append(trueOf(found, s, share));
   const more = [`Smoothed (KDE): ${digits(found.smooth[s])}.`];
   if (found.denoised) more.push(`Without sampling noise: about ${digits(found.denoised[s])}.`);
   if (found.bound[s]) {
     more.push(found.atOnce[s] === null
-      ? "If the level is chosen after looking: too few domains to say."
-      : `If the level is chosen after looking: at most ${minus(found.atOnce[s])}.`);
+      ? "If the level is chosen after seeing the risks: too few domains for a bound."
+      : `If the level is chosen after seeing the risks: at most ${minus(found.atOnce[s])}.`);
   }
   card.append(make("p", { class: "quiet" }, more.join(" ")));
   return card;
@@ -20,23 +20,25 @@ function cardOf(i) {
 
 function minus(text) { return text.replace("-", "−"); }
 
-function sentence(speaksOf, bound, share) {
+// The words of eqrm.evaluation.inference.certificates.statement_about.
+function statement(risk, bound, share) {
+  const which = risk === "measured" ? "new domains of similar size" : "new domains";
   return make("p", { class: "statement" },
-    `With ${percent(DATA.confidence)} confidence, ${speaksOf} is at most `, make("b", {}, minus(bound[1])),
-    ` in at least `, make("b", {}, share), ` of new domains.` + (bound[2] ? " This says nothing: collect more domains or examples." : ""));
+    `With ${percent(DATA.confidence)} confidence, at least `, make("b", {}, share), ` of ${which} have a ${risk} risk of at most `,
+    make("b", {}, minus(bound[1])), "." + (bound[2] ? " This says nothing: collect more domains, or more examples of each." : ""));
 }
 
 function certificateOf(found, s, share) {
-  if (found.bound[s]) return sentence(DATA.levels.speaksOf.measured, found.bound[s], share);
+  if (found.bound[s]) return statement("measured", found.bound[s], share);
   const reach = DATA.levels.withinReach;
   return make("p", { class: "refusal" },
     `No certificate: ${whole(DATA.domains)} domains are too few to bound the ${DATA.levels.labels[s]}-quantile of risk with ` +
     `${percent(DATA.confidence)} confidence. At least `, make("b", {}, whole(DATA.levels.needed[s])),
-    ` are needed. With ${whole(DATA.domains)}, levels up to ${digits(reach, 3)} are within reach.`);
+    ` are needed. ${whole(DATA.domains)} domains can bound levels up to ${digits(reach, 3)}.`);
 }
 
 function trueOf(found, s, share) {
-  if (found.true[s]) return sentence(DATA.levels.speaksOf.true, found.true[s], share);
+  if (found.true[s]) return statement("true", found.true[s], share);
   return make("p", { class: "quiet" }, "Too few domains to bound the true risk at this level.");
 }
 
@@ -55,7 +57,7 @@ function startLevel() {
   slider.value = state.stop;
   slider.addEventListener("input", () => { state.stop = Number(slider.value); moveLevel(); });
   byId("assumption").textContent =
-    `Provided that new domains are drawn like these ${whole(DATA.domains)}, independently of each other, and that these played no part in training or ` +
-    "in choosing a predictor. The certificate is an order statistic of the measured risks and assumes nothing else. Choose the level before looking: " +
-    "then each statement holds with its confidence.";
+    `Assumption: new domains are drawn independently from the same distribution as these ${whole(DATA.domains)}, which were not used for training or for ` +
+    "choosing a predictor. The certificate is an order statistic of the measured risks and assumes nothing else. Its confidence holds for a level " +
+    "that was chosen before seeing the risks.";
 }

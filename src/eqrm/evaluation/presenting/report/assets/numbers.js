@@ -23,7 +23,7 @@ function named(index, swatch = true) {
   return make("span", { class: "named" }, swatch ? swatchOf(index) : null, name);
 }
 
-// How many decimals a number deserves, by its standard error (as eqrm.evaluation.rounding).
+// How many decimals a number deserves, by its standard error (as eqrm/evaluation/rounding.py).
 function decimals(value, error) {
   const exponentOf = (x) => Math.floor(Math.log10(Math.abs(x)));
   if (!(error > 0)) return value === 0 ? 3 : Math.min(2 - exponentOf(value), 12);

@@ -22,8 +22,8 @@ function drawTable() {
   });
   fill(byId("table"), tableHead("Risk"), make("tbody", {}, ...body));
   byId("table-note").textContent =
-    `In brackets ${percent(DATA.confidence)} intervals: exact order statistics for quantiles, a bootstrap over domains for means; ` +
-    "? where the domains are too few to set an end. Digits follow the uncertainty." + (PREDICTORS.length > 1 ? " Bold: the lowest of the row." : "");
+    `In brackets: ${percent(DATA.confidence)} confidence intervals, by exact order statistics for quantiles and by a bootstrap over domains for means; ` +
+    "? where there are too few domains for a limit. Numbers are rounded to their uncertainty." + (PREDICTORS.length > 1 ? " Bold: the lowest of the row." : "");
 }
 
 function drawDifferences() {
@@ -39,7 +39,7 @@ function drawDifferences() {
   fill(byId("differences"), make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Risk minus that of ", make("span", { class: "inline" }, named(DATA.baseline))), ...heads)),
     make("tbody", {}, ...body));
   byId("differences-note").textContent =
-    `Paired by domain; in brackets ${percent(DATA.confidence)} bootstrap intervals. Bold where the interval leaves out 0.`;
+    `Paired by domain; in brackets: ${percent(DATA.confidence)} bootstrap intervals. Bold where the interval excludes 0.`;
 }
 
 function drawSizes() {
@@ -86,21 +86,21 @@ function drawNoise() {
     const card = make("article", { class: "card" }, make("h3", {}, named(i)));
     if (noise.refusal) { card.append(make("p", { class: "refusal" }, noise.refusal)); return card; }
     const width = Math.round(1000 * noise.share) / 10;
-    const label = `${Math.round(100 * noise.share)}% sampling noise, ${100 - Math.round(100 * noise.share)}% real spread`;
+    const label = `${Math.round(100 * noise.share)}% sampling noise, ${100 - Math.round(100 * noise.share)}% real differences`;
     const bar = make("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": label },
       make("rect", { class: "noise", x: 0, y: 0, width, height: 10 }), make("rect", { class: "spread", x: width, y: 0, width: 100 - width, height: 10 }));
     card.append(make("div", { class: "bar" }, bar), make("div", { class: "split" },
-      make("span", {}, `sampling noise ${Math.round(100 * noise.share)}%`), make("span", {}, `real spread ${100 - Math.round(100 * noise.share)}%`)));
+      make("span", {}, `sampling noise ${Math.round(100 * noise.share)}%`), make("span", {}, `real differences ${100 - Math.round(100 * noise.share)}%`)));
     card.append(make("p", {}, noise.sentence));
-    card.append(make("p", { class: "quiet" }, `Beyond the ${noise.alpha}-quantile, ${Math.round(100 * noise.tail)}% of the distance to the mean is expected to vanish when these domains are measured again.`));
+    card.append(make("p", { class: "quiet" }, `Beyond the ${noise.alpha}-quantile, ${Math.round(100 * noise.tail)}% of the distance to the mean is expected to disappear if these domains are measured again.`));
     if (noise.warning) card.append(make("p", { class: "warning" }, noise.warning));
     return card;
   }));
 }
 
-function drawAlike() {
-  fill(byId("alike"), ...PREDICTORS.map((_, i) => {
-    const tests = DATA.alike[i].length ? DATA.alike[i] : [{ sentence: "Nothing to test: the domains have no order in time and one size, or are too few." }];
+function drawExchangeability() {
+  fill(byId("exchangeable"), ...PREDICTORS.map((_, i) => {
+    const tests = DATA.exchangeability[i].length ? DATA.exchangeability[i] : [{ sentence: "Not tested: there are fewer than five domains." }];
     return make("div", {}, PREDICTORS.length > 1 ? make("h3", {}, named(i)) : null,
       make("ul", {}, ...tests.map((test) => make("li", {}, test.warning ? make("span", { class: "warning" }, test.sentence) : test.sentence))));
   }));
@@ -111,13 +111,13 @@ function drawWarnings() {
   const warn = (text, i) => found.set(text, [...(found.get(text) || []), i]);
   PREDICTORS.forEach((_, i) => {
     if (DATA.noise[i].warning) warn(DATA.noise[i].warning, i);
-    DATA.alike[i].filter((test) => test.warning).forEach((test) => warn(test.sentence, i));
+    DATA.exchangeability[i].filter((test) => test.warning).forEach((test) => warn(test.sentence, i));
   });
   const start = DATA.levels.start, needed = DATA.levels.needed[start];
   const items = [...found].map(([text, who]) => make("li", {}, ...(PREDICTORS.length > 1
     ? [make("b", { class: "name" }, who.map((i) => PREDICTORS[i]).join(", ") + ": "), text] : [text])));
   if (needed !== null) {
-    items.unshift(make("li", {}, `${whole(DATA.domains)} domains are few: a certificate at level ${DATA.levels.labels[start]} needs ${whole(needed)}.`));
+    items.unshift(make("li", {}, `There are too few domains for a certificate at level ${DATA.levels.labels[start]}: ${whole(DATA.domains)} of at least ${whole(needed)}.`));
   }
   fill(byId("warnings"), ...items);
 }
@@ -127,10 +127,10 @@ function drawTexts() {
   document.title = DATA.sentence;
   const [least, median, most] = DATA.sizes.map(whole);
   byId("sizes").textContent = least === most
-    ? `${most} examples in each domain. Risk is the mean ${DATA.loss} of a domain; lower is better.`
-    : `${least} to ${most} examples in a domain, ${median} in the median. Risk is the mean ${DATA.loss} of a domain; lower is better.`;
-  byId("size-note").textContent = "Between a predictor's two lines 95% of its domains would lie if they differed by sampling alone." +
-    (DATA.sampled ? ` An even sample of ${whole(DATA.sampled.risks[0].length)} domains is drawn.` : "");
+    ? `${most} examples per domain. The risk of a domain is its mean ${DATA.loss}; lower is better.`
+    : `${least} to ${most} examples per domain (median ${median}). The risk of a domain is its mean ${DATA.loss}; lower is better.`;
+  byId("size-note").textContent = "If domains differed by sampling noise only, 95% of them would lie between the two lines of a predictor." +
+    (DATA.sampled ? ` A sample of ${whole(DATA.sampled.risks[0].length)} evenly spaced domains is shown.` : "");
   byId("command").textContent = DATA.command || "eqrm.evaluate(…) and write_report(…), called from Python";
   byId("versions").textContent = Object.entries(DATA.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
 }
@@ -146,7 +146,7 @@ moveLevel();
 startDomains();
 drawSizes();
 drawNoise();
-drawAlike();
+drawExchangeability();
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === width) return;

@@ -1,0 +1,23 @@
+"""What every result of an inference has in common: it can be written down as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+
+class Finding:
+    """Base of dataclasses whose fields are numbers and texts, and whose properties explain them."""
+
+    derived: ClassVar[tuple[str, ...]] = ("sentence",)
+    """Properties that :meth:`to_dict` holds besides the fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, and what follows from them, ready for JSON: an infinite number is None."""
+        found = asdict(self)  # type: ignore[call-overload]
+        found |= {name: getattr(self, name) for name in self.derived}
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in found.items()
+        }

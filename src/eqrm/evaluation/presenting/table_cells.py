@@ -1,0 +1,173 @@
+"""The cells of a risk table: which statistics it holds, and how their values are computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from eqrm.distributions.empirical import Empirical
+from eqrm.domains import Name
+from eqrm.evaluation.inference.comparison import (
+    Interval,
+    bootstrap_intervals,
+    order_statistic_interval,
+)
+from eqrm.evaluation.rounding import rounded_by_error
+from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
+
+MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A column of the table: the mean, or the quantile or superquantile at a level."""
+
+    kind: str
+    level: Level | None = None
+
+    @property
+    def label(self) -> str:
+        """The column's heading.
+
+        >>> Statistic("quantile", Level(0.9)).label, Statistic("mean").label
+        ('0.9', 'mean')
+        """
+        if self.level is None:
+            return self.kind
+        return str(self.level) if self.kind == QUANTILE else f"beyond {self.level}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value with its confidence interval; an end is None where there are too few domains.
+
+    ``error`` is the standard error that the value is rounded by, ``best`` marks the smallest
+    value of the column.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    error: float | None
+    best: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value with the digits that its uncertainty supports."""
+        return rounded_by_error(self.error, self.value)[0]
+
+    @property
+    def interval(self) -> str:
+        """The interval with the same digits; an open end is a question mark.
+
+        >>> Cell(0.5234, 0.4711, None, 0.03).interval
+        '[0.471, ?]'
+        """
+        if self.low is None and self.high is None:
+            return ""
+        low, high = (
+            "?" if end is None else rounded_by_error(self.error, self.value, end)[1]
+            for end in (self.low, self.high)
+        )
+        return f"[{low}, {high}]"
+
+
+@dataclass(frozen=True)
+class WorstDomain:
+    """A domain of high risk: its name, examples, risk and the sampling error of that risk."""
+
+    domain: Name
+    count: int
+    risk: float
+    standard_error: float | None
+
+    @property
+    def text(self) -> str:
+        """Risk and sampling error, rounded by the error."""
+        error = self.standard_error
+        return " ± ".join(rounded_by_error(error, self.risk, *([] if error is None else [error])))
+
+
+@dataclass(frozen=True)
+class CellMaker:
+    """Computes cells with one confidence, one kind of quantile and one bootstrap."""
+
+    confidence: float
+    interpolation: str
+    resamples: int
+    seed: int
+
+    def rows(
+        self, predictors: Mapping[str, MeasuredRisks], statistics: Sequence[Statistic]
+    ) -> dict[str, tuple[Cell, ...]]:
+        """The cells of each predictor; with several, the smallest value per column is marked."""
+        found = {name: self._row(risks, statistics) for name, risks in predictors.items()}
+        if len(found) > 1:
+            for i in range(len(statistics)):
+                least = min(row[i].value for row in found.values())
+                for row in found.values():
+                    row[i] = replace(row[i], best=row[i].value == least)
+        return {name: tuple(row) for name, row in found.items()}
+
+    def _row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
+        law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
+        levels = [s.level for s in statistics if s.kind == SUPERQUANTILE and s.level is not None]
+        found = bootstrap_intervals(
+            risks.risks, levels, self.confidence, resamples=self.resamples, seed=self.seed
+        )
+        means = dict(zip((None, *levels), (found[0], *found[1 + len(levels) :]), strict=True))
+        return [
+            self._quantile(risks, law, s.level)
+            if s.level is not None and (s.kind == QUANTILE or s.level.tail == 0.0)
+            else self._average(means[s.level])
+            for s in statistics
+        ]
+
+    def _average(self, found: Interval) -> Cell:
+        low, high = _finite(found.low), _finite(found.high)
+        error = self._error_of(found.value, low, high)
+        return Cell(found.value, low, high if found.reliable else None, error)
+
+    def _quantile(self, risks: MeasuredRisks, law: Empirical, level: Level) -> Cell:
+        value = float(law.quantile(level))
+        nearest = int(np.abs(risks.risks - value).argmin())
+        of_the_risk = _finite(risks.standard_errors[nearest])
+        if not 0.0 < level.alpha < 1.0:
+            return Cell(value, None, None, of_the_risk)
+        ends = order_statistic_interval(risks.risks, level, self.confidence)
+        low, high = (_finite(end) for end in ends)
+        error = self._error_of(value, low, high)
+        if low is None or high is None:  # the one end may lie close by chance
+            error = max((e for e in (error, of_the_risk) if e is not None), default=None)
+        return Cell(value, low, high, error)
+
+    def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
+        """The standard error that a normal interval of this width would have."""
+        z = -Level((1.0 - self.confidence) / 2.0).z
+        if low is not None and high is not None:
+            return (high - low) / (2.0 * z)
+        end = low if high is None else high
+        return None if end is None else abs(end - value) / z
+
+
+def worst_domains(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:
+    """The domains of highest risk, the worst first."""
+    order = np.argsort(-risks.risks, kind="stable")[:number]
+    return tuple(
+        WorstDomain(
+            risks.domains[int(i)],
+            int(risks.counts[i]),
+            float(risks.risks[i]),
+            _finite(risks.standard_errors[i]),
+        )
+        for i in order
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None

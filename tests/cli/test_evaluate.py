@@ -13,6 +13,7 @@ import pytest
 
 import eqrm
 from eqrm import cli
+from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from evaluation.routes import as_csv, as_parquet, world
 
 
@@ -93,10 +94,28 @@ def test_every_format_is_written_to_a_file(
 def test_any_levels_can_be_asked_for(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--levels", "0.1 0.999", "--superquantiles", "", "--format", "csv"]
+    options = [
+        "--levels",
+        "0.1,0.5",
+        "--levels",
+        "0.999",
+        "--superquantiles",
+        "",
+        "--format",
+        "csv",
+    ]
     _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, *options)
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["level"] for row in rows[:3]] == ["", "0.1", "0.999"]
+    assert [row["level"] for row in rows[:5]] == ["", "0.1", "0.5", "0.999", ""]
+
+
+def test_the_help_states_the_default_levels(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    _, out, _ = run(monkeypatch, capsys, "--help")
+    for levels in (LEVELS, SUPERQUANTILES):
+        assert f"(default: {','.join(f'{level:g}' for level in levels)})" in out
 
 
 def test_files_are_compared(
@@ -146,7 +165,7 @@ def test_figures_are_written(
         (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "Memory"),
         (["--domain", "ward", "--loss", "loss", "--alpha", "1"], "strictly between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--confidence", "2"], "strictly between 0 and 1"),
-        (["--domain", "ward", "--loss", "loss", "--report", "table.txt"], "Name two files"),
+        (["--domain", "ward", "--loss", "loss", "--report", "table.txt"], "two different files"),
         (["--domain", "ward", "--loss", "loss", "--output", "measured.parquet"], "holds the data"),
         (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "predictors are called 'a'"),
         (["--domain", "ward", "--label", "ward", "--prediction", "erm"], "labels must be 0 or 1"),

@@ -104,7 +104,7 @@ def test_the_summary_says_it_all_in_words_and_in_json() -> None:
     summary = summarised(found)
     text = summary.to_text()
     assert "With 95% confidence" in text
-    assert "Difference to A, paired by domain" in text
+    assert "Risk minus that of A, paired by domain" in text
     assert "\x1b" not in text
     content = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
     assert content["certificates"]["A"]["bound"] == found.certificate().bound

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ import torch
 
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.evaluation.inference.comparison import bootstrap_intervals
 from eqrm.evaluation.presenting.report import write_report
-from eqrm.files.writing import whole_file
+from eqrm.evaluation.rounding import as_percent, rounded_up
 
 LOSSES = [1.0, 2.0, 3.0, 4.0]
 WARDS = ["a", "b", "a", "b"]
@@ -227,21 +225,6 @@ def test_constants_beyond_arithmetic_are_refused() -> None:
         eqrm.evaluation.paper_bound(100, covering_number=math.inf)
     with pytest.raises(SettingError, match="lipschitz"):
         eqrm.evaluation.paper_bound(100, lipschitz=1e200)
-
-
-def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
-    (tmp_path / "link.md").symlink_to(tmp_path / "target.md")
-    with whole_file(tmp_path / "link.md") as draft:
-        draft.write_text("new")
-    assert (tmp_path / "link.md").is_symlink()
-    assert (tmp_path / "target.md").read_text() == "new"
-
-
-def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SettingError, match="not a regular file"), whole_file(tmp_path / "pipe"):
-        pass
-    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:

@@ -17,19 +17,19 @@ from eqrm.errors import EqrmError
 
 app = typer.Typer(
     name="eqrm",
-    help="How will a model do on domains it has never seen?",
+    help="Train and evaluate models for domains that they have never seen.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(data.app, name="data")
-app.command("evaluate")(evaluate.evaluate)
-app.add_typer(figure.app, name="figure")
-app.command("plan")(plan.plan)
-app.command("predict")(predict.predict)
-app.command("reproduce")(reproduce.reproduce)
 app.command("train")(train.train)
+app.command("predict")(predict.predict)
+app.command("evaluate")(evaluate.evaluate)
+app.command("plan")(plan.plan)
+app.add_typer(figure.app, name="figure")
 app.command("train-network")(train_network.train_network)
+app.add_typer(data.app, name="data")
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _print_version(wanted: bool) -> None:
@@ -43,7 +43,7 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -53,12 +53,12 @@ def _options(
 def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2."""
     try:
-        app()
+        app(prog_name="eqrm")
     except EqrmError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one says it
             typer.echo(f"eqrm: {error}", err=True)
         sys.exit(2)
     except OSError as error:
         # A file that cannot be read or written: the path is the user's, and named by the error.
-        typer.echo(f"eqrm: {error}. Choose a file or folder that can be used.", err=True)
+        typer.echo(f"eqrm: {error}. Check the path and its permissions.", err=True)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""``eqrm evaluate``: how predictors of any origin do over domains."""
+"""``eqrm evaluate``: how the risk of any predictor varies over domains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.cli.options import SEVERAL, option, separated, typed_command
+from eqrm.errors import SettingError
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
@@ -18,90 +20,140 @@ if TYPE_CHECKING:
     from eqrm.evaluation.presenting.summary import Summary
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
-SWITCH = ("--intervals/--no-intervals",)
-DATA, WHAT, HOW = "Data", "What was measured", "Output"
-
-
-def _option(text: str, panel: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
+DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "Output"
+REPEAT = "Repeat the option for several predictors."
 
 
 def evaluate(
     files: Annotated[
-        list[str], typer.Argument(help="CSV or Parquet files, patterns such as 'parts/*.parquet'.")
+        list[str],
+        typer.Argument(
+            help="CSV or Parquet files, folders, or patterns such as 'parts/*.parquet'."
+        ),
     ],
     domain: Annotated[
-        list[str], _option("The column of the domain; repeat it to join several.", DATA)
+        list[str],
+        option(
+            "Column with the domain of each row. Repeat the option to join several columns; "
+            "'filename' makes each file a domain.",
+            DATA,
+            metavar="COLUMN",
+        ),
     ],
-    loss: Annotated[
-        list[str] | None, _option("A column of losses, or NAME=COLUMN; repeatable.", WHAT)
-    ] = None,
-    label: Annotated[str | None, _option("The column of the labels.", WHAT)] = None,
-    prediction: Annotated[
-        list[str] | None,
-        _option("A column of predictions, NAME=COLUMN, or 'p_{class}'; repeatable.", WHAT),
-    ] = None,
-    metric: Annotated[
-        str, _option("log-loss, brier, 0-1, squared, absolute or pinball:LEVEL.", WHAT)
-    ] = "log-loss",
-    clip: Annotated[
-        float, _option("Keep the probabilities of the log-loss so far from 0 and 1.", WHAT)
-    ] = 0.0,
-    aggregated: Annotated[
-        bool, _option("The table has a row per domain: n, mean, variance.", WHAT, "--aggregated")
-    ] = False,
-    count: Annotated[str, _option("With --aggregated: the column of n.", WHAT)] = "n",
-    mean: Annotated[str, _option("With --aggregated: the mean loss.", WHAT)] = "mean",
-    variance: Annotated[
-        str, _option("With --aggregated: the variance of the losses.", WHAT)
-    ] = "variance",
-    predictor: Annotated[
-        str | None, _option("With --aggregated: the column that tells predictors apart.", WHAT)
-    ] = None,
     compare: Annotated[
         list[str] | None,
-        _option("The file of another predictor, or NAME=FILE; repeatable.", DATA),
+        option(
+            f"File with the same columns for another predictor. {REPEAT}",
+            DATA,
+            metavar="[NAME=]FILE",
+        ),
     ] = None,
     common_domains: Annotated[
-        bool, _option("Leave out domains that a predictor lacks.", DATA, "--common-domains")
+        bool,
+        option("Leave out domains that a predictor has no rows of.", DATA, "--common-domains"),
     ] = False,
+    threads: Annotated[
+        int | None, option("Threads for reading files (default: all cores).", DATA)
+    ] = None,
+    memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
+    loss: Annotated[
+        list[str] | None,
+        option(f"Column of losses. {REPEAT}", LOSS, metavar="[NAME=]COLUMN"),
+    ] = None,
+    label: Annotated[str | None, option("Column of labels.", LOSS, metavar="COLUMN")] = None,
+    prediction: Annotated[
+        list[str] | None,
+        option(
+            "Column of predictions, or 'p_{class}' for a column of probabilities per class. "
+            f"{REPEAT}",
+            LOSS,
+            metavar="[NAME=]COLUMN",
+        ),
+    ] = None,
+    metric: Annotated[
+        str,
+        option(
+            "Loss of predictions: log-loss, brier, 0-1, squared, absolute or pinball:LEVEL.", LOSS
+        ),
+    ] = "log-loss",
+    clip: Annotated[
+        float,
+        option("Least distance of probabilities from 0 and 1 in the log-loss, such as 1e-7.", LOSS),
+    ] = 0.0,
+    aggregated: Annotated[
+        bool,
+        option(
+            "The files hold the number of examples, mean loss and variance per domain. Several "
+            "rows of one domain are merged.",
+            TABLE,
+            "--aggregated",
+        ),
+    ] = False,
+    count: Annotated[str, option("Number of examples.", TABLE, metavar="COLUMN")] = "n",
+    mean: Annotated[str, option("Mean of the losses.", TABLE, metavar="COLUMN")] = "mean",
+    variance: Annotated[
+        str, option("Variance of the losses (divisor n - 1).", TABLE, metavar="COLUMN")
+    ] = "variance",
+    predictor: Annotated[
+        str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
+    ] = None,
     levels: Annotated[
-        str, _option("Levels of the quantiles.", HOW)
-    ] = "0,0.25,0.5,0.75,0.9,0.95,0.99,1",
-    superquantiles: Annotated[str, _option("Levels of the superquantiles.", HOW)] = "0.9,0.95,0.99",
-    alpha: Annotated[str, _option("The level of the certificate.", HOW)] = "0.9",
-    confidence: Annotated[float, _option("Of intervals and certificates.", HOW)] = 0.95,
-    worst: Annotated[int, _option("How many of the worst domains to list.", HOW)] = 5,
+        list[str] | None,
+        option(
+            f"Levels of the quantiles (default: 0,0.25,0.5,0.75,0.9,0.95,0.99,1). {SEVERAL}",
+            HOW,
+            metavar="LEVELS",
+        ),
+    ] = None,
+    superquantiles: Annotated[
+        list[str] | None,
+        option(
+            f"Levels of the superquantiles (default: 0.9,0.95,0.99). {SEVERAL}",
+            HOW,
+            metavar="LEVELS",
+        ),
+    ] = None,
+    alpha: Annotated[str, option("Level of the certificate.", HOW)] = "0.9",
+    confidence: Annotated[
+        float, option("Confidence level of intervals and certificates.", HOW)
+    ] = 0.95,
+    worst: Annotated[int, option("Number of worst domains to list per predictor.", HOW)] = 5,
     intervals: Annotated[
         bool | None,
-        _option("Confidence intervals in the table; by default all but LaTeX.", HOW, *SWITCH),
+        option(
+            "Show confidence intervals in the table (default: yes, except in LaTeX).",
+            HOW,
+            "--intervals/--no-intervals",
+        ),
     ] = None,
-    format: Annotated[str, _option("text, markdown, latex, csv or json.", HOW)] = "text",
-    output: Annotated[Path | None, _option("Write the table there.", HOW)] = None,
-    report: Annotated[Path | None, _option("Write an HTML report there.", HOW)] = None,
-    figures: Annotated[Path | None, _option("Write SVG and PDF figures there.", HOW)] = None,
-    threads: Annotated[int | None, _option("Threads for reading files.", DATA)] = None,
-    memory: Annotated[str, _option("Memory for reading files, such as 2GB.", DATA)] = "600MB",
+    format: Annotated[
+        str, option("Format of the table: text, markdown, latex, csv or json.", HOW)
+    ] = "text",
+    output: Annotated[
+        Path | None, option("File to write the table to, instead of printing it.", HOW)
+    ] = None,
+    report: Annotated[Path | None, option("File to write an HTML report to.", HOW)] = None,
+    figures: Annotated[Path | None, option("Folder to write SVG and PDF figures to.", HOW)] = None,
 ) -> None:
-    """Say how predictors do over domains, and what that tells of domains not seen."""
-    from eqrm.checks import OPEN_FRACTION
+    """Report how the risk of predictors varies over domains, and bound it for new domains."""
     from eqrm.evaluation.evaluate import evaluate as run
     from eqrm.evaluation.inference.risk_checks import checked_alpha
-    from eqrm.evaluation.presenting.report import write_report
     from eqrm.evaluation.presenting.summary import summarised
-    from eqrm.files.writing import refuse_unwritable, whole_file
+    from eqrm.files.writing import refuse_unwritable
     from eqrm.level import Level
 
-    if format not in FORMATS:
-        raise SettingError(f"There is no format {format!r}. {did_you_mean(format, FORMATS)}")
+    one_of(format, FORMATS, "format")
     for path in (output, report):
         if path is not None:
             refuse_unwritable(path)
     _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
-    certified = Level.parse(alpha)
-    checked_alpha(certified)  # before hours of reading
+    checked_alpha(certified := Level.parse(alpha))  # before hours of reading
     OPEN_FRACTION.check(confidence, "--confidence")
-    wanted, beyond = ([Level.parse(t) for t in _listed(text)] for text in (levels, superquantiles))
+    asked: dict[str, Any] = {
+        name: [Level.parse(level) for level in separated(given)]
+        for name, given in (("levels", levels), ("superquantiles", superquantiles))
+        if given is not None
+    }
     found = run(
         _data(files, compare or [], _first_name(compare, [*(loss or []), *(prediction or [])])),
         domains=domain,
@@ -118,23 +170,37 @@ def evaluate(
         memory=memory,
         progress=sys.stderr.isatty(),
     )
-    table = found.risk_table(wanted, beyond, confidence=confidence, worst=worst)
-    shown = format != "latex" if intervals is None else intervals
+    table = found.risk_table(**asked, confidence=confidence, worst=worst)
     summary = summarised(found, certified, confidence)
-    text = _written(found, table, summary, format, shown)
+    text = _formatted(found, table, summary, format, intervals)
+    _write(found, table, summary, text, (output, report, figures))
+    if output is None:
+        typer.echo(text)
+
+
+def _write(
+    found: Evaluation,
+    table: RiskTable,
+    summary: Summary,
+    text: str,
+    places: tuple[Path | None, Path | None, Path | None],
+) -> None:
+    """Write the table, the report and the figures that were asked for: all of them or none."""
+    from eqrm.evaluation.presenting.report import write_report
+    from eqrm.files.writing import whole_file
+
+    output, report, figures = places
     with ExitStack() as outputs:
         if output is not None:
             draft = outputs.enter_context(whole_file(output))
             draft.write_text(text + "\n", encoding="utf-8")
         if report is not None:
             draft = outputs.enter_context(whole_file(report))
-            write_report(found, draft, command=_command(), table=table, summary=summary)
+            write_report(found, draft, command=typed_command(), table=table, summary=summary)
         if figures is not None:
             from eqrm.evaluation.presenting.plots import write_figures
 
-            write_figures(found, figures, certified)
-    if output is None:
-        typer.echo(text)
+            write_figures(found, figures, summary.alpha)
 
 
 def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:
@@ -143,11 +209,11 @@ def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequen
 
     written = [path.resolve() for path in (output, report) if path is not None]
     if len(set(written)) < len(written):
-        raise SettingError(f"--output and --report are both {report}. Name two files.")
+        raise SettingError(f"--output and --report are both {report}. Choose two different files.")
     if not written:
         return
     for path in {file.resolve() for file in find_files(inputs)} & set(written):
-        raise SettingError(f"{path} holds the data. Name another file for what is written.")
+        raise SettingError(f"{path} holds the data. Choose another file to write to.")
 
 
 def _first_name(compare: Sequence[str] | None, columns: Sequence[str]) -> str | None:
@@ -170,7 +236,9 @@ def _data(files: Sequence[str], others: Sequence[str], first: str | None = None)
     for text in others:
         name, path = _named_file(text)
         if name in data:
-            raise SettingError(f"There are two predictors {name!r}. Name them apart: NAME=FILE.")
+            raise SettingError(
+                f"Two predictors are called {name!r}. Give each its own name: NAME=FILE."
+            )
         data[name] = path
     return data
 
@@ -191,15 +259,12 @@ def _stem(path: str) -> str:
     return Path(path).name.split(".")[0] or path
 
 
-def _listed(text: str) -> list[str]:
-    return [word for word in text.replace(",", " ").split() if word]
-
-
-def _written(
-    found: Evaluation, table: RiskTable, summary: Summary, format: str, intervals: bool
+def _formatted(
+    found: Evaluation, table: RiskTable, summary: Summary, format: str, intervals: bool | None
 ) -> str:
     import json
 
+    intervals = format != "latex" if intervals is None else intervals
     if format == "json":
         content = {
             **found.to_dict(),
@@ -214,10 +279,3 @@ def _written(
     if format == "markdown":
         return table.to_markdown(intervals)
     return f"{found.sentence}\n\n{table.to_text(intervals)}\n\n{summary.to_text()}"
-
-
-def _command() -> str:
-    """The command as it can be typed again."""
-    import shlex
-
-    return shlex.join(["eqrm", *sys.argv[1:]])

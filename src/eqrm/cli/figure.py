@@ -1,4 +1,4 @@
-"""``eqrm figure``: the paper's pictures of a risk distribution, for any set of risks."""
+"""``eqrm figure``: the paper's figures of a risk distribution, for any set of risks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.cli.options import option
 from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from eqrm.evaluation.presenting.risk_curves import RiskCurve
+
 TEN_RISKS = "0.22 0.27 0.30 0.34 0.36 0.41 0.47 0.52 0.63 0.80"
 
-app = typer.Typer(help="Draw the paper's figures for your risks.", no_args_is_help=True)
+app = typer.Typer(help="Draw the paper's figures for your own risks.", no_args_is_help=True)
 
 Risks = Annotated[
-    str,
-    typer.Option(
-        help="A risk per domain, separated by commas or spaces, or a text file that holds them."
-    ),
+    str, option("Risks of the domains, separated by commas or spaces, or a text file of them.")
 ]
-Alpha = Annotated[str, typer.Option(help="The level to mark: 0.9, or 1-e^-50 deep in the tail.")]
-Bandwidth = Annotated[str, typer.Option(help="The rule for the KDE's bandwidth, or a number.")]
-Output = Annotated[Path, typer.Option(help="The file to write: .svg, .pdf or .png.")]
+Alpha = Annotated[str, option("Level to mark, such as 0.9, or 1-e^-50 far in the tail.")]
+Bandwidth = Annotated[
+    str, option("Bandwidth of the KDE: a rule (docs/bandwidths.md) or a number above 0.")
+]
+Output = Annotated[Path, option("File to write: .svg, .pdf or .png.")]
 
 
 @app.command("risk-distribution")
@@ -34,17 +36,14 @@ def risk_distribution(
     bandwidth: Bandwidth = "silverman",
     output: Output = Path("risk-distribution.svg"),
 ) -> None:
-    """Figure 1c: PDF and CDF of the risk of a new domain, with the α-quantile marked."""
-    from eqrm.distributions.kernel import KDE
-    from eqrm.evaluation.presenting import plots, risk_curves
-    from eqrm.level import Level
+    """Draw Figure 1c: PDF and CDF of the risk of a new domain, with the α-quantile marked."""
+    from eqrm.evaluation.presenting import plots
 
     plots.figure_format(output)
-    kde = KDE(read_risks(risks), bandwidth=_rule_or_number(bandwidth))
-    curve = risk_curves.smooth_curve(kde, "KDE", risk_curves.shared_grid(kde), Level.parse(alpha))
+    curve = _smoothed(read_risks(risks), alpha, bandwidth)
     plots.save_figure(plots.draw_risk_distribution(curve), output)
     typer.echo(
-        f"wrote {output}: with probability {alpha}, the risk is at most {curve.quantile:.4g}"
+        f"Wrote {output}. With probability {alpha}, the risk is at most {curve.quantile:.4g}."
     )
 
 
@@ -55,23 +54,29 @@ def risk_cdf(
     bandwidth: Bandwidth = "silverman",
     output: Output = Path("risk-cdf.svg"),
 ) -> None:
-    """Figure 2: the KDE's CDF against the step CDF, which ends at the largest risk seen."""
+    """Draw Figure 2: the CDF of the KDE and the empirical CDF, which ends at the largest risk."""
     from eqrm.distributions.empirical import Empirical
-    from eqrm.distributions.kernel import KDE
-    from eqrm.evaluation.presenting import plots, risk_curves
-    from eqrm.level import Level
+    from eqrm.evaluation.presenting import plots
+    from eqrm.evaluation.presenting.risk_curves import step_curve
 
     plots.figure_format(output)
     values = read_risks(risks)
-    kde = KDE(values, bandwidth=_rule_or_number(bandwidth))
-    grid = risk_curves.shared_grid(kde)
-    smooth = risk_curves.smooth_curve(kde, "KDE-smoothed", grid, Level.parse(alpha))
-    steps = risk_curves.step_curve(Empirical(values), "empirical", grid)
+    smooth = _smoothed(values, alpha, bandwidth)
+    steps = step_curve(Empirical(values), "empirical", smooth.grid)
     plots.save_figure(plots.draw_risk_cdf(smooth, steps), output)
     typer.echo(
-        f"wrote {output}: the largest risk seen is {float(values.max()):.4g}, "
-        f"the KDE's {alpha}-quantile is {smooth.quantile:.4g}"
+        f"Wrote {output}. The largest measured risk is {float(values.max()):.4g}, the "
+        f"{alpha}-quantile of the KDE is {smooth.quantile:.4g}."
     )
+
+
+def _smoothed(risks: Tensor, alpha: str, bandwidth: str) -> RiskCurve:
+    from eqrm.distributions.kernel import KDE
+    from eqrm.evaluation.presenting.risk_curves import shared_grid, smooth_curve
+    from eqrm.level import Level
+
+    kde = KDE(risks, bandwidth=float(bandwidth) if _are_numbers([bandwidth]) else bandwidth)
+    return smooth_curve(kde, "KDE-smoothed", shared_grid(kde), Level.parse(alpha))
 
 
 def read_risks(text: str) -> Tensor:
@@ -91,12 +96,12 @@ def read_risks(text: str) -> Tensor:
     if not words or not _are_numbers(words):
         wrong = next((word for word in words if not _are_numbers([word])), text)
         raise DomainDataError(
-            f"Risks are numbers separated by commas or spaces, or a file of them, "
-            f"but {wrong!r} is neither."
+            "--risks must be numbers separated by commas or spaces, or a file of them, got "
+            f"{wrong!r}."
         )
     risks = torch.tensor([float(word) for word in words], dtype=torch.float64)
     if bool(risks.isfinite().all()) and not bool((risks.max() - risks.min()) < 1e300):
-        raise DomainDataError("The risks lie too far apart to be drawn.")
+        raise DomainDataError("The risks are too far apart to be drawn.")
     return risks
 
 
@@ -106,7 +111,3 @@ def _are_numbers(words: list[str]) -> bool:
     except ValueError:
         return False
     return bool(words)
-
-
-def _rule_or_number(bandwidth: str) -> str | float:
-    return float(bandwidth) if _are_numbers([bandwidth]) else bandwidth

@@ -7,49 +7,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.errors import SettingError
+from eqrm.checks import integer, optional
+from eqrm.cli.options import option
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan
 
+PAPER = "Constants of the paper's bound (Theorem D.1)"
+
 
 def plan(
-    alpha: Annotated[str, typer.Option(help="The share of new domains to speak for.")] = "0.9",
-    confidence: Annotated[float, typer.Option(help="How sure the statement must be.")] = 0.95,
+    alpha: Annotated[str, option("Share of new domains that the bound must cover.")] = "0.9",
+    confidence: Annotated[float, option("Confidence level of the bound.")] = 0.95,
     domains: Annotated[
-        int | None, typer.Option(help="Domains in hand: also say what so many can carry.")
+        int | None, option("Number of domains at hand: also print what they can bound.")
     ] = None,
     slack: Annotated[
         float | None,
-        typer.Option(help="How far above alpha the bound may read; (1 - alpha)/2 by default."),
+        option("How far above --alpha the bound may be read off (default: (1 - alpha)/2)."),
     ] = None,
     predictors: Annotated[
-        int, typer.Option(help="How many predictors the statement must hold for at once.")
+        int, option("Number of predictors that the bound must hold for at once.")
     ] = 1,
     covering_number: Annotated[
         float | None,
-        typer.Option(help="Of the paper's bound; the number of predictors by default."),
+        option("Covering number of the class of predictors (default: --predictors).", PAPER),
     ] = None,
     lipschitz: Annotated[
-        float, typer.Option(help="The paper's L: 1 for the empirical CDF and for a KDE.")
+        float,
+        option("Lipschitz constant of the estimate: 1 for the empirical CDF and a KDE.", PAPER),
     ] = 1.0,
     bandwidth: Annotated[
-        float | None, typer.Option(help="Of a Gaussian KDE, for its bias in the paper's bound.")
+        float | None, option("Bandwidth of a Gaussian KDE, to include its bias.", PAPER)
     ] = None,
     holder_constant: Annotated[
-        float, typer.Option(help="Of the true CDF of risk; with --bandwidth.")
+        float, option("With --bandwidth: Hölder constant of the true CDF of risk.", PAPER)
     ] = 1.0,
     holder_exponent: Annotated[
-        float, typer.Option(help="Of the true CDF of risk, up to 2; with --bandwidth.")
+        float, option("With --bandwidth: Hölder exponent of the true CDF, at most 2.", PAPER)
     ] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Annotated[bool, option("Print JSON instead of a table.", None, "--json")] = False,
 ) -> None:
-    """Say how many held-out domains it takes to certify a level of risk."""
+    """Compute how many held-out domains are needed to bound the risk of new domains."""
     from eqrm.evaluation.inference.paper_bound import smoothing_bias
     from eqrm.evaluation.inference.planning import domain_plan
 
-    if domains is not None and domains < 2:
-        raise SettingError(f"--domains must be at least 2, but it is {domains}.")
+    optional(integer(2)).check(domains, "--domains")
     bias = 0.0
     if bandwidth is not None:
         bias = smoothing_bias(bandwidth, holder_constant, holder_exponent)
@@ -73,22 +76,22 @@ def _print_table(found: DomainPlan) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    console.print(found.sentence, markup=False, highlight=False)
-    table = Table(title=f"Domains needed at {100 * found.confidence:.6g}% confidence")
+    from eqrm.evaluation.rounding import as_percent
+
+    console = Console(highlight=False, markup=False)
+    console.print(found.sentence)
+    table = Table(title=f"Domains needed at {as_percent(found.confidence)} confidence")
     table.add_column("to bound")
     table.add_column("domains", justify="right")
     table.add_column("the bound is")
     for row in found.rows:
-        number = "none suffices" if row.domains is None else f"{row.domains:,}"
+        number = "not possible" if row.domains is None else f"{row.domains:,}"
         table.add_row(row.statement, number, row.bound)
     console.print(table)
     for line in (found.in_hand, found.paper.sentence):
         if line is not None:
-            console.print(line, markup=False, highlight=False)
+            console.print(line)
     console.print(
-        "All of it assumes that new domains are drawn like those collected, and that these were "
-        "kept out of training and of choosing the predictor.",
-        markup=False,
-        highlight=False,
+        "Assumption: new domains are drawn independently from the same distribution as those "
+        "collected, which are not used for training or for choosing the predictor."
     )

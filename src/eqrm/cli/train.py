@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eqrm.cli.options import SEVERAL, option, separated, typed_command
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 FLIGHTS = "flights"
 LEVELS = ("0.5", "0.75", "0.9", "0.95", "0.99")
 DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
-SEVERAL = "Separate several by commas, or repeat the option."
-
-
-def _option(text: str, panel: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
 
 
 def train(
@@ -36,37 +31,37 @@ def train(
             "eqrm.",
         ),
     ],
-    target: Annotated[str | None, _option("Column to predict.", DATA)] = None,
-    domain: Annotated[str | None, _option("Column with the domain of each row.", DATA)] = None,
+    target: Annotated[str | None, option("Column to predict.", DATA)] = None,
+    domain: Annotated[str | None, option("Column with the domain of each row.", DATA)] = None,
     feature: Annotated[
         list[str] | None,
-        _option(f"Columns to predict from (default: all others). {SEVERAL}", DATA),
+        option(f"Columns to predict from (default: all others). {SEVERAL}", DATA),
     ] = None,
-    drop: Annotated[list[str] | None, _option(f"Columns to leave out. {SEVERAL}", DATA)] = None,
+    drop: Annotated[list[str] | None, option(f"Columns to leave out. {SEVERAL}", DATA)] = None,
     category: Annotated[
-        list[str] | None, _option(f"Columns of numbers to read as categories. {SEVERAL}", DATA)
+        list[str] | None, option(f"Columns of numbers to read as categories. {SEVERAL}", DATA)
     ] = None,
     weather: Annotated[
-        bool, _option("For 'flights': add the weather at departure.", DATA, "--weather")
+        bool, option("For 'flights': add the weather at departure.", DATA, "--weather")
     ] = False,
     test: Annotated[
-        str | None, _option("Table with other domains to evaluate on.", HELD_OUT)
+        str | None, option("Table with other domains to evaluate on.", HELD_OUT)
     ] = None,
     test_domains: Annotated[
-        list[str] | None, _option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
+        list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
     ] = None,
     test_share: Annotated[
-        float, _option("Share of the domains to hold out, drawn with --seed.", HELD_OUT)
+        float, option("Share of the domains to hold out, drawn with --seed.", HELD_OUT)
     ] = 0.5,
     alpha: Annotated[
         list[str] | None,
-        _option(f"Levels to train for, besides ERM (default: {','.join(LEVELS)}). {SEVERAL}", WHAT),
+        option(f"Levels to train for, besides ERM (default: {','.join(LEVELS)}). {SEVERAL}", WHAT),
     ] = None,
-    model: Annotated[str, _option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
-    task: Annotated[str, _option("classification, regression or auto.", WHAT)] = "auto",
+    model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
+    task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: Annotated[
         list[str] | None,
-        _option(
+        option(
             "Setting of the model, as in docs/train.md; repeat the option for several.",
             WHAT,
             "--set",
@@ -75,12 +70,12 @@ def train(
     ] = None,
     unseen: Annotated[
         str,
-        _option("On categories that only test domains have: warn or error.", WHAT),
+        option("On categories that only test domains have: warn or error.", WHAT),
     ] = "warn",
-    seed: Annotated[int, _option("Random seed of the split and of the model.", WHAT)] = 0,
-    output: Annotated[Path, _option("Folder to write everything to.", HOW)] = Path("train-output"),
+    seed: Annotated[int, option("Random seed of the split and of the model.", WHAT)] = 0,
+    output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
-        float, _option("Confidence level of intervals and certificates.", HOW)
+        float, option("Confidence level of intervals and certificates.", HOW)
     ] = 0.95,
 ) -> None:
     """Train ERM and one model per level on a table, and evaluate all on held-out domains.
@@ -112,7 +107,7 @@ def train(
         parts = _split(table, test, separated(test_domains or []), test_share, seed)
         found = train_on_table(*parts, plan, tell)
         tell("writing")
-        written = write_training(found, output, command=_command(), confidence=confidence)
+        written = write_training(found, output, command=typed_command(), confidence=confidence)
         words = in_words(found, confidence)
     typer.echo(words)
     names = [path for path in written if path.parent == output]
@@ -121,16 +116,6 @@ def train(
     typer.echo(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
     if not any(path.suffix == ".svg" for path in names):
         typer.echo("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
-
-
-def separated(given: Sequence[str]) -> list[str]:
-    """The values of an option that was repeated or given with commas, as in a line of CSV.
-
-    >>> separated([".5,.9", ".99"]), separated(['"height, cm",age'])
-    (['.5', '.9', '.99'], ['height, cm', 'age'])
-    """
-    rows = csv.reader(given, skipinitialspace=True)
-    return [value for row in rows for value in row if value]
 
 
 def _read(
@@ -183,10 +168,3 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
     ) as bar:
         task = bar.add_task("", total=total)
         yield lambda what: bar.update(task, advance=1, description=what)
-
-
-def _command() -> str:
-    """The command as it can be typed again."""
-    import shlex
-
-    return shlex.join(["eqrm", *sys.argv[1:]])

@@ -25,10 +25,10 @@ _ALONG = {"time": "over time", "size": "with domain size"}
 _ADVICE = {
     "time": "New domains may differ from these: compute certificates on the most recent domains, "
     "and check them as new domains arrive.",
-    "size": "A certificate holds for new domains of similar size only: compute separate "
+    "size": "Certificates hold only for new domains of similar sizes: compute separate "
     "certificates for small and large domains.",
-    "serial": "They are not independent, so certificates may be too optimistic: compute them on "
-    "the most recent domains, and check them as new domains arrive.",
+    "serial": "They do not look independent, so certificates may be too optimistic: compute them "
+    "on the most recent domains, and check them as new domains arrive.",
 }
 
 

@@ -124,15 +124,15 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
 
 
 def _order_row(alpha: float, confidence: float, beyond: int) -> PlanRow:
-    names = {0: "the largest risk measured", 1: "the second largest"}
-    bound = names.get(beyond, f"the {beyond + 1}th largest")
+    place = {0: "", 1: "second "}.get(beyond, f"{beyond + 1}th ")
+    bound = f"the {place}largest measured risk"
     needed = binomial_ranks.domains_needed(alpha, confidence, beyond)
     return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
 
 
 def _tight_row(alpha: float, confidence: float, slack: float) -> PlanRow:
     needed, beyond = tight_domains(alpha, confidence, slack)
-    bound = f"their {alpha + slack:.6g}-quantile ({beyond} above it)"
+    bound = f"their {alpha + slack:.6g}-quantile ({beyond} above)"
     return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
 
 
@@ -141,17 +141,17 @@ def _dkw_rows(alpha: float, confidence: float, slack: float) -> list[PlanRow]:
 
     def row(room: float, bound: str) -> PlanRow:
         needed = math.ceil(math.log(2.0 / (1.0 - confidence)) / (2.0 * room**2))
-        return PlanRow(f"all quantiles to {alpha:.6g} (DKW)", needed, bound)
+        return PlanRow(f"quantiles up to {alpha:.6g} (DKW)", needed, bound)
 
     return [
-        row(1.0 - alpha, "the largest risk measured"),
-        row(slack, f"their quantiles {slack:.3g} higher"),
+        row(1.0 - alpha, "the largest measured risk"),
+        row(slack, f"measured quantiles {slack:.3g} higher"),
     ]
 
 
 def _paper_rows(alpha: float, slack: float, paper: PaperBound) -> list[PlanRow]:
-    statement = "the same, by Theorem D.1"
-    rows = [PlanRow(statement, paper.domains_needed, "the largest estimated one")]
+    statement = f"the {alpha:.6g}-quantile (Theorem D.1)"
+    rows = [PlanRow(statement, paper.domains_needed, "the largest estimated risk")]
     room = slack - paper.bias
     needed = None
     if room > 0.0:

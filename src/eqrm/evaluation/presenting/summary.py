@@ -77,7 +77,7 @@ class Summary:
                 cells = [_difference(each) for each in row]
                 lines.append([cells[0][0], *(part for cell in cells for part in cell[1:])])
         first = one_line(self.baseline)
-        opening = f"Difference to {first}, paired by domain (! where the interval excludes 0):"
+        opening = f"Risk minus that of {first}, paired by domain (! if the interval excludes 0):"
         return f"{opening}\n{aligned([header, *lines])}"
 
 

@@ -63,7 +63,9 @@ def report_content(
         "noise": [
             _noise(risks, summary.noise[name]) for name, risks in evaluation.predictors.items()
         ],
-        "exchangeability": [[_test(test) for test in summary.exchangeability[name]] for name in names],
+        "exchangeability": [
+            [_test(test) for test in summary.exchangeability[name]] for name in names
+        ],
         "sampled": sampled_points(evaluation),
         "command": command,
         "versions": versions(),

@@ -129,6 +129,11 @@ def six_cases(options: Options) -> Result:
     )
 
 
+@check("4.4.claims", "invariant risks and claims on arbitrary domains, every seed")
+def claims(options: Options) -> Result:
+    return run_tests(options, "causal-claims", "tests/causal").result("long searches included")
+
+
 @check("4.7.worlds", "NaN, wrong shapes, cycles, unknown variables: clear errors")
 def errors(options: Options) -> Result:
     paths = ["tests/linear/test_moments.py", "tests/linear/test_scm.py"]

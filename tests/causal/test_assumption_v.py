@@ -42,16 +42,14 @@ def without_effects(scm: LinearSCM) -> LinearSCM | None:
     return LinearSCM(scm.equations, "Y", scm.noise, features) if features else None
 
 
-def chunks() -> list[slice]:
-    return [slice(start, start + 34) for start in range(0, len(WORLDS), 34)]
-
-
 SQUARES = [Fraction(1, 2), Fraction(1), Fraction(4)]
+# A quarter of them here, the figure's among them; `make verify` decides all.
+SOME = [slice(start, None, 12) for start in (0, 5, 11)]
 
 
-@pytest.mark.parametrize("chunk", chunks(), ids=str)
-def test_do_is_decided_as_rational_arithmetic_decides_it(chunk: slice) -> None:
-    for number, world in enumerate(WORLDS[chunk]):
+@pytest.mark.parametrize("some", SOME, ids=str)
+def test_do_is_decided_as_rational_arithmetic_decides_it(some: slice) -> None:
+    for number, world in enumerate(WORLDS[some]):
         scm, square = as_scm(world), SQUARES[number % 3]
         for case, variables in ((2, world.features), (6, scm.effects)):
             plan = paper_case(scm, case, kind="do", value=float(square) ** 0.5)
@@ -63,9 +61,9 @@ def test_do_is_enough_in_some_worlds_and_not_in_others() -> None:
     assert 5 < sum(answers) < 55
 
 
-@pytest.mark.parametrize("chunk", chunks(), ids=str)
-def test_the_other_cases_of_the_paper_hold_in_every_world(chunk: slice) -> None:
-    for world in WORLDS[chunk]:
+@pytest.mark.parametrize("some", SOME, ids=str)
+def test_the_other_cases_of_the_paper_hold_in_every_world(some: slice) -> None:
+    for world in WORLDS[some]:
         scm = as_scm(world)
         for case in (3, 4, 5, 6):
             plan = paper_case(scm, case, value=0.7)
@@ -174,10 +172,12 @@ def test_an_intercept_is_one_more_coefficient() -> None:
     assert assumption_v(scm.population({"do": [Do("X", 1.0)]}), [1.0]).status == "not unique"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(s, marks=pytest.mark.full) for s in range(10, 40))]
+)
 def test_claims_on_arbitrary_domains_survive_a_long_search(seed: int) -> None:
     from eqrm.causal.common_zeros import find_common_zeros, independent_forms
-    from eqrm.causal.quadratics import excess_quadratics
+    from eqrm.causal.quadratic_forms import excess_forms
 
     scm = as_scm(random_dyadic_world(2 + seed % 3, 1000 + seed))
     generator = np.random.default_rng(seed)
@@ -196,7 +196,7 @@ def test_claims_on_arbitrary_domains_survive_a_long_search(seed: int) -> None:
         assert float((risks - risks.mean()).abs().max()) < 1e-8
         assert float(risks.mean()) <= float(moments.risks(scm.causal_coefficients).mean()) + 1e-9
     elif answer.status == "unique":
-        q = excess_quadratics(moments, scm.causal_coefficients.numpy(), False)
+        q = excess_forms(moments, scm.causal_coefficients.numpy(), False)
         gaps = q.forms[1:] - q.forms[:1]
         basis = independent_forms(gaps, np.full(len(gaps), 1e-12))
         points = find_common_zeros(basis, starts=300, seed=1)

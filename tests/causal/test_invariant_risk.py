@@ -59,7 +59,7 @@ def test_no_predictor_is_invariant_when_all_three_noises_change_over_four_domain
     assert minimal_invariant_risk(example_world().population(domains)).status == "none"
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_three_domains_with_all_noises_changing_are_solved_in_squares(seed: int) -> None:
     """a = (β1+β2−1)², b = (β2−1)², c = β2² obey two linear equations: a ray, solved by hand."""
     sigmas = drawn(("X1", "X2", "Y"), 3, seed)
@@ -93,7 +93,7 @@ def test_two_domains_with_opposite_changes_have_two_equally_good_predictors() ->
     assert beta2.tolist() == pytest.approx([2 / 3.25] * 2, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_one_equation_is_solved_as_well_as_a_fine_grid_does(seed: int) -> None:
     sigmas = drawn(("X1", "X2", "Y"), 2, seed)
     moments = example_world().population(changing_sigmas(**sigmas))
@@ -101,7 +101,7 @@ def test_one_equation_is_solved_as_well_as_a_fine_grid_does(seed: int) -> None:
     assert answer.status in ("unique", "several", "none")
     # For a given β2, (β1 + β2 − 1)² follows from the equation.
     gaps = {name: float(s[1] ** 2 - s[0] ** 2) for name, s in sigmas.items()}
-    beta2 = np.linspace(-8, 8, 400_001)
+    beta2 = np.linspace(-8, 8, 200_001)
     square = -(gaps["Y"] * (beta2 - 1) ** 2 + gaps["X2"] * beta2**2) / gaps["X1"]
     real = square >= 0
     if answer.status == "none":
@@ -174,7 +174,7 @@ def test_invariant_predictors_of_a_hard_intervention_are_two_lines() -> None:
             assert float(risks[0]) == pytest.approx(float(risks[1]), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_noise_on_every_covariate_makes_the_causal_predictor_minimal(seed: int) -> None:
     world = random_world(1 + seed % 5, seed)
     generator = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def test_a_run_prints_its_checks_and_writes_results_and_page(
     assert result.exit_code == 0
     assert "PASS  one is one: 1 (needed: 1)" in result.output
     assert "2 of 2 checks hold" in result.output
-    assert "MB at most" in result.output
+    assert "MB peak memory" in result.output
     record = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
     assert record["size"] == "quick"
     assert (tmp_path / "docs" / "toy" / "README.md").is_file()

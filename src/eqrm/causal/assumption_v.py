@@ -12,11 +12,11 @@ from torch import Tensor
 from eqrm.causal.common_zeros import is_near_a_zero
 from eqrm.causal.equal_values import TIE, Explorer
 from eqrm.causal.invariant_risk import describe_steps
-from eqrm.causal.quadratics import (
+from eqrm.causal.quadratic_forms import (
     Floats,
     as_floats,
     check_moments,
-    excess_quadratics,
+    excess_forms,
     residual_moments,
 )
 from eqrm.errors import DomainDataError
@@ -70,29 +70,29 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     beta = as_floats(causal)
     if beta.shape != (moments.num_features,):
         raise DomainDataError(
-            f"There must be {moments.num_features} causal coefficients, one per feature, but "
-            f"their shape is {beta.shape}."
+            f"There must be {moments.num_features} causal coefficients, one per feature, got the "
+            f"shape {beta.shape}."
         )
     if intercept is not None:
         if isinstance(intercept, bool) or as_floats(intercept).ndim:
             raise DomainDataError(
                 "intercept is the number b of the causal predictor βᵀx + b, or None for predictors "
-                f"without one, but {intercept!r} came."
+                f"without one, got {intercept!r}."
             )
         beta = np.append(beta, float(intercept))
-    quadratics = excess_quadratics(moments, beta, intercept is not None)
+    risks = excess_forms(moments, beta, intercept is not None)
     own = residual_moments(moments, beta, intercept is not None)[2]
     same = bool(np.ptp(own) <= EQUAL * max(float(own.max()), 1e-300))
-    explorer = Explorer(quadratics.forms, rounding=quadratics.rounding)
-    exploration = explorer.run(known=np.zeros(quadratics.basis.shape[1]))
+    explorer = Explorer(risks.forms, rounding=risks.rounding)
+    exploration = explorer.run(known=np.zeros(risks.basis.shape[1]))
     proof = describe_steps(exploration)
     for w in exploration.minimisers():
         if np.linalg.norm(w) > 1e-6:
-            x = np.asarray(-(quadratics.basis @ w))
-            sure = is_near_a_zero(quadratics.forms[1:] - quadratics.forms[:1], w)
-            return _checked(moments, beta, x, float(w @ w) * quadratics.unit, same, sure)
-    if quadratics.flat.shape[1] > 0:
-        return _checked(moments, beta, quadratics.flat[:, 0], quadratics.unit, same)
+            x = np.asarray(-(risks.basis @ w))
+            sure = is_near_a_zero(risks.forms[1:] - risks.forms[:1], w)
+            return _checked(moments, beta, x, float(w @ w) * risks.unit, same, sure)
+    if risks.flat.shape[1] > 0:
+        return _checked(moments, beta, risks.flat[:, 0], risks.unit, same)
     if exploration.undecided:
         return AssumptionV("undecided", same, proof, tuple(exploration.undecided))
     return AssumptionV("unique", same, proof)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-Floats = NDArray[np.float64]
+from eqrm.causal.quadratic_forms import Floats
 
 STARTS = 64
 SETTLED = 1e-11

@@ -23,19 +23,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.causal.affine_pieces import (
-    UNSURE,
-    Piece,
-    Shape,
-    factors_of,
-    kernel_of,
-    kernel_of_row,
-    shape_of,
-)
 from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
 from eqrm.causal.proofs import degenerate_ratios, is_confined, minimum_kernel, span_of_points
-
-Floats = NDArray[np.float64]
+from eqrm.causal.quadratic_forms import (
+    UNSURE,
+    Floats,
+    FormShape,
+    Piece,
+    factors_of,
+    form_shape,
+    kernel_of,
+    kernel_of_row,
+)
 
 TIE = 1e-9
 MAX_PIECES = 20_000
@@ -108,7 +107,7 @@ class Explorer:
             return []
         growth = float(np.abs(piece.map).max()) ** 2
         forms, noises = piece.restrict(self.differences), self.noises * growth
-        shapes = [shape_of(form, noise) for form, noise in zip(forms, noises, strict=True)]
+        shapes = [form_shape(form, noise) for form, noise in zip(forms, noises, strict=True)]
         if all(shape.kind == "zero" for shape in shapes):
             self._close_equal(piece)
             return []
@@ -171,14 +170,14 @@ class Explorer:
         self.result.equal_pieces.append(piece)
         self.result.steps["affine pieces on which all risks are equal"] += 1
 
-    def _reduce(self, piece: Piece, shapes: list[Shape]) -> list[Piece] | None:
+    def _reduce(self, piece: Piece, shapes: list[FormShape]) -> list[Piece] | None:
         usable = [shape for shape in shapes if shape.kind == "semidefinite"]
         if not usable:
             return None
         self.result.steps["reductions by a semidefinite difference of two risks"] += 1
         return _some(piece.within(kernel_of(max(usable, key=lambda shape: shape.rank))))
 
-    def _split(self, piece: Piece, shapes: list[Shape]) -> list[Piece] | None:
+    def _split(self, piece: Piece, shapes: list[FormShape]) -> list[Piece] | None:
         for shape in shapes:
             if shape.kind == "two factors":
                 self.result.steps["splits by a difference with two linear factors"] += 1
@@ -195,7 +194,7 @@ class Explorer:
             return None
         for ratio in degenerate_ratios(basis[0], basis[1]):
             form = basis[0] + ratio * basis[1]
-            shape = shape_of(form / np.abs(form).max(), 1e-10)
+            shape = form_shape(form / np.abs(form).max(), 1e-10)
             if shape.kind in ("semidefinite", "two factors"):
                 self.result.steps["two conics reduced to lines"] += 1
                 single = self._reduce(piece, [shape])

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.causal.affine_pieces import Piece
 from eqrm.causal.equal_values import Exploration, Explorer
-from eqrm.causal.quadratics import Floats, Quadratics, check_moments, risk_quadratics
+from eqrm.causal.quadratic_forms import Floats, Piece, RiskForms, check_moments, risk_forms
 from eqrm.linear.moments.domain_moments import DomainMoments
 
 
@@ -66,22 +65,22 @@ def minimal_invariant_risk(
     ('unique', [1.0, 0.0])
     """
     check_moments(moments)
-    quadratics = risk_quadratics(moments, intercept)
-    exploration = Explorer(quadratics.forms, rounding=quadratics.rounding).run()
-    points = [quadratics.coefficients(w) for w in exploration.minimisers()]
+    risks = risk_forms(moments, intercept)
+    exploration = Explorer(risks.forms, rounding=risks.rounding).run()
+    points = [risks.coefficients(w) for w in exploration.minimisers()]
     proof = describe_steps(exploration)
     best = points[0] if points else None
     beta, offset = _split_off(best, intercept)
-    status = _status(exploration, quadratics, len(points))
+    status = _status(exploration, risks, len(points))
     directions = None
     if status == "continuum":
-        directions = torch.from_numpy(quadratics.flat[: moments.num_features].copy())
+        directions = torch.from_numpy(risks.flat[: moments.num_features].copy())
         proof = (*proof, "There are directions in which no domain has any variation.")
     return MinimalInvariantRisk(
         status=status,
         coefficients=beta,
         intercept=offset,
-        risk=exploration.lowest * quadratics.unit if points else float("nan"),
+        risk=exploration.lowest * risks.unit if points else float("nan"),
         proof=proof,
         others=tuple(torch.from_numpy(point) for point in points[1:]),
         directions=directions,
@@ -105,24 +104,24 @@ def invariant_risk_predictors(
     (torch.Size([2, 1]), [])
     """
     check_moments(moments)
-    quadratics = risk_quadratics(moments, intercept)
-    explorer = Explorer(quadratics.forms, rounding=quadratics.rounding, everything=True)
+    risks = risk_forms(moments, intercept)
+    explorer = Explorer(risks.forms, rounding=risks.rounding, everything=True)
     exploration = explorer.run()
-    pieces = [_affine_set(piece, explorer, quadratics) for piece in exploration.equal_pieces]
+    pieces = [_affine_set(piece, explorer, risks) for piece in exploration.equal_pieces]
     if exploration.undecided:
         pieces += [
             AffineSet(
-                torch.from_numpy(quadratics.coefficients(w)),
-                torch.from_numpy(quadratics.flat.copy()),
+                torch.from_numpy(risks.coefficients(w)),
+                torch.from_numpy(risks.flat.copy()),
             )
             for _, w in exploration.points
         ]
     return pieces, list(exploration.undecided)
 
 
-def _affine_set(piece: Piece, explorer: Explorer, quadratics: Quadratics) -> AffineSet:
-    point = quadratics.coefficients(explorer.lowest_mean(piece)[0])
-    directions = np.concatenate([quadratics.basis @ piece.map[1:, 1:], quadratics.flat], axis=1)
+def _affine_set(piece: Piece, explorer: Explorer, risks: RiskForms) -> AffineSet:
+    point = risks.coefficients(explorer.lowest_mean(piece)[0])
+    directions = np.concatenate([risks.basis @ piece.map[1:, 1:], risks.flat], axis=1)
     return AffineSet(torch.from_numpy(point), torch.from_numpy(directions.copy()))
 
 
@@ -132,12 +131,12 @@ def _split_off(best: Floats | None, intercept: bool) -> tuple[Tensor | None, flo
     return torch.from_numpy(best[:-1] if intercept else best), float(best[-1]) if intercept else 0.0
 
 
-def _status(exploration: Exploration, quadratics: Quadratics, minimisers: int) -> str:
+def _status(exploration: Exploration, risks: RiskForms, minimisers: int) -> str:
     if exploration.undecided:
         return "undecided"
     if minimisers == 0:
         return "none"
-    if quadratics.flat.shape[1] > 0:
+    if risks.flat.shape[1] > 0:
         return "continuum"
     return "unique" if minimisers == 1 else "several"
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqrm.causal.assumption_v import AssumptionV, assumption_v
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import one_of
+from eqrm.errors import SettingError
 from eqrm.linear.scm.interventions import Do, Domain, Intervention, Noise, Scale, Shift
 from eqrm.linear.scm.model import LinearSCM
 
@@ -61,10 +62,9 @@ def intervention_domains(
     >>> list(intervention_domains("scale", ["X1"]))
     ['base', 'scale X1 by 0.5', 'scale X1 by 2']
     """
-    if kind not in KINDS:
-        raise SettingError(f"There is no intervention {kind!r}. {did_you_mean(kind, KINDS)}")
+    one_of(kind, KINDS, "intervention")
     if isinstance(variables, str):
-        raise SettingError(f"variables must be a list of names, not the text {variables!r}.")
+        raise SettingError(f"variables must be a list of names, got the string {variables!r}.")
     domains: dict[str, Domain] = {"base": ()}
     for name in variables:
         choices: dict[str, Sequence[Intervention]] = {
@@ -94,7 +94,7 @@ def paper_case(
     """
     kinds = {1: "none", 2: "do", 3: "shift", 4: "noise", 5: "scale", 6: kind or "shift"}
     if case not in kinds:
-        raise SettingError(f"The paper has the cases 1 to 6, not {case!r}.")
+        raise SettingError(f"The paper has the cases 1 to 6, got {case!r}.")
     if kind is not None and case != 6 and kind != kinds[case]:
         raise SettingError(f"Only case 6 has a choice of kind: case {case} is {kinds[case]!r}.")
     if case == 1 and scm.effects:

@@ -16,23 +16,18 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which one; see --list.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a reproduction; see --list.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
     output: Annotated[
-        Path | None, typer.Option(help="A folder for results and figures; NAME by default.")
+        Path | None, typer.Option(help="Folder for results and figures (default: NAME).")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small version, in seconds, for a first look.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="The seed of everything random.", min=0)] = 0,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="List what can be reproduced, and stop.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a small, fast version.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List all names and exit.")] = False,
     write_docs: Annotated[
-        Path | None,
-        typer.Option(help="Also write a page with pictures into NAME/ inside this folder."),
+        Path | None, typer.Option(help="Folder in which the page NAME/README.md is written too.")
     ] = None,
 ) -> None:
-    """Compute a table or figure of a paper again and check it by number.
+    """Compute a table or figure of a paper again and compare its numbers with the expected ones.
 
     The exit code is 1 if a check fails.
     """
@@ -47,12 +42,14 @@ def reproduce(
         _print_list(console)
         return
     if name is None:
-        raise SettingError("Say which: eqrm reproduce NAME. 'eqrm reproduce --list' lists them.")
+        raise SettingError(
+            "A name is needed: eqrm reproduce NAME. 'eqrm reproduce --list' lists them."
+        )
     chosen = reproduction(name)
-    folder = Path(name) if output is None else output
+    folder = Path(chosen.name) if output is None else output
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=1.0)
+        task = bar.add_task(chosen.name, total=1.0)
         report = chosen.run(
             folder,
             "quick" if quick else "full",
@@ -61,7 +58,7 @@ def reproduce(
         )
     _print_report(console, report, folder)
     if write_docs is not None:
-        _say(console, f"Page: {write_page(report, write_docs / name)}")
+        _say(console, f"Page: {write_page(report, write_docs / chosen.name)}")
     if not report.passed:
         raise typer.Exit(1)
 

@@ -45,7 +45,7 @@ class Reproduction(ABC):
         """Compute, measure what it cost, write results and figures into ``output``."""
         one_of(size, ("full", "quick"), "size")
         output.mkdir(parents=True, exist_ok=True)
-        with measured() as cost:
+        with _measured() as cost:
             outcome = self.compute(size, seed, progress)
             missing = _draw_pictures(outcome, output, ("svg", "pdf"))
         report = Report(self, outcome, size, seed, cost, missing)
@@ -64,15 +64,15 @@ class Cost:
     def __str__(self) -> str:
         return (
             f"{self.seconds:.1f} s wall clock, {self.cpu_seconds:.1f} s of processor time, "
-            f"{self.peak_megabytes:.0f} MB at most (all of the process)"
+            f"{self.peak_megabytes:.0f} MB peak memory"
         )
 
 
 @contextmanager
-def measured() -> Iterator[Cost]:
+def _measured() -> Iterator[Cost]:
     """Measure a block; the numbers are there when it has ended.
 
-    >>> with measured() as cost:
+    >>> with _measured() as cost:
     ...     total = sum(range(1000))
     >>> cost.peak_megabytes > 1
     True
@@ -195,7 +195,7 @@ def _page_text(report: Report, pictures: bool = True) -> str:
         f"# {it.title}",
         f"Reproduces: {it.reproduces}. Written by "
         f"`eqrm reproduce {it.name}{quick}{seed} --write-docs docs/reproductions`; "
-        "run it again rather than edit this page.",
+        "run it again instead of editing this page.",
         f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
     ]
     if pictures:

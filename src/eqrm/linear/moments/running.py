@@ -100,6 +100,9 @@ class MomentAccumulator:
             self._add_rows(str(name), columns[rows], response[rows])
 
     def _check(self, X: Any, columns: NDArray[Any], response: NDArray[Any]) -> None:
+        if len(columns) != len(response):
+            rows = f"{len(columns)} and {len(response)}"
+            raise DomainDataError(f"X and y must have the same number of rows, got {rows}.")
         names = tuple(str(name) for name in frame_columns(X)) if is_frame(X) else None
         if self.features is None:
             self.features, self._of_frame = names or default_names(columns.shape[1]), bool(names)
@@ -117,11 +120,6 @@ class MomentAccumulator:
             raise DomainDataError(
                 f"The columns of X must be the same in every batch, in the same order: "
                 f"{listed(self.features)}, got {listed(names)}. Select them by name."
-            )
-        if len(columns) != len(response):
-            raise DomainDataError(
-                f"X and y must have the same number of rows, got {len(columns)} and "
-                f"{len(response)}."
             )
 
     def _add_rows(self, name: str, columns: NDArray[Any], response: NDArray[Any]) -> None:

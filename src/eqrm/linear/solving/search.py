@@ -32,7 +32,7 @@ Descent = Callable[[Criterion, Array, ParameterMetric, int], End]
 
 
 class UnboundedError(SettingError):
-    """An objective that falls without end, so that there is nothing to find."""
+    """An objective that is unbounded below, so that it has no minimum."""
 
 
 @dataclass(frozen=True)

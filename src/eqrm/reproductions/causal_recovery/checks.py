@@ -1,4 +1,4 @@
-"""Every case decided and compared with the truth and with the paper's word."""
+"""Every case decided and compared with the truth and with the paper's claim."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def paper_agrees(solved: Solved, tolerance: float) -> bool:
 
 
 def check_case(solved: Solved, settings: RecoverySettings) -> list[Check]:
-    """One case: the decision, EQRM's way there, the paper's word."""
+    """One case: the decision, EQRM's way there, the paper's claim."""
     case, decided = solved.case, solved.decided
     found = decided.status
     if decided.coefficients is not None:
@@ -83,7 +83,7 @@ def check_case(solved: Solved, settings: RecoverySettings) -> list[Check]:
         ),
         _check_eqrm(solved, settings),
         Check(
-            f"changing {case.name}: the paper's word",
+            f"changing {case.name}: the paper's claim",
             (verdict == "right") == case.paper_is_right,
             f"it says {paper_words(case)}, which is {verdict}",
             "right" if case.paper_is_right else "wrong",

@@ -131,7 +131,7 @@ def cases_table(solved: Sequence[Solved], settings: RecoverySettings) -> ResultT
             ]
         )
     columns = ["changing", "paper", "its risk", "minimal invariant risk", "risk"]
-    columns += ["EQRM, α → 1", "VREx", "IRM", "the paper's word"]
+    columns += ["EQRM, α → 1", "VREx", "IRM", "the paper's claim"]
     return ResultTable("cases", "The seven cases: β1 (cause), β2 (effect)", columns, rows)
 
 
@@ -158,9 +158,9 @@ def _remarks(counts: Counter[str], settings: RecoverySettings) -> list[str]:
     return [
         "Only σ1 changes: the appendix names the causal predictor (σY < σ2), the anti-causal one "
         "(σY > σ2) or a continuum (σY = σ2). Along β1 + β2 = 1 the risk is a parabola in β2, so "
-        "the minimum is unique, β2 = σY²/(σY² + σ2²), and none of these. All three methods go "
-        "there: the ticks in the table's first row stand for further assumptions that the case "
-        "itself does not bring.",
+        "the minimum is unique, β2 = σY²/(σY² + σ2²), and none of these. All three methods "
+        "converge to it: the ticks in the table's first row need further assumptions, which are "
+        "not part of this case.",
         "All three σ change: the appendix says there is no invariant-risk predictor. That holds "
         "for four or more domains in general position. For three it can fail, on an open set of "
         f"σ's: {some} of {settings.draws} random triples have one.",

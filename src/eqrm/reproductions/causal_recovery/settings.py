@@ -87,7 +87,7 @@ class Case:
 
     @property
     def paper_is_right(self) -> bool:
-        """Whether the paper's word is the truth: in all but the first."""
+        """Whether the paper's claim is the truth: in all but the first."""
         return self.changing != ("X1",)
 
 

@@ -175,7 +175,7 @@ def _draw_quantiles(axes: Axes, findings: RegressionFindings) -> None:
     axes.legend(frameon=False, fontsize="small")
 
 
-def draw_risk_cdfs(findings: RegressionFindings) -> Figure:
+def draw_training_cdfs(findings: RegressionFindings) -> Figure:
     """The CDF figure of appendix G.1.1."""
     figure = new_figure(width=4.6, height=3.4)
     axes = figure.subplots()

@@ -9,7 +9,7 @@ from eqrm.reproductions.linear_regression.checks import check_regression
 from eqrm.reproductions.linear_regression.experiment import RegressionFindings, run_regression
 from eqrm.reproductions.linear_regression.presentation import (
     draw_figure_three,
-    draw_risk_cdfs,
+    draw_training_cdfs,
     regression_tables,
 )
 from eqrm.reproductions.linear_regression.resampling import PROBABILITIES
@@ -75,7 +75,7 @@ def _pictures(findings: RegressionFindings) -> list[Picture]:
             "risk-cdfs",
             "Risk CDFs over training domains: at height α, the predictor trained for α lies "
             "furthest left.",
-            lambda: draw_risk_cdfs(findings),
+            lambda: draw_training_cdfs(findings),
         ),
     ]
 

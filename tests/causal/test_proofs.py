@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqrm.causal.definite_combination import definite_combination
+from eqrm.causal.proofs import definite_combination
 
 
 def symmetric(generator: np.random.Generator, k: int) -> np.ndarray:

@@ -123,6 +123,18 @@ def test_early_stopping_keeps_the_round_of_the_least_validation_quantile(cls: An
     assert min(curve) == pytest.approx(float(quantile), rel=1e-4)
 
 
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_rounds_after_the_best_are_dropped_even_if_training_did_not_stop(cls: Any) -> None:
+    X, y, days = world()
+    settings = {**QUICK, "n_estimators": 25, "learning_rate": 0.9, "early_stopping_rounds": 25}
+    model = cls(**settings).fit(X, y, groups=days)
+    best = int(np.argmin(model.validation_curve_)) + 1
+    assert len(model.validation_curve_) == 25
+    assert model.n_estimators_ == best < 25
+    fewer = cls(**{**settings, "n_estimators": best}).fit(X, y, groups=days)
+    np.testing.assert_allclose(model.predict(X), fewer.predict(X))
+
+
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_early_stopping_does_not_depend_on_the_units_of_the_target(cls: Any) -> None:
     X, y, days = world()

@@ -277,6 +277,8 @@ def test_metrics_show_the_quantile_of_every_dataset_and_any_level() -> None:
         pytest.approx(kde_quantile(risks, 0.9), rel=1e-6),
     )
     name, value = objective.metric_at(None)(margins[::2], valid)
+    worst = eqrm.estimators.xgboost_objective({train: groups}, 0.9, distribution="empirical")
+    assert worst.metric_at(1.0)(margins, train)[1] == pytest.approx(risks.max(), rel=1e-6)
     half = exact_risks(margins[::2], y[::2], groups[::2], ones[::2])
     assert (name, value) == ("log-loss-mean", pytest.approx(half.mean(), rel=1e-6))
 

@@ -31,7 +31,7 @@ def shuffled(world: World, seed: int = 3) -> World:
     return world.rows(np.random.default_rng(seed).permutation(len(world.y)))
 
 
-@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize(
     ("alpha", "distribution", "measure"),
     [
@@ -89,9 +89,21 @@ def objective_of_rows(world: World, weights: Any, objective: eqrm.objectives.Ris
     return value, outputs * width
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("alpha", [None, 0.5, 0.75, 0.9, 0.99])
+@pytest.mark.parametrize(
+    ("classes", "alpha", "weighted"),
+    [
+        (2, None, True),
+        (2, 0.5, False),
+        (2, 0.75, True),
+        (2, 0.9, False),
+        (2, 0.9, True),
+        (2, 0.99, True),
+        (3, None, False),
+        (3, 0.5, True),
+        (3, 0.9, False),
+        (3, 0.99, True),
+    ],
+)
 def test_no_other_optimiser_finds_a_lower_quantile(
     classes: int, alpha: float | None, weighted: bool
 ) -> None:

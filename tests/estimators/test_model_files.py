@@ -147,6 +147,18 @@ def test_a_forged_file_is_refused_and_runs_nothing(change: Any, tmp_path: Path) 
         load_model(tmp_path / "m")
 
 
+def test_a_parameter_under_its_earlier_name_is_read(tmp_path: Path) -> None:
+    world = classes_world(2)
+    model = QRMClassifier(domains_per_batch=4, examples_per_domain=8, erm_steps=2, steps=2)
+    save_model(model.fit(world.X, world.y, world.groups), tmp_path / "m")
+
+    def earlier(content: Any) -> None:
+        content["params"]["rows_per_domain"] = content["params"].pop("examples_per_domain")
+
+    rewritten(tmp_path / "m", earlier)
+    assert load_model(tmp_path / "m").examples_per_domain == 8
+
+
 def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     world = classes_world(2)
     with pytest.raises(SettingError, match="cannot save a LogisticRegression"):

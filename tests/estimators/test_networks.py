@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from eqrm import QRMClassifier, QRMRegressor
+from eqrm.estimators.fit_inputs import TrainingRows
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.network import Examples
 from estimators.worlds import World, classes_world, numbers_world
 
 
@@ -59,6 +62,18 @@ def test_the_same_seed_gives_the_same_network(batches: dict[str, int]) -> None:
     other = QRMClassifier(0.9, random_state=8, **options).fit(*triple(world))
     np.testing.assert_array_equal(one.predict_proba(world.X), same.predict_proba(world.X))
     assert np.abs(one.predict_proba(world.X) - other.predict_proba(world.X)).max() > 1e-4
+
+
+def test_batches_visit_every_domain_before_any_comes_again() -> None:
+    world = classes_world(2, domains=7, rows=6)
+    rows = TrainingRows(world.X, world.y, as_groups(world.groups, len(world.y)), None)
+    batches = Examples.of(rows, classes=2).batches(2, 4, np.random.RandomState(0))
+    chosen = [next(batches) for _ in range(14)]
+    visits = [np.unique(world.groups[batch], return_counts=True) for batch in chosen]
+    assert all(counts.tolist() == [4, 4] for _, counts in visits)
+    seen = np.concatenate([world.groups[batch[::4]] for batch in chosen])
+    for start in range(0, 28, 7):
+        assert sorted(seen[start : start + 7]) == list(range(7))
 
 
 def test_training_leaves_the_random_state_of_torch_and_numpy_alone() -> None:

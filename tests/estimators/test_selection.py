@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -284,18 +285,23 @@ def test_cross_fitted_risks_are_those_of_models_that_have_not_seen_the_domain() 
     np.testing.assert_allclose(choice.risks[0], expected, rtol=1e-6)
 
 
-def test_the_level_chosen_meets_the_need_at_the_least_mean_risk() -> None:
-    world = classes_world(2, domains=60, differ=0.25)
-    free = choose_level(QRMClassifier(), *_triple(world), risk=10.0, probability=0.9)
+def test_the_level_chosen_meets_the_requirement_at_the_lowest_mean_risk() -> None:
+    world = classes_world(2, domains=30, differ=0.25)
+    levels: Any = [None, 0.75, 0.9]
+    chosen = functools.partial(
+        choose_level, QRMClassifier(), *_triple(world), probability=0.9, levels=levels, cv=3
+    )
+    free = chosen(risk=10.0)
     assert free.met
     assert free.mean_risks[free.levels.index(free.level)] == free.mean_risks.min()
     limit = float(free.quantiles.min()) + 1e-9  # only the best at the .9-quantile meets this
-    strict = choose_level(QRMClassifier(), *_triple(world), risk=limit, probability=0.9)
+    strict = chosen(risk=limit)
     assert strict.met
     assert strict.level == strict.levels[int(strict.quantiles.argmin())]
     assert "meets the requirement" in strict.sentence
-    none = choose_level(QRMClassifier(), *_triple(world), risk=limit - 1e-3, probability=0.9)
+    none = chosen(risk=limit - 1e-3)
     assert not none.met
+    assert none.level is None
     assert none.sentence.startswith("No level meets the requirement")
 
 

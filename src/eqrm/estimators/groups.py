@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError
 from eqrm.linear.linear_model import OneDomainWarning
+from eqrm.linear.solving.risk_functions import Array
 
-Numbers = NDArray[np.float64]
 ONE_DOMAIN = "all rows"
-"""What the only domain is called where no groups were given."""
+"""The name of the only domain where no groups were given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Groups:
     def __len__(self) -> int:
         return len(self.names)
 
-    def sums(self, values: NDArray[Any]) -> Numbers:
+    def sums(self, values: NDArray[Any]) -> Array:
         """Σ of the values (n,) in each domain (m,), in float64.
 
         >>> as_groups([7, 7, 9], rows=3).sums(np.array([1.0, 2.0, 5.0]))
@@ -46,7 +46,7 @@ class Groups:
         totals = np.bincount(self.ids, weights=values, minlength=len(self))
         return totals.astype(np.float64, copy=False)
 
-    def means(self, losses: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Numbers:
+    def means(self, losses: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Array:
         """The risk of each domain (m,): the (weighted) mean of its losses (n,).
 
         >>> groups = as_groups(["a", "a", "b"], rows=3)
@@ -59,7 +59,7 @@ class Groups:
             return self.sums(losses) / self.counts
         return self.sums(losses * sample_weight) / self.sums(sample_weight)
 
-    def row_weights(self, per_domain: Numbers, sample_weight: Any = None) -> Numbers:
+    def row_weights(self, per_domain: Array, sample_weight: Any = None) -> Array:
         """d(objective)/d(loss of each row) (n,) from d(objective)/d(risk of each domain) (m,).
 
         A row's share of its domain's risk is 1/n_e, or w_i/Σw with weights.
@@ -69,10 +69,10 @@ class Groups:
         """
         if sample_weight is None:
             return (per_domain / self.counts)[self.ids]
-        shares: Numbers = (per_domain / self.sums(sample_weight))[self.ids] * sample_weight
+        shares: Array = (per_domain / self.sums(sample_weight))[self.ids] * sample_weight
         return shares
 
-    def refuse_diverged(self, risks: Numbers) -> None:
+    def refuse_diverged(self, risks: Array) -> None:
         """Refuse risks (m,) that are not finite, by the name of the domain."""
         bad = np.flatnonzero(~np.isfinite(risks))
         if bad.size:

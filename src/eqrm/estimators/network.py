@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.data.batches import DomainBatches
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.linear.standardised import Scaling
 from eqrm.linear.solving.risk_functions import Array
@@ -114,31 +113,45 @@ class Examples:
             losses = (outputs[:, 0] - y) ** 2
         return factors * losses, ids
 
-    def batches(self, domains: int | None, examples: int | None, seed: int) -> DomainBatches | None:
-        """Batches of so many domains with so many examples each; None if they hold all rows."""
-        largest = int(torch.bincount(self.ids).max())
-        some = None if domains is None or domains >= self.domains else domains
-        few = None if examples is None or examples >= largest else examples
-        if some is None and few is None:
-            return None
-        return DomainBatches(self.ids, some, few, seed=seed)
+    def batches(
+        self, domains: int | None, examples: int | None, random: np.random.RandomState
+    ) -> Iterator[Tensor | None]:
+        """The rows of each step, without end; None is all of them.
+
+        No domain comes again before all others have come. :class:`eqrm.data.DomainBatches` draws
+        domains anew in each step; the remembered risks are then older, and the quantile reached
+        in as many steps is a little higher.
+        """
+        counts = torch.bincount(self.ids).tolist()
+        some, most = min(domains or self.domains, self.domains), examples or max(counts)
+        if some == self.domains and most >= max(counts):
+            yield from repeat(None)
+        rows = torch.argsort(self.ids, stable=True).split(counts)
+        waiting: list[int] = []
+        while True:
+            if len(waiting) < some:
+                left = set(waiting)  # they come last in the next round, not twice in a batch
+                waiting += sorted(random.permutation(self.domains).tolist(), key=left.__contains__)
+            chosen, waiting = waiting[:some], waiting[some:]
+            yield torch.cat(
+                [rows[e][torch.from_numpy(random.permutation(counts[e])[:most])] for e in chosen]
+            )
 
 
 def train(
     examples: Examples,
     network: nn.Sequential,
     phases: Iterable[Phase],
-    batches: DomainBatches | None,
+    batches: Iterator[Tensor | None],
     l2: float,
 ) -> Network:
     """Train the network, in place, on one phase after the other, with a fresh Adam for each."""
     penalised = [p for p in network.parameters() if p.ndim == 2]
-    rows: Iterator[Tensor | None] = repeat(None) if batches is None else iter(batches)
     for phase in phases:
         optimizer = torch.optim.Adam(network.parameters(), lr=phase.learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, phase.rate_factor)
         for _ in range(phase.steps):
-            value = phase.minimised(*examples.losses(network, next(rows)), examples.domains)
+            value = phase.minimised(*examples.losses(network, next(batches)), examples.domains)
             shrinkage = l2 * torch.stack([p.square().sum() for p in penalised]).sum()
             optimizer.zero_grad()
             (value + shrinkage).backward()

@@ -159,16 +159,16 @@ class QRMEstimator(DomainEstimator):
         of each domain's latest risk.
         """
         examples = Examples.of(rows, len(getattr(self, "classes_", ())))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        random = check_random_state(self.random_state)
         widths = [rows.X.shape[1], *(self.hidden if self.model == "mlp" else ()), examples.outputs]
-        network = new_network(widths, bool(self.fit_intercept), seed)
-        batches = examples.batches(self.domains_per_batch, self.examples_per_domain, seed)
+        network = new_network(widths, bool(self.fit_intercept), random.randint(2**31 - 1))
+        batches = examples.batches(self.domains_per_batch, self.examples_per_domain, random)
         erm_steps = self.erm_steps
         for model, goal in models:
             memory = None
-            if batches is not None and goal.level is not None:
+            if self.domains_per_batch is not None and goal.level is not None:
                 # Few rows measure a risk with noise, which averaging over visits removes.
-                averaging = 1.0 if batches.settings.examples_per_domain is None else 0.3
+                averaging = 1.0 if self.examples_per_domain is None else 0.3
                 memory = RiskMemory(examples.domains, averaging)
             stretches = ((ERM(), erm_steps), (goal.objective(memory), self.steps))
             phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]

@@ -23,7 +23,7 @@ BLOCK = 16_384
 LARGEST_EXPONENT = 87.0
 """e to this power still fits into float32."""
 LEAST_CURVATURE = 1e-16
-"""Below it a leaf of certain predictions would divide by nothing; XGBoost has the same floor."""
+"""Below it a leaf of certain predictions would divide by almost 0; XGBoost has the same floor."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class BoostingLoss(ABC):
 
     @abstractmethod
     def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The constant margins (K,) of the least mean loss under weights (n,) that sum to 1."""
+        """The constant margins (K,) with the lowest mean loss under weights (n,) that sum to 1."""
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """The rows in stretches that fit into the cache.
+    """The rows in blocks that fit into the cache.
 
     >>> [(block.start, block.stop) for block in blocks(20_000)]
     [(0, 16384), (16384, 20000)]
@@ -225,7 +225,7 @@ LOSSES = ("log-loss", "squared")
 
 
 def boosting_loss(name: str, labels: Any, num_class: int | None = None) -> BoostingLoss:
-    """The loss of a name, bound to labels; ``num_class`` makes the log-loss a softmax.
+    """The loss with this name, bound to labels; ``num_class`` makes the log-loss a softmax.
 
     >>> boosting_loss("log-loss", [0, 1, 2], num_class=3).outputs
     3

@@ -1,4 +1,4 @@
-"""EQRM as an objective for gradient boosting: a weighting of the domains, anew every round.
+"""EQRM as an objective for gradient boosting: domains are weighted anew in every round.
 
 The objective is a function of the domains' risks, Q(R_1 … R_m), and R_e is the mean loss of the
 rows of domain e. By the chain rule the gradient in the margin of row i of domain e is
@@ -11,8 +11,8 @@ rows' factors S·w_e·s_i/S_e have mean 1, and ``min_child_weight``, ``lambda`` 
 rate mean what they mean with the built-in objectives: with one domain the numbers are the same.
 
 **Negative weights.** w_e of a domain of low risk is often negative (lower risks there widen the
-spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign, else
-it would be the gradient of something else. The Hessian must be positive for a leaf to have a
+spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign;
+without it, it would be the gradient of something else. The Hessian must be positive for a leaf to have a
 finite value, so it takes another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
 """
 
@@ -38,12 +38,13 @@ from eqrm.estimators.boosting.losses import (
     boosting_loss,
 )
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import Groups, Numbers, as_groups
+from eqrm.estimators.groups import Groups, as_groups
 from eqrm.level import Level
+from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import RiskObjective
 from eqrm.objectives.risk_based import ERM
 
-HESSIAN_WEIGHTS: Mapping[str, Callable[[Numbers], Numbers]] = {
+HESSIAN_WEIGHTS: Mapping[str, Callable[[Array], Array]] = {
     "largest": lambda w: np.maximum(np.abs(w), 1.0 / w.size),
     "absolute": lambda w: np.maximum(np.abs(w), 0.01 / w.size),
     "positive": lambda w: np.maximum(w, 0.01 / w.size),
@@ -60,12 +61,12 @@ class Round:
     """What a round of boosting saw: the objective's value, risks and weights of the domains."""
 
     value: float
-    risks: Numbers
-    weights: Numbers
+    risks: Array
+    weights: Array
 
 
 class DomainTable:
-    """The labels, domains and weights of one table, ready for margins to come.
+    """The labels, domains and weights of one table, ready for any margins.
 
     >>> table = DomainTable("log-loss", [0, 1, 1, 0], ["a", "a", "b", "b"])
     >>> table.risks(np.zeros(4)).round(4)
@@ -93,7 +94,7 @@ class DomainTable:
             None if self.sample_weight is None else self.sample_weight.astype(np.float32)
         )
 
-    def risks(self, margins: NDArray[Any]) -> Numbers:
+    def risks(self, margins: NDArray[Any]) -> Array:
         """The risk of each domain that is present (m,)."""
         return self._means(self.loss.losses(self._shaped(margins)))
 
@@ -101,7 +102,7 @@ class DomainTable:
         self,
         margins: NDArray[Any],
         objective: RiskObjective,
-        hessian_weight: Callable[[Numbers], Numbers],
+        hessian_weight: Callable[[Array], Array],
     ) -> tuple[Floats, Floats, Round]:
         """Gradient and Hessian of every row, and what they were computed from."""
         found = self.loss.derivatives(self._shaped(margins))
@@ -111,7 +112,7 @@ class DomainTable:
         self._scale(found.curvatures, hessian_weight(weights))
         return found.slopes, found.curvatures, Round(value, risks, weights)
 
-    def weigh(self, risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
+    def weigh(self, risks: Array, objective: RiskObjective) -> tuple[float, Array]:
         """The objective of the risks and its slope in each, or an error that names the domain."""
         if not np.isfinite(risks).all():
             everywhere = np.zeros(len(self.present))
@@ -119,8 +120,8 @@ class DomainTable:
             self.groups.refuse_diverged(everywhere)
         return domain_weights(risks, objective)
 
-    def start(self) -> Numbers:
-        """The constant margins of the least mean of domain risks (one per output)."""
+    def start(self) -> Array:
+        """The constant margins (one per output) with the lowest mean of domain risks."""
         per_row = np.zeros(len(self.totals))
         per_row[self.present] = 1.0 / (self.present.sum() * self.totals[self.present])
         shares = per_row[self.groups.ids]
@@ -128,14 +129,14 @@ class DomainTable:
             shares = shares * self.sample_weight
         return self.loss.best_constant(shares)
 
-    def _means(self, losses: Floats) -> Numbers:
+    def _means(self, losses: Floats) -> Array:
         weighted = losses if self._row_weight is None else losses * self._row_weight
         sums = self.groups.sums(weighted)
         if self.present.all():
             return sums / self.totals
         return np.asarray(sums[self.present] / self.totals[self.present])
 
-    def _scale(self, values: Floats, per_domain: Numbers) -> None:
+    def _scale(self, values: Floats, per_domain: Array) -> None:
         """Multiply rows in place by S · (weight of their domain) · s_i/S_e."""
         factors = np.zeros(len(self.totals), dtype=np.float32)
         factors[self.present] = self.totals.sum() * per_domain / self.totals[self.present]
@@ -158,7 +159,7 @@ class DomainTable:
         return margins
 
 
-def _checked_weights(sample_weight: Any, rows: int) -> Numbers | None:
+def _checked_weights(sample_weight: Any, rows: int) -> Array | None:
     if sample_weight is None or len(sample_weight) == 0:  # empty: XGBoost has none
         return None
     weights = np.asarray(sample_weight, dtype=np.float64)
@@ -169,7 +170,7 @@ def _checked_weights(sample_weight: Any, rows: int) -> Numbers | None:
     return weights
 
 
-def domain_weights(risks: Numbers, objective: RiskObjective) -> tuple[float, Numbers]:
+def domain_weights(risks: Array, objective: RiskObjective) -> tuple[float, Array]:
     """The value of an objective of the risks (m,), and its slope in each of them (m,).
 
     The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and

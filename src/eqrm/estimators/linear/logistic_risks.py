@@ -136,7 +136,7 @@ class LogisticRisks(RiskFunctions):
         return found
 
     def shared_out(self, work: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:
-        """The work on every part, in as many threads; numpy lets go of the lock in long loops."""
+        """The work on every part, in as many threads; numpy releases the GIL in long loops."""
         if len(parts) == 1:
             return [work(parts[0])]
         with ThreadPoolExecutor(len(parts)) as pool:
@@ -144,14 +144,14 @@ class LogisticRisks(RiskFunctions):
 
     @cached_property
     def row_parts(self) -> list[slice]:
-        """As many rows for each worker, in whole blocks."""
+        """Equally many rows for each worker, in whole blocks."""
         cuts = np.linspace(0, len(self.rows), self.workers + 1)
         inner = (cuts[1:-1] // BLOCK * BLOCK).astype(int).tolist()
         return _slices([0, *inner, len(self.rows)])
 
     @cached_property
     def _domain_parts(self) -> list[slice]:
-        """Domains with about as many rows for each worker."""
+        """Domains with about equally many rows for each worker."""
         goals = np.linspace(0, len(self.rows), self.workers + 1)[1:-1]
         inner = np.searchsorted(self.ends, goals).tolist()
         return _slices([0, *inner, self.domains])

@@ -2,10 +2,9 @@
 
 Newton's method with the exact Hessian within a trust region (:mod:`eqrm.linear.solving.newton`), in
 float64, from the minimiser of the mean risk. The mean risk is convex; a quantile is not, because
-domains of low risk may have a negative part in its gradient. The trust region needs no
-convexity: it goes down along negative curvature, and what it ends in is a minimum to second
-order, near the minimiser of the mean risk. With more than ``NEWTON_UP_TO`` parameters, L-BFGS
-takes over.
+domains of low risk may have a negative weight in its gradient. The trust region needs no
+convexity: it descends along negative curvature, and ends in a minimum to second order, near the
+minimiser of the mean risk. With more than ``NEWTON_UP_TO`` parameters, L-BFGS takes over.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ NEWTON_UP_TO = 300
 LARGE = 1_000_000
 """Numbers in X from which more than one thread saves time."""
 GRADIENT_TOLERANCE = 1e-7
-"""Of L-BFGS, for the largest slope in a parameter of a standardised feature."""
+"""Where L-BFGS stops: the largest slope in a parameter of a standardised feature."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,19 +39,23 @@ class RiskFrontier:
     (L, …) and ``intercepts`` are those of linear models. Printing it gives a table.
     """
 
-    levels: tuple[LevelOrMean, ...]
     estimators: tuple[Any, ...]
     training: RisksByLevel
     held_out: RisksByLevel | None
 
     @property
+    def levels(self) -> tuple[LevelOrMean, ...]:
+        """The level of each estimator; None is ERM."""
+        return self.training.levels
+
+    @property
     def coefficients(self) -> Array:
-        """Of linear models, a row per level."""
+        """The coefficients of linear models, one row per level."""
         return np.stack([_last(model).coef_ for model in self.estimators])
 
     @property
     def intercepts(self) -> Array:
-        """Of linear models, per level."""
+        """The intercepts of linear models, one per level."""
         return np.stack([np.asarray(_last(model).intercept_) for model in self.estimators])
 
     @property
@@ -70,11 +74,10 @@ class RiskFrontier:
     def best(
         self, alpha: Level | float | str | None = None, mean_at_most: float | None = None
     ) -> Any:
-        """The predictor with the least α-quantile (None: the least mean) of risk.
+        """The predictor with the lowest α-quantile (None: the lowest mean) of risk.
 
-        On held-out domains where there are any, which then have played a part in the choice and can
-        carry no certificate of it. ``mean_at_most`` leaves out predictors whose mean
-        risk is larger.
+        On held-out domains where there are any: they then took part in the choice, so they cannot
+        certify it. ``mean_at_most`` leaves out predictors with a larger mean risk.
         """
         means = self.judged.means
         goal = means if alpha is None else self.judged.at(Level.of(alpha))
@@ -82,7 +85,7 @@ class RiskFrontier:
             allowed = means <= mean_at_most
             if not allowed.any():
                 raise SettingError(
-                    f"No predictor has a mean risk of at most {mean_at_most:g}: the least is "
+                    f"No predictor has a mean risk of at most {mean_at_most:g}: the lowest is "
                     f"{means.min():.4g}."
                 )
             goal = np.where(allowed, goal, np.inf)
@@ -113,9 +116,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         estimator: what is fitted at each level, :class:`eqrm.QRMClassifier` unless given; its own
             alpha is not used. A pipeline's last step has the level, and the steps before it are
             fitted once.
-        levels: of the grid; None among them is ERM.
+        levels: the levels to fit; None among them is ERM.
 
-    ``fit`` returns the path, and ``frontier_`` is what was found.
+    After ``fit``, ``frontier_`` is the :class:`eqrm.estimators.RiskFrontier` that was found.
 
     >>> import numpy as np
     >>> from eqrm import QRMRegressor
@@ -141,9 +144,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         self.levels = levels
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
-        """Fit every level to X, y and groups; judge it on ``held_out`` = (X, y, groups) too.
+        """Fit every level to X, y and groups, and judge it on ``held_out`` = (X, y, groups) too.
 
-        Domains that were trained on cannot be held out, and are refused.
+        Held-out domains that are also among the training domains are refused.
         """
         levels = distinct_levels(self.levels)
         names = as_groups(groups, _num_samples(X)).names
@@ -151,9 +154,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
             if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
                 raise SettingError("held_out must be (X, y, groups) of domains not trained on.")
             refuse_seen(as_groups(held_out[2], len(held_out[1])).names, names)
-        models = fit_levels(self.estimator or QRMClassifier(), levels, X, y, groups)
+        base = QRMClassifier() if self.estimator is None else self.estimator
+        models = fit_levels(base, levels, X, y, groups)
         self.frontier_ = RiskFrontier(
-            levels,
             tuple(models),
             measured(models, levels, (X, y, groups)),
             None if held_out is None else measured(models, levels, held_out),

@@ -3,7 +3,7 @@
     python examples/estimators_tour.py
 
 Fits ERM and five levels to half of the days of ``eqrm.data.load_flights()`` in a pipeline, prints
-their risks on both halves, a certificate, and which level meets a need. About 20 seconds.
+their risks on both halves, a certificate, and which level meets a requirement. About 20 seconds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def main() -> None:
     certificate = robust[-1].certificate(robust[:-1].transform(X_new), y_new, new_days)
     print(f"\n{certificate.sentence}\n")
 
-    for need in (0.65, 0.68):
-        choice = eqrm.choose_level(pipeline, X, y, days, risk=need, probability=0.95)
+    for risk in (0.65, 0.68):
+        choice = eqrm.choose_level(pipeline, X, y, days, risk=risk, probability=0.95)
         print(choice, end="\n\n")
 
 

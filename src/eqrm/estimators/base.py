@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from eqrm.checks import Rule, refuse_unknown
 from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.fit_inputs import RANDOM_STATE, TrainingRows
+from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import ONE_DOMAIN, required_groups
 from eqrm.estimators.tasks import PredictsScores
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
 from eqrm.level import Level
+from eqrm.linear.linear_model import RANDOM_STATE
 from eqrm.risks import MeasuredRisks
 
 

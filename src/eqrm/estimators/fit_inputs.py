@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from eqrm.checks import Rule, is_missing
+from eqrm.checks import is_missing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
@@ -97,18 +97,6 @@ def as_column(values: Any) -> NDArray[Any]:
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
 
-def _seeds_a_generator(value: Any) -> bool:
-    try:
-        return check_random_state(value) is not None
-    except ValueError:
-        return False
-
-
-RANDOM_STATE = Rule(
-    "None, an integer of at least 0 or a numpy.random.RandomState", _seeds_a_generator
-)
-
-
 def _dense(X: Any) -> Array:
     if not issparse(X):
         found: Array = X
@@ -165,9 +153,8 @@ def naming_cells(X: Any) -> Iterator[None]:
         yield
     except ValueError as error:
         where = _where(X)
-        if isinstance(error, DomainDataError) or not where:
-            raise
-        raise DomainDataError(f"{str(error).splitlines()[0].rstrip('.')}. {where}") from None
+        told = f"{str(error).splitlines()[0].rstrip('.')}. {where}" if where else str(error)
+        raise DomainDataError(told) from None
 
 
 def _where(X: Any) -> str:

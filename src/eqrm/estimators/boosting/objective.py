@@ -11,9 +11,9 @@ rows' factors S·w_e·s_i/S_e have mean 1, and ``min_child_weight``, ``lambda`` 
 rate mean what they mean with the built-in objectives: with one domain the numbers are the same.
 
 **Negative weights.** w_e of a domain of low risk is often negative (lower risks there widen the
-spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign;
-without it, it would be the gradient of something else. The Hessian must be positive for a leaf to have a
-finite value, so it takes another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
+spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign; without
+it, it would be the gradient of something else. The Hessian must be positive for a leaf to have a
+finite value, so it uses another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
 """
 
 from __future__ import annotations

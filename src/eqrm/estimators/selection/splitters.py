@@ -17,8 +17,8 @@ from sklearn.utils.validation import _num_samples
 
 from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, is_integer
 from eqrm.errors import SettingError
-from eqrm.estimators.fit_inputs import RANDOM_STATE
 from eqrm.estimators.groups import Groups, required_groups
+from eqrm.linear.linear_model import RANDOM_STATE
 
 TEST_SIZE = Rule(
     "a share of the domains strictly between 0 and 1, or a positive integer",

@@ -272,5 +272,5 @@ def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -
 
 
 def test_a_seed_below_zero_is_refused() -> None:
-    with pytest.raises(SettingError, match="seed must be at least 0"):
+    with pytest.raises(SettingError, match="seed must be an integer of at least 0"):
         TrainingPlan.of([0.9], seed=-1)

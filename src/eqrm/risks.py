@@ -281,8 +281,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     >>> domain_risks(torch.tensor([1.0, 3.0]), torch.tensor([2, 2]), num_domains=3).values
     tensor([0., 0., 2.])
     """
-    losses = _as_losses(losses)
-    _check_losses(losses)
+    losses = _checked_losses(losses)
     if num_domains is None:
         if losses.numel() == 0:
             raise DomainDataError("There are no losses: at least one example is needed.")
@@ -306,16 +305,14 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     )
 
 
-def _as_losses(losses: Any) -> Tensor:
+def _checked_losses(given: Any) -> Tensor:
     try:
-        return torch.as_tensor(losses)
+        losses = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError):
+        kind = type(given).__name__
         raise DomainDataError(
-            f"losses must be a tensor or a list of numbers, got {type(losses).__name__}."
+            f"losses must be a tensor or a list of numbers, got {kind}."
         ) from None
-
-
-def _check_losses(losses: Tensor) -> None:
     if losses.ndim != 1:
         hint = ' Use reduction="none" in the loss.' if losses.ndim == 0 else ""
         raise DomainDataError(
@@ -324,6 +321,7 @@ def _check_losses(losses: Tensor) -> None:
         )
     if not losses.dtype.is_floating_point:
         raise DomainDataError(f"losses must be floating-point numbers, got {losses.dtype}.")
+    return losses
 
 
 def _given_ids(domains: Domains, num_domains: int, losses: Tensor) -> Tensor:

@@ -47,6 +47,7 @@ def test_help_lists_every_command(
         (["figure", "risk-cdf", "--alpha", "high"], "'high' is not a level"),
         (["figure", "risk-cdf", "--bandwidth", "silvermann"], "Did you mean 'silverman'"),
         (["figure", "risk-cdf", "--output", "risks.jpeg"], "risks.jpeg"),
+        (["figure", "risk-cfd"], "Did you mean 'risk-cdf'"),
         (["train", "flights", "--alpha", "1"], "alpha = 1"),
     ],
 )

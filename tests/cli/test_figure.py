@@ -15,24 +15,26 @@ SIGNATURES = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
 
 
 @pytest.mark.parametrize("ending", sorted(SIGNATURES))
-@pytest.mark.parametrize("command", [figure.risk_distribution, figure.risk_cdf])
+@pytest.mark.parametrize("kind", figure.KINDS)
 def test_a_figure_is_written_in_the_format_of_its_name(
-    command: object, ending: str, tmp_path: Path
+    kind: str, ending: str, tmp_path: Path
 ) -> None:
     output = tmp_path / "new folder" / f"risks.{ending}"
-    command(output=output)  # type: ignore[operator]
+    figure.figure(kind, output=output)
     assert output.read_bytes().startswith(SIGNATURES[ending])
 
 
 def test_the_same_risks_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    figure.risk_distribution(output=first)
-    figure.risk_distribution(output=second)
+    figure.figure("risk-distribution", output=first)
+    figure.figure("risk-distribution", output=second)
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_marked_quantile_is_scipys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figure.risk_distribution(risks="0.1 0.2 0.6", bandwidth="0.05", output=tmp_path / "f.svg")
+    figure.figure(
+        "risk-distribution", risks="0.1 0.2 0.6", bandwidth="0.05", output=tmp_path / "f.svg"
+    )
     risks = np.array([0.1, 0.2, 0.6])
     expected = brentq(lambda q: norm.cdf((q - risks) / 0.05).mean() - 0.9, 0, 2)
     assert f"at most {expected:.4g}" in capsys.readouterr().out

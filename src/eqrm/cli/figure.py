@@ -7,76 +7,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.checks import one_of
 from eqrm.cli.options import option
 from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eqrm.evaluation.presenting.risk_curves import RiskCurve
-
 TEN_RISKS = "0.22 0.27 0.30 0.34 0.36 0.41 0.47 0.52 0.63 0.80"
-
-app = typer.Typer(help="Draw the paper's figures for your own risks.", no_args_is_help=True)
-
-Risks = Annotated[
-    str, option("Risks of the domains, separated by commas or spaces, or a text file of them.")
-]
-Alpha = Annotated[str, option("Level to mark, such as 0.9, or 1-e^-50 far in the tail.")]
-Bandwidth = Annotated[
-    str, option("Bandwidth of the KDE: a rule (docs/bandwidths.md) or a number above 0.")
-]
-Output = Annotated[Path, option("File to write: .svg, .pdf or .png.")]
+KINDS = ("risk-distribution", "risk-cdf")
 
 
-@app.command("risk-distribution")
-def risk_distribution(
-    risks: Risks = TEN_RISKS,
-    alpha: Alpha = "0.9",
-    bandwidth: Bandwidth = "silverman",
-    output: Output = Path("risk-distribution.svg"),
+def figure(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="risk-distribution (Figure 1c): PDF and CDF of the risk of a new domain. risk-cdf "
+            "(Figure 2): the CDF of the KDE and the empirical CDF, which ends at the largest risk.",
+        ),
+    ],
+    risks: Annotated[
+        str, option("Risks of the domains, separated by commas or spaces, or a text file of them.")
+    ] = TEN_RISKS,
+    alpha: Annotated[
+        str, option("Level to mark, such as 0.9, or 1-e^-50 far in the tail.")
+    ] = "0.9",
+    bandwidth: Annotated[
+        str, option("Bandwidth of the KDE: a rule (docs/bandwidths.md) or a number above 0.")
+    ] = "silverman",
+    output: Annotated[
+        Path | None, option("File to write: .svg, .pdf or .png (default: FIGURE.svg).")
+    ] = None,
 ) -> None:
-    """Draw Figure 1c: PDF and CDF of the risk of a new domain, with the α-quantile marked."""
-    from eqrm.evaluation.presenting import plots
-
-    plots.figure_format(output)
-    curve = _smoothed(read_risks(risks), alpha, bandwidth)
-    plots.save_figure(plots.draw_risk_distribution(curve), output)
-    typer.echo(
-        f"Wrote {output}. With probability {alpha}, the risk is at most {curve.quantile:.4g}."
-    )
-
-
-@app.command("risk-cdf")
-def risk_cdf(
-    risks: Risks = TEN_RISKS,
-    alpha: Alpha = "0.9",
-    bandwidth: Bandwidth = "silverman",
-    output: Output = Path("risk-cdf.svg"),
-) -> None:
-    """Draw Figure 2: the CDF of the KDE and the empirical CDF, which ends at the largest risk."""
+    """Draw a figure of the paper for your own risks, with the α-quantile marked."""
     from eqrm.distributions.empirical import Empirical
-    from eqrm.evaluation.presenting import plots
-    from eqrm.evaluation.presenting.risk_curves import step_curve
-
-    plots.figure_format(output)
-    values = read_risks(risks)
-    smooth = _smoothed(values, alpha, bandwidth)
-    steps = step_curve(Empirical(values), "empirical", smooth.grid)
-    plots.save_figure(plots.draw_risk_cdf(smooth, steps), output)
-    typer.echo(
-        f"Wrote {output}. The largest measured risk is {float(values.max()):.4g}, the "
-        f"{alpha}-quantile of the KDE is {smooth.quantile:.4g}."
-    )
-
-
-def _smoothed(risks: Tensor, alpha: str, bandwidth: str) -> RiskCurve:
     from eqrm.distributions.kernel import KDE
-    from eqrm.evaluation.presenting.risk_curves import shared_grid, smooth_curve
+    from eqrm.evaluation.presenting import plots, risk_curves
     from eqrm.level import Level
 
-    kde = KDE(risks, bandwidth=float(bandwidth) if _are_numbers([bandwidth]) else bandwidth)
-    return smooth_curve(kde, "KDE-smoothed", shared_grid(kde), Level.parse(alpha))
+    output = output or Path(f"{one_of(kind, KINDS, 'figure')}.svg")
+    plots.figure_format(output)
+    values = read_risks(risks)
+    kde = KDE(values, bandwidth=float(bandwidth) if _are_numbers([bandwidth]) else bandwidth)
+    smooth = risk_curves.smooth_curve(
+        kde, "KDE-smoothed", risk_curves.shared_grid(kde), Level.parse(alpha)
+    )
+    if kind == "risk-cdf":
+        steps = risk_curves.step_curve(Empirical(values), "empirical", smooth.grid)
+        drawn = plots.draw_risk_cdf(smooth, steps)
+    else:
+        drawn = plots.draw_risk_distribution(smooth)
+    plots.save_figure(drawn, output)
+    typer.echo(
+        f"Wrote {output}. The largest measured risk is {float(values.max()):.4g}; with probability "
+        f"{alpha}, the risk of a new domain is at most {smooth.quantile:.4g}."
+    )
 
 
 def read_risks(text: str) -> Tensor:

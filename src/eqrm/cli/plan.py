@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,19 +53,11 @@ def plan(
     from eqrm.evaluation.inference.planning import domain_plan
 
     optional(integer(2)).check(domains, "--domains")
-    bias = 0.0
+    paper: dict[str, Any] = {"covering_number": covering_number, "lipschitz": lipschitz}
     if bandwidth is not None:
-        bias = smoothing_bias(bandwidth, holder_constant, holder_exponent)
-    found = domain_plan(
-        alpha,
-        confidence,
-        slack=slack,
-        domains=domains,
-        predictors=predictors,
-        covering_number=covering_number,
-        lipschitz=lipschitz,
-        bias=bias,
-    )
+        paper["bias"] = smoothing_bias(bandwidth, holder_constant, holder_exponent)
+    asked: dict[str, Any] = {"slack": slack, "domains": domains, "predictors": predictors}
+    found = domain_plan(alpha, confidence, **asked, **paper)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,10 @@ def paired(
     >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
     (1, 2)
     """
-    predictors = _with_names_of_one_type(predictors)
+    if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
+        # Integers in one file and texts in another, such as 2 and "2", are compared as texts.
+        texts = {name: tuple(map(str, p.domains)) for name, p in predictors.items()}
+        predictors = {name: replace(p, domains=texts[name]) for name, p in predictors.items()}
     everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
     everything = set.union(*(set(p.domains) for p in predictors.values()))
     if everywhere == everything:
@@ -192,24 +196,3 @@ def paired(
             "needed. Check that all files use the same names for the domains."
         )
     return {name: p.only(kept) for name, p in predictors.items()}
-
-
-def _with_names_of_one_type(
-    predictors: Mapping[str, MeasuredRisks],
-) -> Mapping[str, MeasuredRisks]:
-    """Domains that are integers for one predictor are texts if they are so for another."""
-    as_integers = [all(isinstance(d, int) for d in p.domains) for p in predictors.values()]
-    if all(as_integers) or not any(as_integers):
-        return predictors
-    return {name: _named_by_texts(p) for name, p in predictors.items()}
-
-
-def _named_by_texts(measured: MeasuredRisks) -> MeasuredRisks:
-    texts = [str(name) for name in measured.domains]
-    order = sorted(range(len(texts)), key=texts.__getitem__)
-    return MeasuredRisks(
-        domains=tuple(texts[i] for i in order),
-        counts=measured.counts[order],
-        risks=measured.risks[order],
-        variances=measured.variances[order],
-    )

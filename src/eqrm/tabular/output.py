@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.evaluation.presenting.plots import draw_risk_cdfs, save_figure
+from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.evaluation.presenting.risk_table import RiskTable
@@ -134,7 +134,7 @@ def write_training(
         with whole_file(written[-1]) as draft:
             draft.write_text(text, encoding="utf-8")
     try:
-        figure = draw_risk_cdfs(step_curves(training.evaluation))
+        figure = draw_cdfs_and_tails(step_curves(training.evaluation))
         written.append(folder / "risk-cdfs.svg")
         with whole_file(written[-1]) as draft:
             save_figure(figure, draft)

@@ -45,10 +45,10 @@ class Certificate(Finding):
     domains: int
     method: str
     rank: int
-    alpha: float | None = None
-    threshold: float | None = None
     risk_kind: str = MEASURED
     vacuous: bool = False
+    alpha: float | None = None
+    threshold: float | None = None
 
     def __str__(self) -> str:
         return self.sentence

@@ -24,40 +24,40 @@ FEW_IN_TAIL = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval(Finding):
-    """A statistic of the risks with a confidence interval.
+class _Bounded(Finding):
+    """A statistic of the risks between two limits that hold with a confidence.
 
     ``statistic`` is "mean", "quantile" or "superquantile", the last two at a ``level``. An end
     is infinite where there are too few domains to bound it. ``reliable`` is False where a
     bootstrap rests on fewer than ten domains.
     """
 
-    derived = ()
-
     statistic: str
     level: float | None
-    value: float
     low: float
     high: float
     confidence: float
-    method: str
     reliable: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference(Finding):
+class Interval(_Bounded):
+    """A statistic of the risks of one predictor, with a confidence interval."""
+
+    derived = ()
+
+    value: float
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(_Bounded):
     """A statistic of two predictors on the same domains: second − first, with an interval."""
 
     derived = ("value", "clear", "sentence")
 
-    statistic: str
-    level: float | None
     first: float
     second: float
-    low: float
-    high: float
-    confidence: float
-    reliable: bool
 
     @property
     def value(self) -> float:
@@ -105,9 +105,9 @@ def bootstrap_intervals(
     drawn = resampled_statistics(values[None], given, resamples, seed)[:, 0]
     estimates = statistics_of(values, given)
     found = []
-    for column, (statistic, level) in enumerate(_names(given)):
+    for column, (level, about) in enumerate(_columns(given, asked)):
         value = float(estimates[column])
-        if statistic == "quantile" and level is not None:
+        if about["statistic"] == "quantile" and level is not None:
             low, high = order_statistic_interval(values, level, asked)
             method, reliable = "order statistics", True
         else:
@@ -116,18 +116,8 @@ def bootstrap_intervals(
             if not influence.any() and low < high:  # one domain alone: it could be far off
                 low, high = -math.inf, math.inf
             method, reliable = "bootstrap", _is_reliable(level, values.size)
-        found.append(
-            Interval(
-                statistic=statistic,
-                level=None if level is None else level.alpha,
-                value=value,
-                low=low,
-                high=high,
-                confidence=asked,
-                method=method,
-                reliable=reliable,
-            )
-        )
+        about |= {"low": low, "high": high, "reliable": reliable}
+        found.append(Interval(**about, value=value, method=method))
     return found
 
 
@@ -163,27 +153,15 @@ def paired_differences(
     drawn = resampled_statistics(both, given, resamples, seed)
     values = np.stack([statistics_of(row, given) for row in both])
     found = []
-    for column, (statistic, level) in enumerate(_names(given)):
-        gaps, ends = drawn[:, 1, column] - drawn[:, 0, column], values[:, column]
-        gap = float(ends[1] - ends[0])
-        if statistic == "quantile":
-            tail = (1.0 - asked) / 2.0
-            low, high = (float(end) for end in np.quantile(gaps, [tail, 1.0 - tail]))
+    for column, (level, about) in enumerate(_columns(given, asked)):
+        gaps, pair = drawn[:, 1, column] - drawn[:, 0, column], values[:, column].tolist()
+        if about["statistic"] == "quantile":
+            low, high = _percentiles(gaps, asked)
         else:
-            influence = _influence(two, ends[1], level) - _influence(one, ends[0], level)
-            low, high = _bca_interval(gaps, gap, influence, asked)
-        found.append(
-            Difference(
-                statistic=statistic,
-                level=None if level is None else level.alpha,
-                first=float(ends[0]),
-                second=float(ends[1]),
-                low=low,
-                high=high,
-                confidence=asked,
-                reliable=_is_reliable(level, one.size),
-            )
-        )
+            influence = _influence(two, pair[1], level) - _influence(one, pair[0], level)
+            low, high = _bca_interval(gaps, pair[1] - pair[0], influence, asked)
+        about |= {"low": low, "high": high, "reliable": _is_reliable(level, one.size)}
+        found.append(Difference(**about, first=pair[0], second=pair[1]))
     return found
 
 
@@ -209,10 +187,17 @@ def order_statistic_interval(
     )
 
 
-def _names(levels: Sequence[Level]) -> list[tuple[str, Level | None]]:
-    """The columns of :mod:`eqrm.evaluation.inference.resampling`, in its order."""
-    kinds = ("quantile", "superquantile")
-    return [("mean", None), *((kind, level) for kind in kinds for level in levels)]
+def _columns(
+    levels: Sequence[Level], confidence: float
+) -> list[tuple[Level | None, dict[str, Any]]]:
+    """The columns of :mod:`eqrm.evaluation.inference.resampling`: their levels, and fields."""
+    kinds = [("quantile", level) for level in levels]
+    kinds += [("superquantile", level) for level in levels]
+    mean = {"statistic": "mean", "level": None, "confidence": confidence}
+    return [
+        (None, mean),
+        *((level, {**mean, "statistic": kind, "level": level.alpha}) for kind, level in kinds),
+    ]
 
 
 def _is_reliable(level: Level | None, domains: int) -> bool:
@@ -233,6 +218,12 @@ def _influence(risks: Vector, value: float, level: Level | None) -> Vector:
     return np.asarray(beyond - beyond.mean())
 
 
+def _percentiles(drawn: Vector, confidence: float) -> tuple[float, float]:
+    outside = (1.0 - confidence) / 2.0
+    low, high = np.quantile(drawn, [outside, 1.0 - outside]).tolist()
+    return low, high
+
+
 def _bca_interval(
     drawn: Vector, value: float, influence: Vector, confidence: float
 ) -> tuple[float, float]:
@@ -243,9 +234,7 @@ def _bca_interval(
         return value, value
     scale = float(np.abs(influence).max())
     if scale == 0.0:  # the statistic is the largest risk alone: no skewness to correct for
-        outside = 0.5 * (1.0 - confidence)
-        low, high = np.quantile(drawn, [outside, 1.0 - outside])
-        return float(low), float(high)
+        return _percentiles(drawn, confidence)
     unit = influence / scale
     acceleration = float((unit**3).sum() / (6.0 * (unit**2).sum() ** 1.5))
     # Sums of the same risks in another order differ by rounding: they are ties all the same.

@@ -10,8 +10,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError
+from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.objectives.across_processes import several_processes
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
@@ -50,7 +52,7 @@ class RiskAccumulator:
 
         Losses are float64 inside, whatever their type or device; no gradient is kept.
         """
-        values = _as_losses(losses)
+        values = torch.from_numpy(as_numbers(in_memory(losses)))
         if values.ndim == 1 and len(values) == len(domains) == 0:
             return
         batch = domain_risks(values, domains.cpu() if isinstance(domains, Tensor) else domains)
@@ -118,19 +120,6 @@ class RiskAccumulator:
             self._place.setdefault(name, len(self._place))
         ids = np.append(known, [self._place[name] for name in names]).astype(np.int64)
         self._sums = merged_moments(ids, *np.concatenate([self._sums, sums], axis=1))
-
-
-def _as_losses(losses: Any) -> Tensor:
-    """Losses of any kind as float64 on the CPU, without a gradient."""
-    try:
-        if not isinstance(losses, (Tensor, list, tuple)):
-            losses = torch.from_numpy(np.array(losses))
-        # With the type named, for a list of numbers would become float32 on the way.
-        return torch.as_tensor(losses, dtype=torch.float64, device="cpu").detach()
-    except (TypeError, ValueError, RuntimeError):
-        raise DomainDataError(
-            f"Losses must be numbers, one per example, got {type(losses).__name__}."
-        ) from None
 
 
 def _states_of_all_processes(state: State) -> list[State]:

@@ -71,15 +71,10 @@ def risks_of_predictions(
     [0.25, 0.25]
     """
     labels, predictions = _single(in_memory(labels)), _single(_stacked(in_memory(predictions)))
-    if labels.ndim != 1 or predictions.ndim not in (1, 2):
+    if predictions.shape[:1] != labels.shape or predictions.ndim > 2:
         raise DomainDataError(
             f"{name}: labels must have the shape (n,) and predictions (n,) or (n, classes), got "
             f"{labels.shape} and {predictions.shape}."
-        )
-    if len(labels) != len(predictions):
-        raise DomainDataError(
-            f"{name}: there must be one prediction per label, got {len(labels)} labels and "
-            f"{len(predictions)} predictions."
         )
     if predictions.ndim == 2:
         places = positions_of(labels.tolist())

@@ -266,7 +266,7 @@ def as_numbers(values: Any) -> Numbers:
     >>> as_numbers(["1", "x", None]).tolist(), as_numbers(np.array([True, False])).tolist()
     ([1.0, nan, nan], [1.0, 0.0])
     """
-    array = np.asarray(values)
+    array = np.atleast_1d(np.asarray(values))
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
     return np.array([_number_or_nan(value) for value in array.tolist()], dtype=np.float64)

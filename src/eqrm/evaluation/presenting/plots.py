@@ -53,7 +53,7 @@ def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
     return figure
 
 
-def draw_risk_cdfs(curves: Sequence[RiskCurve]) -> Figure:
+def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
     """The CDFs of several predictors, and beside them the upper tails, the first one dashed.
 
     At a height α, the leftmost curve belongs to the predictor that is best for α.
@@ -80,7 +80,7 @@ def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = No
     Files are numbered in the order of the predictors, because names are not to be trusted in
     paths. Returns what was written.
     """
-    figures = {"risk-cdfs": draw_risk_cdfs(step_curves(evaluation))}
+    figures = {"risk-cdfs": draw_cdfs_and_tails(step_curves(evaluation))}
     smooth = smooth_curves(evaluation, level or Level(0.9))
     for number, curve in enumerate(smooth, start=1):
         figures[f"risk-distribution-{number}"] = draw_risk_distribution(curve)

@@ -14,7 +14,7 @@ depends on what else is running:
   a billion rows in 100,000 domains.
 
 On a smaller file the answers of eqrm and pandas are compared. ``make verify`` demands at most
-15 s and 1 GB for 100 million rows, and 90 s and 1 GB for a billion (must-hold 5.3). A broken
+15 s and 1 GB for 100 million rows, and 90 s and 1 GB for a billion. A broken
 bound is measured a second time, for other programs may use the same cores. Takes about 3
 minutes on 2 cores, and 2 GB of disk.
 """

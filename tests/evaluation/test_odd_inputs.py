@@ -160,7 +160,7 @@ BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
     ("question", "complaint"),
     [
         ({"domains": WARDS, "losses": [[1.0], [2.0, 3.0], [3.0], [4.0]]}, "different lengths"),
-        ({"domains": WARDS, "losses": {}}, "no predictor"),
+        ({"domains": WARDS, "losses": {}}, "No predictor"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": (0, math.inf)}, "two finite numbers"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": (1, 0)}, "two finite numbers"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": 1}, "two finite numbers"),

@@ -102,7 +102,7 @@ def evaluate(
         bounds = checked_range(bounds, "bounds")
     measured = _measured(data, spec)
     if not measured:
-        raise SettingError("There is no predictor. Name at least one column.")
+        raise SettingError("No predictor was given. Name at least one column.")
     return Evaluation(
         predictors=paired(measured, common_domains),
         loss=spec.name_of_loss,
@@ -138,7 +138,7 @@ def _is_files(data: Any) -> bool:
 def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
     """A file or table per predictor; where it holds several, their names are joined."""
     if not data:
-        raise SettingError("There is no data. Give at least one predictor.")
+        raise SettingError("No data was given. Give the file or table of at least one predictor.")
     found: dict[str, MeasuredRisks] = {}
     for name, part in data.items():
         inside = _measured(part, spec)

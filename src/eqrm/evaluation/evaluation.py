@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from eqrm.checks import one_of
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
+from eqrm.evaluation.inference.certificates import Certificate, probability_bound, quantile_bound
+from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
+from eqrm.evaluation.inference.comparison import Difference, paired_differences
+from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order_test
+from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
+from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.risks import MeasuredRisks
-
-if TYPE_CHECKING:
-    from eqrm.evaluation.inference.cdf_bands import CdfBand
-    from eqrm.evaluation.inference.certificates import Certificate
-    from eqrm.evaluation.inference.comparison import Difference
-    from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
-    from eqrm.evaluation.inference.noise import NoiseSplit
-    from eqrm.evaluation.presenting.risk_table import RiskTable
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
-COMPARED_LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 DRAWS = 20_000_000
 FEWEST_TO_TEST = 5
 _DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?$")
@@ -110,8 +109,6 @@ class Evaluation:
         bootstrap over domains behind the intervals of means and superquantiles; 2,000 unless
         given, and fewer beyond 10,000 domains.
         """
-        from eqrm.evaluation.presenting.risk_table import RiskTable
-
         return RiskTable.of(
             self.predictors,
             as_levels(levels),
@@ -146,8 +143,6 @@ class Evaluation:
         >>> round(mean.value, 4), mean.clear
         (-0.2417, True)
         """
-        from eqrm.evaluation.inference.comparison import paired_differences
-
         first = self._known(baseline)
         number = resamples or self._resamples
         return {
@@ -174,8 +169,6 @@ class Evaluation:
         >>> found.noise["predictor"].noise_share
         1.0
         """
-        from eqrm.evaluation.inference.noise import noise_split
-
         return {
             name: noise_split(risks.risks, risks.counts, risks.variances)
             if (risks.counts > 1).any()
@@ -191,8 +184,6 @@ class Evaluation:
         five domains are not tested. :func:`eqrm.evaluation.order_test` takes any
         other order, ``shift_test`` compares with training domains.
         """
-        from eqrm.evaluation.inference.exchangeability import order_test
-
         if len(self.domains) < FEWEST_TO_TEST:
             return {name: [] for name in self.predictors}
         dated = all(isinstance(name, str) and _DATE.match(name) for name in self.domains)
@@ -228,20 +219,16 @@ class Evaluation:
         >>> found.certificate(0.9).bound
         0.39
         """
-        from eqrm.evaluation.inference import certificates
-
         risks = self.predictors[self._known(predictor)]
         if true_risk:
             return self._true_risk_certificate(risks, alpha, confidence, threshold)
         if threshold is None:
-            return certificates.quantile_bound(risks.risks, alpha, confidence)
-        return certificates.probability_bound(risks.risks, threshold, confidence)
+            return quantile_bound(risks.risks, alpha, confidence)
+        return probability_bound(risks.risks, threshold, confidence)
 
     def _true_risk_certificate(
         self, risks: MeasuredRisks, alpha: LevelLike, confidence: float, threshold: float | None
     ) -> Certificate:
-        from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
-
         if self.bounds is None:
             raise SettingError(
                 f"A bound on true risks needs bounds on the {self.loss}. Give the least and the "
@@ -257,8 +244,6 @@ class Evaluation:
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
     ) -> CdfBand:
         """A confidence band for the whole CDF of the risk of a new domain."""
-        from eqrm.evaluation.inference.cdf_bands import cdf_band
-
         return cdf_band(self.predictors[self._known(predictor)].risks, confidence, method)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What measured risks say about domains that nobody has seen."""
+"""What measured risks say about unseen domains."""

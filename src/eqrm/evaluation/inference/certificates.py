@@ -1,4 +1,4 @@
-"""Distribution-free statements about domains that nobody has seen.
+"""Distribution-free statements about unseen domains.
 
 A certificate is computed on m domains that played no part in training or in choosing the
 predictor. Its one assumption: new domains are drawn independently from the same distribution as

@@ -18,7 +18,7 @@ from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, 
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
-LEVELS: tuple[LevelLike, ...] = (0.5, 0.75, 0.9, 0.95, 0.99)
+LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 FEW_IN_TAIL = 10
 """Fewer domains than this beyond a level make a bootstrap of its superquantile unreliable."""
 

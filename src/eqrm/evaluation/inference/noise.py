@@ -33,8 +33,8 @@ ONE_EXAMPLE = (
 FADES_IN = 0.1, 0.4
 """Shares of noise between which its removal grows from nothing to all of it.
 
-Drawing risks in by one factor is right for a normal law and too much for one with a sharp
-edge, such as the uniform: with little noise that costs more than the noise does.
+Shrinking by one factor is right for a normal law and too much for one with a sharp edge, such as
+the uniform: with little noise that costs more than the noise does.
 """
 CAUTION = 3.0
 """How many standard errors the measured variance is raised by before noise is taken off it.
@@ -43,7 +43,7 @@ A sample whose spread is small by chance has a quantile that is too low already,
 be mostly noise: without caution the two errors add up. With both rules, in
 170 simulated settings with less than half noise, the error of the .9-quantile falls by 8% on
 average and rises by 5% at worst (30 domains, where the standard error is a quarter of the
-variance); `make verify` prints it as 5.5.
+variance); ``pytest -m full -s tests/evaluation/test_noise.py`` prints it.
 """
 
 
@@ -138,12 +138,13 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
 def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     """Risks whose distribution is that of the true risks: noise removed from their spread.
 
-    Each risk is drawn towards the mean by √(V/(V + v_i)), v_i its expected sampling variance
+    Each risk is shrunk towards the mean by √(V/(V + v_i)), v_i its expected sampling variance
     (that of all domains pooled, over its own n: a domain's own s² is too noisy, and 0 where
-    all its losses agree). Then every risk spreads by V, as :func:`eqrm.objectives.risk_memory`
-    does for domains of one size. The single values are not the best guesses of single risks,
-    which would be drawn in further; together they have the right spread. Few domains cannot
-    tell noise from spread well, so less is removed from them, and little noise is left alone.
+    all its losses agree). Then every risk has the variance V, as in
+    :mod:`eqrm.objectives.risk_memory` for domains of one size. The values are not the best
+    estimates of single risks, which would be shrunk further; together they have the right spread.
+    With few domains, noise and spread are hard to separate, so less is removed; little noise is
+    left as it is.
 
     >>> rng = np.random.default_rng(0)
     >>> measured = rng.normal(1.0, 0.1, 2000) + rng.normal(0.0, 0.2, 2000)

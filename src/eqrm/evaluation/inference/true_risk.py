@@ -6,7 +6,7 @@ Let q be the α-quantile of R. If u_i < q, then R_i < q, which has probability a
 R_i ≥ q > u_i, which has probability at most η given such a domain. Together at most
 α' = α + (1−α)·η, independently for each domain. So k or more of the u_i lie below q with
 probability at most P(Binomial(m, α') ≥ k); where that is at most 1 − confidence, u_(k) ≥ q
-with the confidence asked for, over the draw of domains and of examples alike.
+with the confidence asked for, over the draw of both domains and examples.
 
 No confidence is split and no union over domains is taken, so η need not shrink with m. It is
 chosen from m, α and the confidence alone, never from the risks.

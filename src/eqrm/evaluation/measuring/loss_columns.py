@@ -23,7 +23,7 @@ class LossColumn:
     """One predictor: the loss in SQL, NULL where it cannot be used, and what it is made of.
 
     ``inputs`` are the columns that the loss is computed from, by the names that ``loss`` uses;
-    ``shown`` are the SQL of label and prediction as they stand in the file.
+    ``shown`` are the SQL of label and prediction as they are in the file.
     """
 
     predictor: str
@@ -35,7 +35,7 @@ class LossColumn:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the loss is finite wherever it is not NULL: probabilities were looked at."""
+        """Whether the loss is finite wherever it is not NULL: probabilities were checked."""
         return self.expected.metric is not None and self.expected.metric.classes is not None
 
 

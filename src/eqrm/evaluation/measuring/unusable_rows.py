@@ -19,7 +19,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A row without a usable loss: where it is and what stands in it.
+    """A row without a usable loss: where it is and what it holds.
 
     ``label`` and ``prediction`` are as found; for given losses, the loss is the prediction.
     """

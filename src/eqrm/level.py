@@ -37,14 +37,14 @@ class Level:
     def __init__(self, alpha: float | None = None, *, log_tail: float | None = None) -> None:
         if (alpha is None) == (log_tail is None):
             raise LevelError(
-                "A level needs either alpha or log_tail = log(1 - alpha), and not both. "
+                "A level needs either alpha or log_tail = log(1 - alpha), not both. "
                 "Write Level(0.9) or Level(log_tail=-1000)."
             )
         if log_tail is None:
             value = _number(alpha, "alpha")
             if not 0.0 <= value <= 1.0:
                 raise LevelError(
-                    f"alpha must lie between 0 and 1, but it is {alpha!r}. "
+                    f"alpha must lie between 0 and 1, got {alpha!r}. "
                     "For levels closer to 1 than a float can hold, "
                     "write Level(log_tail=-1000), which is 1 - e^-1000."
                 )
@@ -53,7 +53,7 @@ class Level:
             value = _number(log_tail, "log_tail")
             if value > 0.0:
                 raise LevelError(
-                    f"log_tail = log(1 - alpha) must be 0 or negative, but it is {log_tail!r}. "
+                    f"log_tail = log(1 - alpha) must be 0 or negative, got {log_tail!r}. "
                     "Level(log_tail=-1000) is alpha = 1 - e^-1000."
                 )
             self._log_tail = value + 0.0
@@ -227,7 +227,7 @@ def _number(value: object, name: str) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise LevelError(f"{name} must be a number, but it is {value!r}.") from None
+        raise LevelError(f"{name} must be a number, got {value!r}.") from None
     if math.isnan(number):
-        raise LevelError(f"{name} must be a number, but it is NaN.")
+        raise LevelError(f"{name} must be a number, got NaN.")
     return number

@@ -13,8 +13,9 @@ from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
 from eqrm.distributions.lognormal import LogNormal
-from eqrm.errors import LevelError, SettingError, did_you_mean
+from eqrm.errors import LevelError, SettingError
 from eqrm.level import Level
+from eqrm.text import did_you_mean
 
 Estimator = Callable[..., Any]
 
@@ -38,15 +39,15 @@ def resolve_distribution(distribution: str | Estimator) -> Estimator:
     if isinstance(distribution, str):
         if distribution not in DISTRIBUTIONS:
             raise SettingError(
-                f"There is no distribution {distribution!r}. "
+                f"Unknown distribution {distribution!r}. "
                 f"{did_you_mean(distribution, DISTRIBUTIONS)} A class with a differentiable icdf "
-                "will do too."
+                "is accepted too."
             )
         return DISTRIBUTIONS[distribution]
     if not callable(distribution):
         raise SettingError(
             "distribution must be a name or a class that takes the risks and has a "
-            f"differentiable icdf, not {type(distribution).__name__}."
+            f"differentiable icdf, got {type(distribution).__name__}."
         )
     return distribution
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -164,12 +164,17 @@ class RiskDistribution(ABC):
             finite = finite | (self.weights <= 0)
         if bool(finite.all()):
             return
-        index = tuple(int(i) for i in (~finite).nonzero()[0])
+        self._refuse_risk(
+            ~finite, "Risks must be finite: check the losses of this domain for NaN or overflow."
+        )
+
+    def _refuse_risk(self, bad: Tensor, advice: str) -> NoReturn:
+        """Name the first bad risk."""
+        index = tuple(int(i) for i in bad.nonzero()[0])
+        row = f" (in row {index[:-1]})" if len(index) > 1 else ""
+        value = float(self._risks.detach()[index])
         raise DomainDataError(
-            f"The risk of domain {index[-1]} is {float(self._risks.detach()[index])}"
-            f"{f' (in row {index[:-1]})' if len(index) > 1 else ''}. Risks must be finite: "
-            "check the losses of this domain for NaN or overflow.",
-            index=index,
+            f"The risk of domain {index[-1]} is {value}{row}. {advice}", index=index
         )
 
     def _draw_risks(
@@ -197,18 +202,18 @@ def _as_tensor(values: Any, what: str) -> Tensor:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         raise DomainDataError(
-            f"{what} must be a tensor or a list of numbers, not {type(values).__name__}."
+            f"{what} must be a tensor or a list of numbers, got {type(values).__name__}."
         ) from None
 
 
 def _checked_shape(risks: Tensor) -> Tensor:
     if not risks.dtype.is_floating_point:
         if risks.dtype.is_complex or risks.dtype == torch.bool:
-            raise DomainDataError(f"Risks must be real numbers, but their dtype is {risks.dtype}.")
+            raise DomainDataError(f"Risks must be real numbers, got {risks.dtype}.")
         risks = risks.to(torch.get_default_dtype())
     if risks.ndim == 0:
         raise DomainDataError(
-            "Risks must be a vector with one risk per domain, but a single number came. "
+            "Risks must be a vector with one risk per domain, got a single number. "
             "For one domain, pass risks.reshape(1)."
         )
     if risks.shape[-1] == 0 or risks.numel() == 0:

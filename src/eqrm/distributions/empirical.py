@@ -8,18 +8,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from eqrm.checks import one_of
 from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.order_statistics import (
-    equal_linear_mix,
-    equal_step_index,
-    equal_tail_mix,
     first_true,
     linear_mix,
     share_among_ties,
-    step_index,
+    step_mix,
     tail_mix,
 )
-from eqrm.errors import SettingError, did_you_mean
 from eqrm.level import Level
 
 INTERPOLATIONS = ("step", "linear")
@@ -47,37 +44,24 @@ class Empirical(RiskDistribution):
         validate: bool | None = None,
     ) -> None:
         super().__init__(risks, weights=weights, validate=validate)
-        if interpolation not in INTERPOLATIONS:
-            raise SettingError(
-                f"There is no interpolation {interpolation!r}. "
-                f"{did_you_mean(interpolation, INTERPOLATIONS)}"
-            )
-        self._interpolation = interpolation
+        self._interpolation = one_of(interpolation, INTERPOLATIONS, "interpolation")
 
-    def _sorted(self) -> tuple[Tensor, Tensor]:
+    def _sorted(self) -> tuple[Tensor, Tensor | None]:
         """Risks in ascending order and their weights; absent domains first, with weight 0."""
-        risks = self._wide
-        order = torch.where(self.weights > 0, risks, -math.inf).detach().argsort(-1)
-        weights = self.weights.expand(risks.shape).gather(-1, order)
-        return risks.gather(-1, order), weights
+        risks, weights = self._wide, self._given_weights
+        if weights is None:
+            return risks.gather(-1, risks.detach().argsort(-1)), None
+        order = torch.where(weights > 0, risks, -math.inf).detach().argsort(-1)
+        return risks.gather(-1, order), weights.expand(risks.shape).gather(-1, order)
 
     def quantile(self, level: LevelLike) -> Tensor:
         """The α-quantile; its gradient goes to the risks that make it, and ties share it."""
         level = Level.of(level)
         risks, weights = self._sorted()
         if self._interpolation == "linear":
-            if self._given_weights is not None:
-                mix = linear_mix(weights, level.alpha)
-            else:
-                mix = equal_linear_mix(risks, level.alpha)
+            mix = linear_mix(risks, weights, level.alpha)
         else:
-            if self._given_weights is not None:
-                index = step_index(weights, level.alpha, level.tail)
-            else:
-                position = equal_step_index(risks.shape[-1], level.alpha, level.tail)
-                index = torch.full_like(risks[..., :1], position, dtype=torch.int64)
-            steps = torch.arange(risks.shape[-1], device=risks.device)
-            mix = (steps == index).to(risks.dtype)
+            mix = step_mix(risks, weights, level.alpha, level.tail)
         return self._back(_mixed(risks, weights, mix))
 
     def superquantile(self, level: LevelLike) -> Tensor:
@@ -90,11 +74,7 @@ class Empirical(RiskDistribution):
         if level.tail <= float(torch.finfo(torch.float64).tiny):
             return self.quantile(Level(1.0))
         risks, weights = self._sorted()
-        if self._given_weights is not None:
-            mix = tail_mix(weights, level.tail)
-        else:
-            mix = equal_tail_mix(risks, level.tail)
-        return self._back(_mixed(risks, weights, mix))
+        return self._back(_mixed(risks, weights, tail_mix(risks, weights, level.tail)))
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """The share of domains with risk at most x."""
@@ -125,7 +105,7 @@ class Empirical(RiskDistribution):
         return self._back(drawn)
 
 
-def _mixed(risks: Tensor, weights: Tensor, mix: Tensor) -> Tensor:
+def _mixed(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tensor:
     """Σ mix_i R_(i) over sorted risks, from differences to the first risk in the mix.
 
     So nearly equal risks keep their digits, an outlier outside the mix does no harm, and a

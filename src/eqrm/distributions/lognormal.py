@@ -11,7 +11,6 @@ from torch import Tensor
 from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.normal_tails import log_sf
-from eqrm.errors import DomainDataError
 from eqrm.level import Level
 
 
@@ -26,29 +25,16 @@ class LogNormal(RiskDistribution):
     2.0
     """
 
-    def __init__(
-        self,
-        risks: Tensor | Sequence[float],
-        *,
-        weights: Tensor | Sequence[float] | None = None,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(risks, weights=weights, validate=validate)
-        if self._validate:
-            bad = (self._risks <= 0) & (self.weights > 0)
-            if bool(bad.any()):
-                index = tuple(int(i) for i in bad.nonzero()[0])
-                raise DomainDataError(
-                    f"The risk of domain {index[-1]} is {float(self._risks.detach()[index])}. "
-                    "A log-normal law needs positive risks; use KDE or Gaussian instead.",
-                    index=index,
-                )
+    def _refuse_bad_risks(self) -> None:
+        super()._refuse_bad_risks()
+        bad = (self._risks <= 0) & (self.weights > 0)
+        if bool(bad.any()):
+            self._refuse_risk(bad, "A log-normal law needs positive risks; use KDE or Gaussian.")
+
+    @property
+    def _logarithms(self) -> Gaussian:
         positive = torch.where(self.weights > 0, self._risks.to(torch.float64), 1.0)
-        self._logarithms = Gaussian(
-            positive.log(),
-            weights=self._given_weights,
-            validate=self._validate,
-        )
+        return Gaussian(positive.log(), weights=self._given_weights, validate=self._validate)
 
     def quantile(self, level: LevelLike) -> Tensor:
         """exp(μ̂ + Φ⁻¹(α)·σ̂) with μ̂, σ̂ of the logarithms."""
@@ -65,7 +51,8 @@ class LogNormal(RiskDistribution):
 
     @property
     def _log_mean(self) -> Tensor:
-        return self._logarithms.mean + 0.5 * self._logarithms.std**2
+        normal = self._logarithms
+        return normal.mean + 0.5 * normal.std**2
 
     @property
     def mean(self) -> Tensor:

@@ -18,86 +18,75 @@ Places = tuple[float, npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """A statistic of one row: its value, the places of the risks that make it, and their shares."""
 
 
-def linear_mix(sorted_weights: Tensor, alpha: float) -> Tensor:
+def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
     """Weights over the sorted risks of the linearly interpolated α-quantile.
 
-    For equal weights this is the usual interpolation at position α(m−1) (numpy's
+    For equal weights (None) this is the usual interpolation at position α(m−1) (numpy's
     ``linear``). With weights p it spreads a window of width 1/n over the cumulative
     weights, n = 1/Σp², so that a zero weight equals absence (Akinshin 2023).
 
-    >>> weights = torch.full((5,), 0.2, dtype=torch.float64)
-    >>> linear_mix(weights, 0.5)
-    tensor([0., 0., 1., 0., 0.], dtype=torch.float64)
+    >>> linear_mix(torch.zeros(5, dtype=torch.float64), None, 0.3)
+    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
     """
-    effective = 1.0 / (sorted_weights * sorted_weights).sum(-1, keepdim=True)
+    if weights is None:
+        position = alpha * (risks.shape[-1] - 1)
+        steps = torch.arange(risks.shape[-1], dtype=torch.float64, device=risks.device)
+        return (1.0 - (steps - position).abs()).clamp(min=0.0).expand(risks.shape)
+    effective = 1.0 / (weights * weights).sum(-1, keepdim=True)
     start = alpha * (effective - 1.0) / effective
-    upper = sorted_weights.cumsum(-1)
+    upper = weights.cumsum(-1)
     # The window's end is 1 at alpha = 1; rounding of the cumulative sum must not lose it.
     upper = upper / upper[..., -1:]
-    position = ((upper - start) * effective).clamp(0.0, 1.0)
-    mix = torch.diff(position, prepend=torch.zeros_like(position[..., :1]))
+    reached = ((upper - start) * effective).clamp(0.0, 1.0)
+    mix = torch.diff(reached, prepend=torch.zeros_like(reached[..., :1]))
     # What is left of 0 after rounding the cumulative sums is dropped.
     slack = 8.0 * torch.finfo(mix.dtype).eps * mix.shape[-1]
     kept = torch.where(mix > slack, mix, 0.0)
     return kept / kept.sum(-1, keepdim=True)
 
 
-def equal_linear_mix(like: Tensor, alpha: float) -> Tensor:
-    """:func:`linear_mix` of equal weights, without sums that round.
-
-    >>> equal_linear_mix(torch.zeros(5, dtype=torch.float64), 0.3)
-    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
-    """
-    position = alpha * (like.shape[-1] - 1)
-    steps = torch.arange(like.shape[-1], dtype=torch.float64, device=like.device)
-    return (1.0 - (steps - position).abs()).clamp(min=0.0).expand(like.shape)
-
-
-def tail_mix(sorted_weights: Tensor, tail: float) -> Tensor:
+def tail_mix(risks: Tensor, weights: Tensor | None, tail: float) -> Tensor:
     """Weights over the sorted risks of the mean of the worst ``tail`` share of domains.
 
-    >>> tail_mix(torch.full((4,), 0.25, dtype=torch.float64), 0.5)
-    tensor([0.0000, 0.0000, 0.5000, 0.5000], dtype=torch.float64)
+    >>> tail_mix(torch.zeros(4, dtype=torch.float64), None, 0.375)
+    tensor([0.0000, 0.0000, 0.3333, 0.6667], dtype=torch.float64)
     """
-    from_top = sorted_weights.flip(-1).cumsum(-1)
+    if weights is None:
+        size = risks.shape[-1]
+        above = torch.arange(size - 1, -1, -1, dtype=torch.float64, device=risks.device)
+        taken = (tail * size - above).clamp(0.0, 1.0)
+        return (taken / taken.sum()).expand(risks.shape)
+    from_top = weights.flip(-1).cumsum(-1)
     taken = (from_top / from_top[..., -1:]).clamp(max=tail)
     mix = torch.diff(taken, prepend=torch.zeros_like(taken[..., :1])).flip(-1)
     return mix / mix.sum(-1, keepdim=True)
 
 
-def equal_tail_mix(like: Tensor, tail: float) -> Tensor:
-    """:func:`tail_mix` of equal weights, without sums that round.
-
-    >>> equal_tail_mix(torch.zeros(4, dtype=torch.float64), 0.375)
-    tensor([0.0000, 0.0000, 0.3333, 0.6667], dtype=torch.float64)
-    """
-    size = like.shape[-1]
-    above = torch.arange(size - 1, -1, -1, dtype=torch.float64, device=like.device)
-    taken = (tail * size - above).clamp(0.0, 1.0)
-    return (taken / taken.sum()).expand(like.shape)
-
-
-def step_index(sorted_weights: Tensor, alpha: float, tail: float) -> Tensor:
-    """Index (..., 1) in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
+def step_mix(risks: Tensor, weights: Tensor | None, alpha: float, tail: float) -> Tensor:
+    """1 at the place in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
 
     Where F reaches α up to the rounding error of the sum of weights, it has reached it.
 
-    >>> step_index(torch.tensor([0.5, 0.0, 0.4, 0.1], dtype=torch.float64), 0.9, 0.1)
-    tensor([2])
+    >>> weights = torch.tensor([0.5, 0.0, 0.4, 0.1], dtype=torch.float64)
+    >>> step_mix(torch.arange(4.0), weights, 0.9, 0.1)
+    tensor([0., 0., 1., 0.])
     """
-    slack = 4.0 * torch.finfo(sorted_weights.dtype).eps * sorted_weights.shape[-1] ** 0.5
-    below = sorted_weights.cumsum(-1)
-    above = sorted_weights.flip(-1).cumsum(-1).flip(-1) - sorted_weights
+    steps = torch.arange(risks.shape[-1], device=risks.device)
+    if weights is None:
+        place = equal_step_index(risks.shape[-1], alpha, tail)
+        return (steps == place).to(risks.dtype).expand(risks.shape)
+    slack = 4.0 * torch.finfo(weights.dtype).eps * weights.shape[-1] ** 0.5
     # F = 1 - (weight above): near alpha = 1 only the second form keeps its digits.
     if alpha <= 0.5:
-        reached = below >= alpha - slack
+        reached = weights.cumsum(-1) >= alpha - slack
     else:
+        above = weights.flip(-1).cumsum(-1).flip(-1) - weights
         reached = above <= tail + slack * min(1.0, 2.0 * tail)
-    return first_true(reached & (sorted_weights > 0))
+    return (steps == first_true(reached & (weights > 0))).to(risks.dtype)
 
 
 def equal_step_index(size: int, alpha: float, tail: float) -> int:
-    """:func:`step_index` of equal weights: ``alpha = 0.9`` of ten domains is the ninth.
+    """The place of :func:`step_mix` for equal weights: 0.9 of ten domains is the ninth.
 
     0.9 is not a binary fraction, so ⌈αm⌉ is taken up to its rounding error.
 
@@ -120,24 +109,24 @@ def first_true(condition: Tensor) -> Tensor:
     return torch.where(condition, steps, condition.shape[-1] - 1).amin(-1, keepdim=True)
 
 
-def share_among_ties(sorted_risks: Tensor, sorted_weights: Tensor, mix: Tensor) -> Tensor:
-    """The same mix with the share of equal risks split among them by their weights.
+def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tensor:
+    """The same mix of sorted risks with the share of equal ones split among them by their weights.
 
     The quantile does not change; its gradient no longer depends on how a sort orders ties.
 
     >>> mix = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-    >>> weights = torch.full((3,), 1 / 3, dtype=torch.float64)
-    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), weights, mix)
+    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), None, mix)
     tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
     """
-    risks = sorted_risks.detach()
+    risks = risks.detach()
     new = torch.ones_like(risks, dtype=torch.int64)
     new[..., 1:] = (risks[..., 1:] != risks[..., :-1]).to(torch.int64)
     group = new.cumsum(-1) - 1
     zeros = torch.zeros_like(mix)
+    each = torch.ones_like(mix) if weights is None else weights.expand(mix.shape)
     shares = zeros.scatter_add(-1, group, mix).gather(-1, group)
-    weights = zeros.scatter_add(-1, group, sorted_weights.expand(mix.shape)).gather(-1, group)
-    return torch.where(weights > 0, shares * sorted_weights / weights, 0.0)
+    total = zeros.scatter_add(-1, group, each).gather(-1, group)
+    return torch.where(total > 0, shares * each / total, 0.0)
 
 
 def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -148,11 +137,8 @@ def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     tensor([2.], dtype=torch.float64)
     """
     values, order = risks.sort(-1)
-    if weights is None:
-        mix = equal_linear_mix(risks, 0.75) - equal_linear_mix(risks, 0.25)
-    else:
-        sorted_weights = weights.expand(risks.shape).gather(-1, order)
-        mix = linear_mix(sorted_weights, 0.75) - linear_mix(sorted_weights, 0.25)
+    given = None if weights is None else weights.expand(risks.shape).gather(-1, order)
+    mix = linear_mix(values, given, 0.75) - linear_mix(values, given, 0.25)
     # Differences to one of the values keep the digits of nearly equal risks.
     middle = values[..., values.shape[-1] // 2, None].detach()
     return (mix * (values - middle)).sum(-1, keepdim=True)
@@ -172,8 +158,8 @@ def row_interquartile_range(
         places = values.argpartition(ranks)[ranks]
     else:
         places = values.argsort()
-        sorted_weights = torch.from_numpy(weights[places])
-        shares = (linear_mix(sorted_weights, 0.75) - linear_mix(sorted_weights, 0.25)).numpy()
+        given = torch.from_numpy(weights[places])
+        shares = (linear_mix(given, given, 0.75) - linear_mix(given, given, 0.25)).numpy()
     chosen = values[places]
     return float(shares.dot(chosen - chosen[chosen.size // 2])), places, shares
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -11,9 +13,13 @@ from eqrm.distributions.kde import native
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.order_statistics import Places, first_true
 
-_Pairs = tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]
+_Places = npt.NDArray[np.int64]
 
 PAIRS_AT_ONCE = 1024
+"""Up to so many domains all pairs are formed on a GPU."""
+
+FEW_PAIRS = 128
+"""So few pairs are put in order at once."""
 
 
 def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -87,65 +93,66 @@ HALVES = np.array([0.5, -0.5, 0.5, -0.5])
 
 def _middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]:
     """:func:`eqrm.distributions.kde.native.middle_pairs` in numpy."""
-    weights = np.ones(values.size) if weights is None else weights / weights.max()
+    size = values.size
+    weights = np.ones(size) if weights is None else weights / weights.max()
     cumulative = np.concatenate([[0.0], np.cumsum(weights)])
-    half = 0.5 * _weight_within(values, weights, cumulative, np.inf)
+
+    def within(distance: float, ends: _Places) -> _Within:
+        weight = float(weights @ (cumulative[ends] - cumulative[1:]))
+        return _Within(distance, ends, weight)
+
+    # Distances up to low weigh less than half, distances up to high at least half.
+    low = within(-1.0, np.arange(1, size + 1))
+    high = within(float(values[-1] - values[0]), np.full(size, size))
+    half, few = 0.5 * high.weight, max(FEW_PAIRS, size)
     before, beyond = half * (1.0 - 1e-12), half * (1.0 + 1e-12)
-    # Twice the range, since values[0] + range may be rounded to less than the last value.
-    low, high = -1.0, 2.0 * float(values[-1] - values[0])
-    # Invariant: distances up to low weigh less than half, distances up to high at least half.
-    while (_reach(values, high) - _reach(values, low)).sum() > 8 * len(values):
-        middle = 0.5 * (max(low, 0.0) + high)
-        if middle in (low, high):
+    margin, last = 0.5 * few * half / (size * (size - 1)), (0.0, 0.0)
+    guess, count = 0.7 * float(values[3 * size // 4] - values[size // 4]), 0
+    while (high.ends - low.ends).sum() > few:
+        # Secant steps aim a little beyond the half, so that both ends come close to it.
+        count, least = count + 1, max(low.distance, 0.0)
+        if (count > 6 and count % 2 == 0) or not least < guess < high.distance:
+            guess = 0.5 * (least + high.distance)
+        if not low.distance < guess < high.distance:
             break
-        if _weight_within(values, weights, cumulative, middle) < before:
-            low = middle
-        else:
-            high = middle
-    distances, first, second = _pairs_between(values, low, high)
-    order = np.argsort(distances, kind="stable")
-    reached = _weight_within(values, weights, cumulative, low) + np.cumsum(
-        (weights[first] * weights[second])[order]
+        at = within(guess, np.searchsorted(values, values + guess, side="right"))
+        short = at.weight < before
+        low, high = (at, high) if short else (low, at)
+        slope = (at.weight - last[1]) / (guess - last[0])
+        last = guess, at.weight
+        guess += (half + (margin if short else -margin) - at.weight) / max(slope, 1e-300)
+    first, second = _pairs_between(low.ends, high.ends, few)
+    order = np.argsort(values[second] - values[first])
+    reached = low.weight + np.cumsum((weights[first] * weights[second])[order])
+    lower, upper = np.minimum(
+        [np.searchsorted(reached, before), np.searchsorted(reached, beyond, side="right")],
+        order.size - 1,
     )
-    last = len(order) - 1
-    lower = order[min(int(np.searchsorted(reached, before)), last)]
-    pairs = [(int(first[lower]), int(second[lower]))]
-    if _weight_within(values, weights, cumulative, high) > beyond:
-        upper = order[min(int(np.searchsorted(reached, beyond, side="right")), last)]
-        return [*pairs, (int(first[upper]), int(second[upper]))]
-    return [*pairs, _next_pair(values, high)]
+    pairs = [(int(first[k]), int(second[k])) for k in (order[lower], order[upper])]
+    return pairs if high.weight > beyond else [pairs[0], _next_pair(values, high.ends)]
 
 
-def _reach(values: Array, distance: float) -> npt.NDArray[np.int64]:
-    """For each i the end of the run of j > i within ``distance`` of value i."""
-    starts = np.arange(1, len(values) + 1)
-    if distance < 0.0:
-        return starts
-    return np.maximum(np.searchsorted(values, values + distance, side="right"), starts)
+class _Within(NamedTuple):
+    """The pairs within a distance: for each i the end of the run of j > i, and what they weigh."""
+
+    distance: float
+    ends: _Places
+    weight: float
 
 
-def _weight_within(values: Array, weights: Array, cumulative: Array, distance: float) -> float:
-    starts = np.arange(1, len(values) + 1)
-    return float(weights @ (cumulative[_reach(values, distance)] - cumulative[starts]))
-
-
-def _pairs_between(values: Array, low: float, high: float) -> _Pairs:
-    """Pairs with low < distance ≤ high; only one if bisection ended on a crowd of ties."""
-    starts, ends = _reach(values, low), _reach(values, high)
+def _pairs_between(starts: _Places, ends: _Places, few: int) -> tuple[_Places, _Places]:
+    """Pairs in one run and not in the other; only one if there is a crowd of equal distances."""
     counts = ends - starts
-    if counts.sum() > 8 * len(values):
-        row = int(np.flatnonzero(counts)[0])
-        first, second = np.array([row]), starts[[row]]
-    else:
-        first = np.repeat(np.arange(len(values)), counts)
-        offsets = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-        second = np.repeat(starts, counts) + offsets
-    return values[second] - values[first], first, second
+    if counts.sum() > few:
+        row = np.flatnonzero(counts)[:1]
+        return row, starts[row]
+    first = np.repeat(np.arange(len(starts)), counts)
+    offsets = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first, np.repeat(starts, counts) + offsets
 
 
-def _next_pair(values: Array, distance: float) -> tuple[int, int]:
-    """The pair with the smallest distance above ``distance``."""
-    ends = _reach(values, distance)
+def _next_pair(values: Array, ends: _Places) -> tuple[int, int]:
+    """The pair with the smallest distance beyond these runs."""
     rows = np.flatnonzero(ends < len(values))
     if rows.size == 0:
         return 0, len(values) - 1

@@ -50,12 +50,14 @@ class Bandwidth(ABC):
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
-    has_closed_form: ClassVar[bool] = False
-    """Whether :meth:`of_row` is there."""
-
     def of_row(self, row: RowMoments) -> RowBandwidth:
-        """The bandwidth of one row on the CPU and its derivatives in closed form."""
+        """The bandwidth of one row on the CPU and its derivatives; not every rule has this."""
         raise NotImplementedError
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether :meth:`of_row` is there."""
+        return type(self).of_row is not Bandwidth.of_row
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,6 @@ class SigmaRule(Bandwidth):
 
     constant: float
     forces_invariance: ClassVar[bool] = True
-    has_closed_form: ClassVar[bool] = True
 
     def factor(self, effective: Number) -> Number:
         """h/σ̂ for this (effective) number of domains, or these."""
@@ -98,7 +99,6 @@ class Silverman(Bandwidth):
     """
 
     constant: float = 0.9
-    has_closed_form: ClassVar[bool] = True
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         found = moments(risks, weights)
@@ -120,8 +120,6 @@ class Silverman(Bandwidth):
 class MedianDistance(Bandwidth):
     """h = the median of |R_i − R_j| over i < j; the Gaussian-optimal rule when it is 0."""
 
-    has_closed_form: ClassVar[bool] = True
-
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         median = median_distance(moments(risks, weights).centred, weights)
         return torch.where(median > 0, median, GAUSSIAN_OPTIMAL(risks, weights))
@@ -139,7 +137,6 @@ class Fixed(Bandwidth):
     """The same bandwidth whatever the risks are."""
 
     value: float
-    has_closed_form: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         POSITIVE.check(self.value, "bandwidth")

@@ -58,63 +58,7 @@ def kernel_sums(equation: Equation) -> KernelSums:
     return BlockSums(equation) if equation.centred.size > LONG else NumpySums(equation)
 
 
-class NumpySums(KernelSums):
-    """Rows of usual length, in numpy."""
-
-    def __init__(self, equation: Equation) -> None:
-        self.equation = equation
-        self.shares = equation.shares
-        self.scaled = equation.centred / (equation.bandwidth * SQRT_2)
-        self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
-        if self.scaled.size < WORTH_A_TENSOR:
-            self.z = np.empty_like(self.scaled)
-        else:
-            z = torch.empty(self.scaled.size, dtype=torch.float64)
-            self._tensors = z, torch.empty_like(z)
-            self.z = z.numpy()
-
-    def _erfc(self) -> Array:
-        """erfc(z)."""
-        values: Array
-        if self._tensors is None:
-            values = erfc(self.z)
-        else:
-            values = torch.erfc(self._tensors[0], out=self._tensors[1]).numpy()
-        return values
-
-    def at(self, t: float) -> Tail:
-        z, weights = self.z, self.equation.weights
-        np.subtract(t / SQRT_2, self.scaled, out=z)
-        sf = float(self.shares.dot(self._erfc()))
-        square = z * z
-        kernels = np.exp(-square)
-        density = float(self.shares.dot(kernels))
-        share = 1.0 / z.size
-        if weights is not None:
-            kernels *= weights
-            share = 1.0
-        first, second = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        kernels *= square
-        third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        return _tail(sf, density, first, second, third, fourth)
-
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
-        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
-        square = z * z
-        kernels: Array = np.exp(-square)
-        if self.equation.weights is not None:
-            kernels *= self.shares
-        density = float(kernels.sum())
-        if not density > SMALLEST_DENSITY:
-            kernels = self.shares * np.exp(square.min() - square)
-            density = float(kernels.sum())
-        kernels /= density
-        mean_z = SQRT_2 * float(kernels.dot(z))
-        kernels += self.equation.pull(mean_z, coupling)
-        return torch.from_numpy(kernels), mean_z
-
-
-class PassSums(KernelSums):
+class BulkSums(KernelSums):
     """Sums that take one pass over the kernels each, with the gradient written over the risks.
 
     On long rows a ``rough`` solve in float32 comes first, and leaves one exact pass as a rule.
@@ -135,9 +79,9 @@ class PassSums(KernelSums):
     def sums(self, t: float) -> list[float]:
         """Σ p erfc(z/√2) and Σ p exp(−z²/2)(z/√2)ʲ for j = 0 … 4."""
 
-    @abstractmethod
     def write_gradient(self, t: float, a: float, b: float) -> None:
         """p_i·(a·exp(−z_i²/2) + b·x_i) over the centred risks; with p = 1 for equal weights."""
+        raise NotImplementedError
 
     def at(self, t: float) -> Tail:
         sf, density, *moments = self.sums(t)
@@ -157,7 +101,66 @@ class PassSums(KernelSums):
         return torch.from_numpy(self.equation.centred), mean_z
 
 
-class NativeSums(PassSums):
+class NumpySums(BulkSums):
+    """Rows of usual length, in numpy."""
+
+    def __init__(self, equation: Equation) -> None:
+        super().__init__(equation)
+        self.shares = equation.shares
+        self.scaled = equation.centred / (equation.bandwidth * SQRT_2)
+        self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
+        if self.scaled.size < WORTH_A_TENSOR:
+            self.z = np.empty_like(self.scaled)
+        else:
+            z = torch.empty(self.scaled.size, dtype=torch.float64)
+            self._tensors = z, torch.empty_like(z)
+            self.z = z.numpy()
+
+    def _erfc(self) -> Array:
+        """erfc(z)."""
+        values: Array
+        if self._tensors is None:
+            values = erfc(self.z)
+        else:
+            values = torch.erfc(self._tensors[0], out=self._tensors[1]).numpy()
+        return values
+
+    def rougher(self) -> None:
+        return None
+
+    def sums(self, t: float) -> list[float]:
+        z, weights = self.z, self.equation.weights
+        np.subtract(t / SQRT_2, self.scaled, out=z)
+        sf = float(self.shares.dot(self._erfc()))
+        square = z * z
+        kernels = np.exp(-square)
+        density = float(self.shares.dot(kernels))
+        share = 1.0 / z.size
+        if weights is not None:
+            kernels *= weights
+            share = 1.0
+        first, second = share * float(kernels.dot(z)), share * float(kernels.dot(square))
+        kernels *= square
+        third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
+        return [sf, density, first, second, third, fourth]
+
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
+        square = z * z
+        kernels: Array = np.exp(-square)
+        if self.equation.weights is not None:
+            kernels *= self.shares
+        density = float(kernels.sum())
+        if not density > SMALLEST_DENSITY:
+            kernels = self.shares * np.exp(square.min() - square)
+            density = float(kernels.sum())
+        kernels /= density
+        mean_z = SQRT_2 * float(kernels.dot(z))
+        kernels += self.equation.pull(mean_z, coupling)
+        return torch.from_numpy(kernels), mean_z
+
+
+class NativeSums(BulkSums):
     """Rows of any length, by the C part."""
 
     def sums(self, t: float) -> list[float]:
@@ -169,7 +172,7 @@ class NativeSums(PassSums):
         native.write_gradient(centred, weights, t / SQRT_2, self.unit, a, b)
 
 
-class BlockSums(PassSums):
+class BlockSums(BulkSums):
     """Long rows, in blocks of torch that stay in the cache.
 
     Each block passes through all its operations before the next one starts, so that only the

@@ -113,8 +113,9 @@ def kde_quantile(
     >>> round(q.item(), 6), [round(g, 3) for g in risks.grad.tolist()]
     (2.0, [0.24, 0.521, 0.24])
     """
+    given, rule = (bandwidth, None) if isinstance(bandwidth, Tensor) else (None, bandwidth)
     value: Tensor = KdeQuantile.apply(  # type: ignore[no-untyped-call]
-        risks, bandwidth, weights, level
+        risks, given, weights, rule, level
     )
     return value
 
@@ -123,98 +124,86 @@ class KdeQuantile(torch.autograd.Function):
     """Value and gradient in one go: dq/dR, in all or at a given h, and then dq/dh = z̄."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        risks: Tensor,
-        bandwidth: Bandwidth | Tensor,
-        weights: Tensor | None,
-        level: Level,
-    ) -> Tensor:
+    def forward(ctx: Any, risks: Tensor, given: Tensor | None, *settings: Any) -> Tensor:
         wanted = any(ctx.needs_input_grad)
-        found = _value_and_gradients(risks, bandwidth, weights, level, wanted)
+        value, *gradients = _value_and_gradients(_Inputs(risks, given, *settings), wanted)
         if wanted:
-            given, ctx.rule = (
-                (bandwidth, None) if isinstance(bandwidth, Tensor) else (None, bandwidth)
-            )
             ctx.save_for_backward(risks, given)
-            ctx.settings, ctx.gradients = (weights, level), found.gradients
-        return found.value
+            ctx.settings, ctx.gradients = settings, gradients
+        return value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        risks, given = ctx.saved_tensors
-        bandwidth, (weights, level) = ctx.rule if given is None else given, ctx.settings
-        each = grad.unsqueeze(-1)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, each = _Inputs(*ctx.saved_tensors, *ctx.settings), grad.unsqueeze(-1)
         if torch.is_grad_enabled():
-            by_risks, by_bandwidth = _gradients_with_graph(risks, bandwidth, weights, level)
-            by_risks = None if by_risks is None else each * by_risks
-        else:
-            gradients, ctx.gradients = ctx.gradients, None
-            if gradients is None:  # asked for a second time, by retain_graph
-                gradients = _value_and_gradients(risks, bandwidth, weights, level, True).gradients
-            by_risks, by_bandwidth = gradients[0].mul_(each), gradients[1]
-        return by_risks, None if by_bandwidth is None else each * by_bandwidth, None, None
+            gradients = _gradients_with_graph(inputs)
+            return *(None if g is None else each * g for g in gradients), None, None, None
+        found: Any = ctx.gradients
+        ctx.gradients = None
+        if found is None:  # asked for a second time, by retain_graph
+            found = _value_and_gradients(inputs, True)[1:]
+        by_risks, by_given = found
+        return by_risks.mul_(each), None if by_given is None else each * by_given, None, None, None
 
 
-class _Found(NamedTuple):
-    """q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+class _Inputs(NamedTuple):
+    """Risks, their weights, and either a bandwidth (..., 1) or a rule that knows its slope."""
 
-    value: Tensor
-    by_risks: Tensor | None
-    by_bandwidth: Tensor | None
+    risks: Tensor
+    given: Any
+    weights: Tensor | None
+    rule: Any
+    level: Level
 
     @property
-    def gradients(self) -> tuple[Tensor | None, Tensor | None]:
-        return self[1:]
+    def shares(self) -> Tensor:
+        """p_i, broadcastable to the risks."""
+        if self.weights is not None:
+            return self.weights
+        each = 1.0 / self.risks.shape[-1]
+        return torch.full_like(self.risks[..., :1], each, dtype=torch.float64)
+
+    @property
+    def wide(self) -> Tensor:
+        """The risks in float64, those of absent domains 0."""
+        wide = self.risks.to(torch.float64)
+        return wide if self.weights is None else torch.where(self.weights > 0, wide, 0.0)
 
 
-def _gradients_with_graph(
-    risks: Tensor, bandwidth: Bandwidth | Tensor, weights: Tensor | None, level: Level
-) -> tuple[Tensor | None, Tensor | None]:
+_Found = tuple[Tensor, Tensor | None, Tensor | None]
+"""q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+
+
+def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
     """dq/dR and dq/dh, to be differentiated once more."""
     # Other views of the inputs, so that a bandwidth that depends on the risks counts as given.
-    risks = risks.view_as(risks)
-    wide = risks.to(torch.float64)
-    if weights is None:
-        shares = torch.full_like(wide[..., :1], 1.0 / risks.shape[-1])
-    else:
-        shares, wide = weights, torch.where(weights > 0, wide, 0.0)
-    given = isinstance(bandwidth, Tensor)
-    h = bandwidth.view_as(bandwidth) if isinstance(bandwidth, Tensor) else bandwidth(wide, weights)
-    value = quantile_by_composition(moments(wide, weights), h, shares, level)
-    by_risks = by_bandwidth = None
-    if risks.requires_grad:
-        (by_risks,) = torch.autograd.grad(value.sum(), risks, create_graph=True)
-    if given and h.requires_grad:
-        (by_bandwidth,) = torch.autograd.grad(value.sum(), h, create_graph=True)
-    return by_risks, by_bandwidth
+    risks = inputs.risks.view_as(inputs.risks)
+    given = None if inputs.given is None else inputs.given.view_as(inputs.given)
+    wide = inputs._replace(risks=risks).wide
+    h = inputs.rule(wide, inputs.weights) if given is None else given
+    found = moments(wide, inputs.weights)
+    value = quantile_by_composition(found, h, inputs.shares, inputs.level).sum()
+    return [
+        torch.autograd.grad(value, x, create_graph=True)[0]
+        if x is not None and x.requires_grad
+        else None
+        for x in (risks, given)
+    ]
 
 
-def _value_and_gradients(
-    risks: Tensor,
-    bandwidth: Bandwidth | Tensor,
-    weights: Tensor | None,
-    level: Level,
-    wants_gradient: bool,
-) -> _Found:
-    dtype, exact = risks.dtype, torch.float64
-    wide = risks.detach() if dtype == exact else risks.detach().to(exact)
-    of_rows = _of_one_row if _is_one_row(risks) else _of_rows
-    found = of_rows(wide, bandwidth, weights, level, wants_gradient)
-    if dtype == exact:
-        return found
-    by_risks = None if found.by_risks is None else found.by_risks.to(dtype)
-    return _Found(found.value.to(dtype), by_risks, found.by_bandwidth)
+def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
+    dtype = inputs.risks.dtype
+    of_rows = _of_one_row if _is_one_row(inputs.risks) else _of_rows
+    value, gradient, by_given = of_rows(inputs, wants_gradient)
+    if dtype == torch.float64:
+        return value, gradient, by_given
+    return value.to(dtype), None if gradient is None else gradient.to(dtype), by_given
 
 
-def _of_one_row(
-    risks: Tensor,
-    bandwidth: Bandwidth | Tensor,
-    weights: Tensor | None,
-    level: Level,
-    wants_gradient: bool,
-) -> _Found:
+def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
     """One row on the CPU. Domains without weight are left out; equal weights are none."""
+    _, given, weights, rule, level = inputs
+    risks = inputs.risks.detach().to(torch.float64)
     kept, domains, shares = None, risks.numel(), None
     if weights is not None:
         shares = weights.numpy()
@@ -222,41 +211,35 @@ def _of_one_row(
             kept = torch.from_numpy(np.flatnonzero(shares))
             risks, shares = risks.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
-    row, given = row_moments(risks, shares), isinstance(bandwidth, Tensor)
+    row = row_moments(risks, shares)
     if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
         nan = risks.new_full((domains,), math.nan)
-        return _Found(nan.sum(), nan, nan[:1] if given else None)
-    h = RowBandwidth(float(bandwidth)) if isinstance(bandwidth, Tensor) else bandwidth.of_row(row)
-    value, gradient, mean_z = quantile_of_row(row, h, level, wants_gradient)
+        return nan.sum(), nan, None if given is None else nan[:1]
+    bandwidth = rule.of_row(row) if given is None else RowBandwidth(given.item())
+    value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wants_gradient)
     if gradient is not None and kept is not None:
         gradient = risks.new_zeros(domains).index_copy_(0, kept, gradient)
-    slope = torch.full((1,), mean_z, dtype=torch.float64) if given else None
-    return _Found(torch.scalar_tensor(value, dtype=torch.float64), gradient, slope)
+    by_given = None if given is None else torch.full_like(given, mean_z)
+    return torch.scalar_tensor(value, dtype=torch.float64), gradient, by_given
 
 
-def _of_rows(
-    risks: Tensor,
-    bandwidth: Bandwidth | Tensor,
-    weights: Tensor | None,
-    level: Level,
-    wants_gradient: bool,
-) -> _Found:
+def _of_rows(inputs: _Inputs, wants_gradient: bool) -> _Found:
     """Rows in a batch and on other devices, in tensors and without a look at them."""
-    shares = torch.full_like(risks[..., :1], 1.0 / risks.shape[-1]) if weights is None else weights
-    if weights is not None:
-        risks = torch.where(weights > 0, risks, 0.0)
-    found = moments(risks, weights)
-    ratio: Any = bandwidth.factor(found.effective) if isinstance(bandwidth, SigmaRule) else None
-    h = bandwidth if isinstance(bandwidth, Tensor) else ratio * found.std
-    centres, root = centres_and_root(found, h, shares, level)
+    found, shares = moments(inputs.wide, inputs.weights), inputs.shares
+    rule, ratio = inputs.rule, None
+    if isinstance(rule, SigmaRule):
+        ratio = rule.factor(found.effective)
+        h = ratio * found.std
+    else:
+        h = inputs.given
+    centres, root = centres_and_root(found, h, shares, inputs.level)
     value = (found.pivot + (found.mean_offset + h * root)).squeeze(-1)
     if not wants_gradient:
-        return _Found(value, None, None)
+        return value, None, None
     kernels = relative_kernels(centres, shares.log(), root)
     mean_z = root - (kernels * centres).sum(-1, keepdim=True)
     if ratio is None:
-        return _Found(value, kernels, mean_z)
+        return value, kernels, mean_z
     # dh/dR_i = h·p_i·x_i/((1−Σp²)·σ̂²) = p_i·y_i·(h/σ̂)²/(1−Σp²), and y = 0 where h is.
     several = (1.0 - 1.0 / found.effective).clamp(min=1e-12)
-    gradient = kernels + shares * centres * (mean_z * ratio * ratio / several)
-    return _Found(value, gradient, None)
+    return value, kernels + shares * centres * (mean_z * ratio * ratio / several), None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import statistics
 import subprocess
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,10 +42,13 @@ def _risks(m: int) -> torch.Tensor:
 
 
 def _quantile_and_gradient(
-    risks: torch.Tensor, alpha: float, weights: torch.Tensor | None = None
+    risks: torch.Tensor,
+    alpha: float,
+    weights: torch.Tensor | None = None,
+    bandwidth: str | float = "gaussian-optimal",
 ) -> tuple[float, torch.Tensor]:
     leaf = risks.clone().requires_grad_()
-    value = eqrm.KDE(leaf, weights=weights).quantile(alpha)
+    value = eqrm.KDE(leaf, bandwidth, weights=weights).quantile(alpha)
     value.backward()
     assert leaf.grad is not None
     return value.item(), leaf.grad
@@ -119,14 +124,33 @@ def test_long_rows_in_threads_agree_with_blocks_of_torch(alpha: float, weighted:
 
 
 @needs_native
-def test_the_usual_row_needs_one_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bandwidth", [*eqrm.distributions.BANDWIDTHS, 0.2, 2.0])
+def test_the_usual_row_needs_one_call_only(
+    bandwidth: str | float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*arguments: object) -> None:
         raise AssertionError("fell back")
 
     monkeypatch.setattr(root, "kernel_sums", refuse)
     for m in (2, 10, 100, 1000):
         for alpha in (0.5, 0.75, 0.99):
-            _quantile_and_gradient(_risks(m), alpha)
+            _quantile_and_gradient(_risks(m), alpha, bandwidth=bandwidth)
+
+
+@pytest.mark.parametrize("bandwidth", [*eqrm.distributions.BANDWIDTHS, 0.2])
+@pytest.mark.parametrize("m", [10, 1000])
+def test_no_bandwidth_rule_costs_much_more_than_the_default(m: int, bandwidth: str | float) -> None:
+    """benchmarks/quantile.py holds all rules to twice the default; they cost 10 to 75 times it."""
+    risks = _risks(m)
+
+    def seconds(rule: str | float) -> float:
+        start = time.process_time()
+        for _ in range(20):
+            _quantile_and_gradient(risks, 0.75, bandwidth=rule)
+        return time.process_time() - start
+
+    ratios = [seconds(bandwidth) / seconds("gaussian-optimal") for _ in range(9)]
+    assert statistics.median(ratios) < 4.0
 
 
 def test_several_threads_at_once_get_the_same_answers() -> None:

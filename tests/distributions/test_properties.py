@@ -127,17 +127,22 @@ def test_cdf_of_the_quantile_is_the_level(risks: list[float], log_tail: float, n
     seed=st.integers(0, 10**6),
     heaviness=st.floats(0.1, 6.0),
     log_tail=LOG_TAIL,
+    width=st.one_of(st.floats(-4.0, 3.0), st.sampled_from(["gaussian-optimal", "silverman"])),
     batched=st.booleans(),
 )
 def test_kde_quantile_solves_its_equation_however_wild_the_risks(
-    m: int, seed: int, heaviness: float, log_tail: float, batched: bool
+    m: int, seed: int, heaviness: float, log_tail: float, width: float | str, batched: bool
 ) -> None:
-    """Many scales at once leave wide gaps, in which a solver may lose its way."""
+    """Many scales at once leave wide gaps, in which a solver may lose its way.
+
+    Bandwidths are rules, or from 1e-4 to 1e3 times the standard deviation of the risks.
+    """
     generator = torch.Generator().manual_seed(seed)
     normal = torch.randn(m, dtype=torch.float64, generator=generator)
     risks = (heaviness * normal).exp()
     level = eqrm.Level(log_tail=log_tail)
-    estimate = eqrm.KDE(risks[None] if batched else risks)
+    bandwidth = width if isinstance(width, str) else 10.0**width * float(risks.std())
+    estimate = eqrm.KDE(risks[None] if batched else risks, bandwidth)
     q = float(estimate.quantile(level))
     mixture = NormalMixture(risks.numpy(), float(estimate.bandwidth))
     upper = level.alpha >= 0.5

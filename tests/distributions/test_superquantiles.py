@@ -72,7 +72,7 @@ def test_empirical_superquantile_matches_integral_and_dual(
     assert found == pytest.approx(dual, rel=1e-9)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("alpha", [0.1, 0.9])
 def test_kde_superquantile_lies_between_two_dual_linear_programs(alpha: float) -> None:
     risks = draw_risks("uniform", 10, 4)
     estimate = eqrm.KDE(torch.from_numpy(risks))

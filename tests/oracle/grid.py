@@ -15,8 +15,8 @@ from oracle.kde_mpmath import Floats, KdeTruth, kde_truth
 from oracle.laws import LAWS, draw_risks, draw_weights
 
 COUNTS = (2, 3, 10, 100, 1000)
-MANY = 20_000
-"""More than the issue asks for: the package has its own code for this many domains."""
+MANY, LONG_ROW = 20_000, 9_000
+"""The package has its own code for this many domains; the tests take as few of them as will do."""
 
 ALPHAS = (1e-6, 1e-4, 0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.99, 0.999, 1 - 1e-6)
 LOG_TAILS = (-20.0, -50.0, -100.0, -300.0, -590.0, -610.0, -745.0, -1000.0)
@@ -109,12 +109,13 @@ def full_grid(seeds: int = 3) -> Iterator[Case]:
             for log_tail in log_tails():
                 for seed in range(seeds):
                     yield Case(law, m, seed, log_tail)
+                yield Case(law, m, 0, log_tail, bandwidth="silverman")
+                yield Case(law, m, 0, log_tail, bandwidth=0.3)
                 if m <= 100:
                     yield Case(law, m, 0, log_tail, weighted=True)
-                    yield Case(law, m, 0, log_tail, bandwidth="silverman")
                     yield Case(law, m, 0, log_tail, bandwidth="scott")
-                if m <= 10:
                     yield Case(law, m, 0, log_tail, bandwidth="median")
+                    yield Case(law, m, 0, log_tail, bandwidth=0.1, weighted=True)
     for law in ("lognormal", "outlier", "nearly-equal"):
         for alpha in (1e-6, 0.3, 0.5, 0.999):
             yield Case(law, MANY, 0, math.log1p(-alpha))
@@ -122,7 +123,7 @@ def full_grid(seeds: int = 3) -> Iterator[Case]:
         yield Case(law, MANY, 0, -1000.0)
 
 
-def sample_of_grid(every: int = 11, every_large: int = 97) -> Iterator[Case]:
+def sample_of_grid(every: int = 19, every_large: int = 151) -> Iterator[Case]:
     """A fixed sample of the grid: each ``every``-th case, fewer of those with 1000 domains."""
     small = [case for case in full_grid() if case.m < 1000]
     large = [case for case in full_grid() if case.m == 1000]
@@ -132,5 +133,5 @@ def sample_of_grid(every: int = 11, every_large: int = 97) -> Iterator[Case]:
     for law in ("outlier", "pareto", "student"):
         for alpha in (1e-4, 0.4, 1.0 - 1e-6):
             yield Case(law, 1000, 0, math.log1p(-alpha))
-    yield Case("lognormal", MANY, 0, math.log1p(-0.999))
-    yield Case("lognormal", MANY, 0, -1000.0, weighted=True)
+    yield Case("lognormal", LONG_ROW, 0, math.log1p(-0.999))
+    yield Case("lognormal", LONG_ROW, 0, -1000.0, weighted=True)

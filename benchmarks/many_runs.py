@@ -34,9 +34,9 @@ from torch import Tensor
 from eqrm.data import DomainBatches, DomainData
 from eqrm.level import Level
 from eqrm.objectives import EQRM
-from eqrm.objectives.base import RiskObjective
+from eqrm.objectives.base import Phase
+from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.predictors.mlp import MLP
-from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
 from eqrm.training.stack.train_many import Run, runs_of, train_many
 

@@ -84,7 +84,7 @@ def trained_row(method: str, seed: int, stand_in: bool, quick: bool) -> Row:
     return Row(
         method,
         seed,
-        dict(zip(train.names, train.accuracies.tolist(), strict=True)),
+        dict(zip(train.domains, train.accuracies.tolist(), strict=True)),
         test.accuracy,
         time.perf_counter() - start,
         time.process_time() - busy,

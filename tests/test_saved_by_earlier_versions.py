@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 
 import eqrm
 from eqrm.cli import app
+from eqrm.errors import CheckpointError, DataFileError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.linear import DomainMoments
-from eqrm.training import load_predictor
+from eqrm.training import load_predictor, load_table_network
 
 OLD = Path(__file__).parent / "fixtures" / "version-0.1.0"
 MODELS = json.loads((OLD / "models" / "expected.json").read_text())
@@ -101,3 +102,27 @@ def test_a_run_that_was_stopped_is_finished(tmp_path: Path) -> None:
     assert [json.loads(line)["step"] for line in metrics.splitlines()] == [
         json.loads(line)["step"] for line in before.splitlines()
     ]
+
+
+def test_a_network_of_a_table_is_trained_again_before_it_predicts(tmp_path: Path) -> None:
+    """Version 0.1 did not save how it encoded a table."""
+    (folder,) = (OLD / "runs-table").iterdir()
+    with pytest.raises(DataFileError, match=r"written by version 0\.1.*Train it again"):
+        load_table_network(folder)
+    command = ["predict", str(folder), str(OLD / "table.csv"), "--output", str(tmp_path / "p.csv")]
+    assert isinstance(CliRunner().invoke(app, command).exception, DataFileError)
+
+
+@pytest.mark.parametrize("runs", ["runs-table", "runs-table-stopped"])
+def test_a_run_on_a_table_is_not_continued_on_differently_encoded_inputs(
+    runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.1 encoded a table with its test domains included."""
+    shutil.copytree(OLD / runs, tmp_path / "runs")
+    monkeypatch.chdir(OLD)
+    command = ["train-network", "table.yaml", "--output", str(tmp_path / "runs")]
+    error = CliRunner().invoke(app, command).exception
+    assert isinstance(error, CheckpointError)
+    assert "begun with version 0.1" in str(error)
+    assert "--no-resume" in str(error)
+    run(*command, "--no-resume")

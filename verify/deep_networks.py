@@ -18,9 +18,9 @@ from eqrm.data.datasets.mnist import colored_mnist
 from eqrm.errors import EqrmError
 from eqrm.level import Level
 from eqrm.objectives import EQRM
+from eqrm.objectives.base import Phase
 from eqrm.predictors.efficientnet import EfficientNetLite
 from eqrm.predictors.mlp import MLP
-from eqrm.training.phases import Phase
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.stack.train_many import runs_of, train_many

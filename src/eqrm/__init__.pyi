@@ -29,14 +29,14 @@ from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
 from .level import Level as Level
 from .linear.linear_qrm import LinearQRM as LinearQRM
-from .objectives.registry import objective as objective
+from .objectives.base import Phase as Phase
+from .objectives.base import objective as objective
 from .objectives.risk_based import EQRM as EQRM
 from .objectives.risk_based import ERM as ERM
 from .objectives.risk_based import Superquantile as Superquantile
 from .objectives.risk_memory import RiskMemory as RiskMemory
 from .predictors.registry import predictor as predictor
 from .risks import domain_risks as domain_risks
-from .training.phases import Phase as Phase
 from .training.trainer import Trainer as Trainer
 
 __version__: str

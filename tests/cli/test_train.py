@@ -354,7 +354,7 @@ def test_predict_names_what_is_wrong(
     for name, words in (
         ("no.safetensors", "is not a model file"),
         ("t.csv", "is not a model file, or it is damaged. Model files are written by 'eqrm train'"),
-        ("absent.safetensors", "There is no model"),
+        ("absent.safetensors", "does not exist"),
     ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err, "header" in err) == (2, True, False)

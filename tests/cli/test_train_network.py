@@ -10,9 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 from eqrm.cli import app
-from eqrm.data.datasets.registry import dataset
+from eqrm.data.datasets.registry import raw_dataset
 from eqrm.errors import DataFileError, SettingError
-from eqrm.training.runs import run
+from eqrm.training.runs import run_data
 from eqrm.training.trainer import Trainer
 from training.small_worlds import classification
 from training.test_config import GOOD, changed
@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "table.yaml"
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "dataset", lambda name, root, **settings: classification(6))
+    monkeypatch.setattr(run_data, "raw_dataset", lambda name, root, **settings: classification(6))
 
 
 def written(tmp_path: Path, content: object = GOOD) -> str:
@@ -67,7 +67,7 @@ def test_set_changes_the_run_and_check_trains_nothing(tmp_path: Path) -> None:
     command = ["train-network", written(tmp_path), "--output", str(tmp_path / "runs"), "--check"]
     plain = RUNNER.invoke(app, command)
     other = RUNNER.invoke(app, [*command, "--set", "training.seed=1"])
-    assert "is in order" in plain.output
+    assert "is valid" in plain.output
     assert plain.output != other.output
     assert not (tmp_path / "runs").exists()
 
@@ -104,7 +104,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_table_of_ones_own_trains_without_a_data_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "dataset", dataset)
+    monkeypatch.setattr(run_data, "raw_dataset", raw_dataset)
     monkeypatch.delenv("EQRM_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     rows = [f"{n % 13},{'AB'[n % 2]},same,h{n % 8},{n % 13 % 2}" for n in range(80)]

@@ -70,7 +70,7 @@ def test_molecules_train_end_to_end_through_the_graph_network(
     trained = train_run(config, tmp_path / "runs")
     share = np.mean([smiles.startswith("N") for smiles in SMILES])
     constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
-    assert trained.risks["test"].names == ("c1ccsc1",)
+    assert trained.risks["test"].domains == ("c1ccsc1",)
     assert trained.risks["test"].mean < 0.5 * constant
     assert (trained.folder / "DONE").exists()  # type: ignore[operator]
 
@@ -101,7 +101,7 @@ def test_pacs_trains_a_few_steps_on_images_in_folders(tmp_path: Path) -> None:
     config = RunConfig.from_file(EXAMPLES / "pacs.yaml", changes)
     trained = train_run(config, tmp_path / "runs", data_root=tmp_path)
     assert trained.predictor.head.out_features == 2  # type: ignore[union-attr]
-    assert trained.risks["test"].names == ("art_painting",)
+    assert trained.risks["test"].domains == ("art_painting",)
     assert torch.isfinite(torch.tensor(trained.risks["test"].mean))
 
 

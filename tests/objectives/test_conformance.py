@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,7 @@ import torch
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import OBJECTIVES, Objective, objective, objective_class
-from eqrm.objectives.base import Batch
-from eqrm.objectives.loss_scaling import LOSS_SCALINGS
+from eqrm.objectives.batch import Batch
 from objectives.cases import CASES, Case
 from objectives.toy_worlds import (
     INPUTS,
@@ -216,7 +216,7 @@ def test_a_mistyped_hyperparameter_is_named(case: Case) -> None:
 def test_a_value_that_is_not_allowed_is_refused(case: Case) -> None:
     kind = objective_class(case.name)
     for name, each in kind.hyperparameters.items():
-        if each.constraint is not None:
+        if each.rule is not None:
             with pytest.raises(SettingError, match=rf"{name} \(.*must be"):
                 kind(**{name: "many"})
 
@@ -234,8 +234,9 @@ def test_recommended_phases_can_be_carried_out(case: Case) -> None:
     phases = made.recommended_phases()
     assert [phase.steps is None for phase in phases] == [False] * (len(phases) - 1) + [True]
     for phase in phases:
-        objective(phase.objective_name, **phase.hyperparameters)
-        assert phase.loss_scaling in LOSS_SCALINGS
+        objective(phase.objective or case.name, **phase.hyperparameters)
+        for name, space in phase.search.items():
+            assert replace(phase, **{name: space.sample(np.random.default_rng(0))}) != phase
 
 
 @every_case
@@ -261,7 +262,7 @@ def test_every_registered_objective_has_a_row() -> None:
 
 
 def test_an_unknown_objective_gets_a_suggestion() -> None:
-    with pytest.raises(SettingError, match=r"no objective 'sagnett'. Did you mean 'sagnet'"):
+    with pytest.raises(SettingError, match=r"Unknown objective 'sagnett'. Did you mean 'sagnet'"):
         objective("sagnett")
 
 

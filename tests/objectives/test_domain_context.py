@@ -68,7 +68,7 @@ def test_without_domains_a_batch_is_one_domain(objective: Objective) -> None:
 
 @ADAPTIVE
 def test_a_predictor_that_was_not_prepared_is_refused(objective: Objective) -> None:
-    with pytest.raises(SettingError, match=r"prepare\(predictor, num_domains\) returns, not MLP"):
+    with pytest.raises(SettingError, match=r"prepare\(predictor, num_domains\) returns, got MLP"):
         only_update(objective, toy_batch(), predictor_for("classes"))
 
 

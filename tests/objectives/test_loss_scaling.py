@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eqrm.errors import SettingError
-from eqrm.objectives import CORAL, DANN, IRM, LossScaling, RiskObjective
-from objectives.toy_worlds import predictor_for, toy_batch
+from eqrm.objectives import CORAL, DANN, ERM, IRM, LossScaling, RiskObjective
+from eqrm.objectives.loss_scaling import erm_gradient_norm
+from eqrm.predictors import MLP, Predictor
+from objectives.toy_worlds import INPUTS, predictor_for, toy_batch
+from objectives.training_loop import gradient_of, only_update
 
 
 class Scaled(RiskObjective):
@@ -57,10 +60,39 @@ def test_a_vanishing_gradient_is_not_divided_by() -> None:
     assert scaling.divisor(Scaled(0.0), toy_batch(), predictor_for("classes")) == 1.0
 
 
+def test_the_denominator_is_erms_gradient_at_the_first_step() -> None:
+    objective, batch, predictor = Scaled(3.0), toy_batch(), predictor_for("classes")
+    scaling = LossScaling("gradient-norm-ratio")
+    here = erm_gradient_norm(batch, predictor)
+    at_the_switch = scaling.divisor(objective, batch, predictor)
+    assert scaling.divisor(objective, batch, predictor, erm_norm=5 * here) == pytest.approx(
+        at_the_switch / 5
+    )
+
+
+def test_measuring_sees_the_dropout_masks_of_the_step_that_follows() -> None:
+    predictor, batch = MLP(INPUTS, 3, width=16, dropout=0.5).train(), toy_batch()
+    torch.manual_seed(3)
+    measured = erm_gradient_norm(batch, predictor)
+    torch.manual_seed(3)
+    update = only_update(ERM(), batch, predictor)
+    assert measured == pytest.approx(float(gradient_of(update).norm()), rel=1e-5)
+    torch.manual_seed(3)
+    erm_gradient_norm(batch, predictor)
+    assert torch.equal(torch.rand(4), torch.rand(4, generator=torch.Generator().manual_seed(3)))
+
+
+def test_measuring_leaves_batch_norm_as_it_was() -> None:
+    normalised = nn.Sequential(nn.Linear(INPUTS, 8), nn.BatchNorm1d(8))
+    predictor = Predictor(normalised, nn.Linear(8, 3)).train()
+    erm_gradient_norm(toy_batch(), predictor)
+    assert normalised[1].running_mean.abs().max() == 0
+
+
 def test_the_ratio_needs_a_risk_objective_and_a_batch() -> None:
-    with pytest.raises(SettingError, match="needs batch and predictor"):
+    with pytest.raises(SettingError, match="needs a batch and the predictor"):
         LossScaling("gradient-norm-ratio").divisor(Scaled(2.0))
-    with pytest.raises(SettingError, match="cannot scale IRM"):
+    with pytest.raises(SettingError, match="which IRM is not"):
         LossScaling("gradient-norm-ratio").divisor(IRM(), toy_batch(), predictor_for("classes"))
 
 

@@ -21,6 +21,7 @@ from eqrm.objectives import (
     Superquantile,
     VREx,
 )
+from eqrm.training import recommended_phases
 from objectives.finite_differences import finite_difference_gradient
 from objectives.toy_worlds import SIZES, predictor_for, toy_batch
 from objectives.training_loop import train
@@ -166,10 +167,9 @@ def test_superquantile_is_the_mean_of_the_worst_domains() -> None:
 
 
 def test_superquantile_recommends_itself_after_the_burn_in() -> None:
-    assert [p.objective_name for p in Superquantile().recommended_phases()] == [
-        "erm",
-        "superquantile",
-    ]
+    made = Superquantile()
+    burn_in, main = recommended_phases(made, 5000, 1e-3)
+    assert (burn_in.minimised.name, main.minimised) == ("erm", made)
 
 
 class TestGroupDRO:
@@ -227,7 +227,7 @@ class TestGroupDRO:
     def test_other_domains_than_before_are_refused(self) -> None:
         objective = GroupDRO()
         objective.of_risks(torch.ones(3))
-        with pytest.raises(DomainDataError, match="follows 3 domains, but 2 risks came"):
+        with pytest.raises(DomainDataError, match="follows 3 domains, but got 2 risks"):
             objective.of_risks(torch.ones(2))
 
     def test_it_finds_the_worst_case_of_two_quadratics(self) -> None:
@@ -338,7 +338,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("alpha", ["often", None, [0.9], True])
     def test_what_is_no_level_is_refused(self, alpha: object) -> None:
-        with pytest.raises(SettingError, match=r"alpha \(the level α\) must be a level"):
+        with pytest.raises(LevelError):
             EQRM(alpha)  # type: ignore[arg-type]
 
     def test_weights_for_other_domains_are_refused(self) -> None:
@@ -347,7 +347,7 @@ class TestBadInput:
             objective(torch.rand(4), [0, 0, 1, 1])
 
     def test_a_negative_penalty_is_refused(self) -> None:
-        with pytest.raises(SettingError, match="0 or more, not -1"):
+        with pytest.raises(SettingError, match="a number of at least 0, got -1"):
             VREx(penalty_weight=-1.0)
 
 

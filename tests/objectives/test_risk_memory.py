@@ -225,11 +225,11 @@ class TestState:
     @pytest.mark.parametrize(
         ("settings", "complaint"),
         [
-            ({"num_domains": 0}, "at least one domain"),
-            ({"averaging": 0.0}, "averaging must lie in"),
-            ({"averaging": 1.5}, "averaging must lie in"),
-            ({"half_life": 0.0}, "half_life must be positive"),
-            ({"domain_sizes": torch.ones(3)}, r"one number or \(4,\)"),
+            ({"num_domains": 0}, "num_domains must be an integer of at least 1"),
+            ({"averaging": 0.0}, "averaging must be a number above 0 and at most 1"),
+            ({"averaging": 1.5}, "averaging must be a number above 0 and at most 1"),
+            ({"half_life": 0.0}, "half_life must be None or a number above 0"),
+            ({"domain_sizes": torch.ones(3)}, "one number, or one for each of 4 domains"),
             ({"domain_sizes": 0}, "at least 1 example"),
         ],
     )

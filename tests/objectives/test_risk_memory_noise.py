@@ -147,5 +147,5 @@ class TestNoise:
 
 def test_weights_and_noise_removal_are_refused_together() -> None:
     memory = RiskMemory(3, denoise=True)
-    with pytest.raises(SettingError, match="cannot go with weights"):
+    with pytest.raises(SettingError, match="cannot be combined with weights"):
         EQRM(0.9, weights=torch.ones(3), memory=memory)

@@ -7,22 +7,21 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from eqrm.objectives.base import Batch, Objective, Update
+from eqrm.objectives import Batch, Objective, Update
 from eqrm.predictors import Predictor
+from eqrm.training import OptimizerChoice
 
-Optimizers = Mapping[str, torch.optim.Adam]
+Optimizers = Mapping[str, torch.optim.Optimizer]
 
 
 def optimizers_for(objective: Objective, predictor: Predictor, learning_rate: float) -> Optimizers:
     """Adam for the predictor, and one for each of the objective's own networks."""
+    optimizers: dict[str, torch.optim.Optimizer]
     optimizers = {"predictor": torch.optim.Adam(predictor.parameters(), lr=learning_rate)}
     for name, settings in objective.optimizer_settings(predictor).items():
-        optimizers[name] = torch.optim.Adam(
-            settings.parameters,
-            lr=settings.learning_rate or learning_rate,
-            weight_decay=settings.weight_decay or 0.0,
-            betas=settings.betas,
-        )
+        choice = settings.choice or OptimizerChoice()
+        rate = settings.learning_rate or learning_rate
+        optimizers[name] = choice.make(settings.parameters, rate)
     return optimizers
 
 

@@ -119,5 +119,5 @@ def test_the_encoder_adds_up_one_embedding_per_feature() -> None:
 
 
 def test_too_little_depth_is_refused() -> None:
-    with pytest.raises(SettingError, match="depth of 2 or more"):
+    with pytest.raises(SettingError, match="depth of at least 2, got 1"):
         GIN(1, depth=1)

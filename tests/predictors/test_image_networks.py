@@ -15,9 +15,9 @@ from torch.nn import functional
 from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.objectives import objective
 from eqrm.objectives.batch import Batch
-from eqrm.predictors.batch_norm import FrozenBatchNorm, freeze_batch_norm
 from eqrm.predictors.cnn import CNN
 from eqrm.predictors.efficientnet import VARIANTS, EfficientNetLite, published_weights
+from eqrm.predictors.images import FrozenBatchNorm, freeze_batch_norm
 from eqrm.predictors.layers import output_size
 from eqrm.predictors.pretrained import load_weights, read_weights
 from eqrm.predictors.resnet import ResNet, ResNetFeatures, with_channels
@@ -177,12 +177,12 @@ def test_foreign_and_damaged_files_are_refused_in_words(tmp_path: Path) -> None:
     torch.save({"x": Foreign()}, tmp_path / "code.pth")
     torch.save([1, 2], tmp_path / "list.pth")
     expected = {
-        "none.pth": "There is no file of weights",
+        "none.pth": "does not exist",
         "cut.pth": "damaged",
         "cut.safetensors": "damaged",
         "page.pth": "damaged",
         "code.pth": "could execute code",
-        "list.pth": "holds no state dict",
+        "list.pth": "does not hold a state dict",
     }
     for file, words in expected.items():
         with pytest.raises(DataFileError, match=words):

@@ -29,7 +29,7 @@ def test_names_stand_for_their_settings_and_take_others() -> None:
 @pytest.mark.parametrize(
     ("name", "inputs", "settings", "words"),
     [
-        ("efficientnet", (3, 8, 8), {}, "no predictor 'efficientnet'. Did you mean"),
+        ("efficientnet", (3, 8, 8), {}, "Unknown predictor 'efficientnet'. Did you mean"),
         ("mlp", 4, {"widht": 3}, "no setting 'widht'. Did you mean 'width'"),
         ("resnet18", (3, 8, 8), {"depth": 50}, "no setting 'depth'"),
         ("cnn", 4, {}, r"images of shape \(channels, height, width\)"),

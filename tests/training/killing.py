@@ -12,12 +12,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eqrm.training.runs.checkpoint import Checkpoints
-from eqrm.training.runs.checkpoint_file import DRAFT, read_checkpoint
+from eqrm.training.runs.checkpoint import Checkpoints, read_checkpoint
 from training import killed_run
 
 PROGRAM = Path(killed_run.__file__)
 TESTS = PROGRAM.parents[1]
+DRAFTS = ".*.safetensors"
+"""Files that are being written (``eqrm.files.writing``)."""
 
 
 @dataclass
@@ -89,7 +90,7 @@ def killed_and_resumed(
         if runs.wait() != -signal.SIGKILL:
             raise AssertionError("The run ended before it could be killed: give it more steps.")
         seen.kills += 1
-        seen.while_writing += any((folder / "checkpoint").glob(f"*{DRAFT}"))
+        seen.while_writing += any((folder / "checkpoint").glob(DRAFTS))
         look_at_checkpoints(folder, saved, seen)
     run_to_the_end(runs, folder, steps, width)
     return seen
@@ -107,7 +108,7 @@ def wait_for(kind: str, folder: Path, generator: random.Random) -> None:
         if kind == "training" and metrics_size(folder) != size:
             time.sleep(generator.uniform(0.0, 0.2))
             return
-        drafts = [path.name for path in (folder / "checkpoint").glob(f"*{DRAFT}")]
+        drafts = [path.name for path in (folder / "checkpoint").glob(DRAFTS)]
         if kind == "writing" and drafts and drafts[0] != last:
             last, drafts_to_see = drafts[0], drafts_to_see - 1
             if drafts_to_see == 0:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.training.runs import run
+from eqrm.training.runs import run, run_data
 from eqrm.training.runs.config import RunConfig
 from training.small_worlds import classification, regression
 
@@ -40,7 +40,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "dataset", lambda name, root, **settings: classification())
+    monkeypatch.setattr(run_data, "raw_dataset", lambda name, root, **settings: classification())
 
 
 def test_phases_take_from_the_run_what_they_leave_out() -> None:
@@ -98,34 +98,37 @@ def test_fields_are_set_by_path() -> None:
     [
         ({"trainig": {}}, "has no field 'trainig'. Did you mean 'training'"),
         ({"training__sed": 1}, "training has no field 'sed'. Did you mean 'seed'"),
-        ({"training__seed": "one"}, "training.seed must be a whole number, not 'one'"),
-        ({"training__precision": "fp8"}, "training: There is no precision 'fp8'"),
+        ({"training__seed": "one"}, "training.seed must be an integer, got 'one'"),
+        ({"training__precision": "fp8"}, "training: Unknown precision 'fp8'"),
         ({"training__evaluate_every": 0}, "training: evaluate_every must be"),
-        ({"training__optimizer": {"name": "adm"}}, "training.optimizer: There is no optimizer"),
+        ({"training__optimizer": {"name": "adm"}}, "training.optimizer: Unknown optimizer"),
         ({"training__optimizer": {"betas": [1, 2]}}, "training.optimizer: betas must be"),
-        ({"training__device": "meta"}, "training: Training on 'meta' is not supported"),
+        ({"training__device": "meta"}, "training: Unknown device 'meta'"),
         (
             {"training__early_stopping": {"smallest_gain": float("nan")}},
-            "training.early_stopping: smallest_gain must be 0 or more",
+            "training.early_stopping.smallest_gain must be a number",
         ),
-        ({"data__seed": -1}, "data: seed must be a whole number, 0 or more"),
-        ({"objective__hyperparameters": {5: 1}}, "hyperparameters must have texts as names"),
-        ({"objective__hyperparameters__memory": 1}, "memory is no hyperparameter"),
-        ({"steps": 10.5}, "steps must be a whole number, not 10.5"),
+        ({"data__seed": -1}, "data: seed must be an integer of at least 0"),
+        ({"objective__hyperparameters": {5: 1}}, "hyperparameters must have strings as names"),
+        ({"objective__hyperparameters__memory": 1}, "memory is not a hyperparameter"),
+        ({"steps": 10.5}, "steps must be an integer, got 10.5"),
         ({"steps": 3}, "steps add up to 4, which does not fit steps: 3"),
         ({"phases": "recomended"}, "phases must be 'recommended' or 'single' or a list"),
         ({"phases": "recommended"}, "need more than 2500 steps"),
-        ({"phases": [{"steps": 10, "schedule": "cos"}]}, r"phases\[0\]: There is no schedule"),
+        ({"phases": [{"steps": 10, "schedule": "cos"}]}, r"phases\[0\]: Unknown schedule"),
         ({"phases": [{"step": 10}]}, r"phases\[0\] has no field 'step'. Did you mean 'steps'"),
         ({"phases": [{}, {}]}, "only one phase may leave out"),
         ({"objective__hyperparameters__alpha": 1.5}, "objective: .*1.5"),
         ({"objective__hyperparameters__alhpa": 0.5}, "objective: .*'alhpa'. Did you mean 'alpha'"),
-        ({"objective__name": "eqr"}, "objective: There is no objective 'eqr'. Did you mean"),
+        ({"objective__name": "eqr"}, "objective: Unknown objective 'eqr'. Did you mean"),
         ({"objective": {"name": "irm", "memory": {}}}, "objective: IRM has no memory"),
         ({"data__test": ["d3", "d3"]}, "data: test lists the domain 'd3' twice"),
         ({"data__train": ["d1", "d3"]}, "data: the domain 'd3' is in train and in test"),
         ({"data": {"test": ["d3"]}}, "data.dataset is missing"),
-        ({"data__validation_examples": 2}, "validation_examples must lie between 0 and 1"),
+        (
+            {"data__validation_examples": 2},
+            "validation_examples must be None or a number strictly between",
+        ),
         (
             {"training__early_stopping": {"level": 0.9}, "training__evaluate_every": 1},
             "early_stopping watches validation",
@@ -145,13 +148,13 @@ def test_wrong_configurations_are_refused_by_reading_them(change, message) -> No
         ({"batches__examples": 17}, "batches: examples_per_domain is 17, but the largest"),
         ({"data__test": ["dd3"]}, "data: Unknown domain 'dd3'. Did you mean 'd3'"),
         ({"data__test": [3]}, "data: Unknown domain '3'"),
-        ({"predictor__name": "mpl"}, "predictor: There is no predictor 'mpl'. Did you mean 'mlp'"),
+        ({"predictor__name": "mpl"}, "predictor: Unknown predictor 'mpl'. Did you mean 'mlp'"),
         ({"predictor__settings": {"wdth": 3}}, "predictor: .*'wdth'. Did you mean 'width'"),
         ({"predictor__settings": {"width": -1}}, "predictor: mlp cannot be made with .*-1"),
         ({"predictor__settings": {"width": "wide"}}, "predictor: mlp cannot be made with .*wide"),
         ({"predictor__settings": {"loss": "squared"}}, "predictor: .* Give predictor.loss"),
         ({"predictor__outputs": 2}, "classes 0 to 2, but the predictor has 2 outputs"),
-        ({"predictor__loss": "crossentropy"}, "predictor: There is no loss 'crossentropy'"),
+        ({"predictor__loss": "crossentropy"}, "predictor: Unknown loss 'crossentropy'"),
         ({"objective": {"name": "coral"}, "batches__domains": 1}, "CORAL compares domains"),
     ],
 )
@@ -164,7 +167,7 @@ def test_what_only_the_data_can_tell_is_refused_before_anything_is_written(  # t
 
 
 def test_real_targets_need_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "dataset", lambda name, root: regression())
+    monkeypatch.setattr(run_data, "raw_dataset", lambda name, root: regression())
     with pytest.raises(SettingError, match="predictor: loss is needed"):
         run.trainer_of(RunConfig.read(GOOD))
 
@@ -179,8 +182,8 @@ def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [1", "line 1 is no YAML"),
-        ("!!python/object:os.system {}", "is no YAML"),
+        ("a: [1", "line 1 is not valid YAML"),
+        ("!!python/object:os.system {}", "is not valid YAML"),
         ("steps: !!int many", "cannot be read as YAML"),
         ("[" * 5000, "cannot be read as YAML"),
     ],
@@ -205,7 +208,7 @@ def test_numbers_that_name_domains_are_names_and_not_places() -> None:
     data = classification()
     named = dataclasses.replace(data, names=("10", "3", "2", "1"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "dataset", lambda name, root: named)
+        patch.setattr(run_data, "raw_dataset", lambda name, root: named)
         trainer = run.trainer_of(RunConfig.read(changed(data__test=[3, 1], batches={})))
     assert set(trainer.held_out["test"].names) == {"3", "1"}
 

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from eqrm.data import DomainBatches
 from eqrm.objectives import EQRM, Batch, Objective, objective
 from eqrm.predictors import MLP, Predictor
+from eqrm.training import OptimizerChoice
 from training.small_worlds import network, regression, weights
 
 with warnings.catch_warnings():
@@ -72,7 +73,7 @@ class EveryObjective(lightning.LightningModule):  # type: ignore[misc, name-defi
         return [
             torch.optim.Adam(self.predictor.parameters(), lr=RATE),
             *(
-                torch.optim.Adam(each.parameters, lr=RATE, betas=each.betas)
+                (each.choice or OptimizerChoice()).make(each.parameters, RATE)
                 for each in own.values()
             ),
         ]

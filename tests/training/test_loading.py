@@ -1,4 +1,4 @@
-"""A finished run's folder gives the predictor back."""
+"""A finished run's folder gives the predictor back, and predictions for tables."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 import eqrm
-from eqrm.data.tables.encoder import TableEncoder
+from eqrm.cli import app
 from eqrm.errors import CheckpointError, DataFileError
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from training.test_config import changed
 
 TABLE = {"file": "patients.csv", "target": "ill", "domain": "hospital"}
+RUNNER = CliRunner()
 
 
 @pytest.fixture(autouse=True)
@@ -31,28 +34,76 @@ def patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-def trained(**fields: object) -> eqrm.training.Trained:
+def trained(resume: bool = True, **fields: object) -> eqrm.training.Trained:
     content = changed(data={"dataset": "table", "settings": TABLE, "test": ["h7"]}, **fields)
-    return train_run(RunConfig.read(content))
+    return train_run(RunConfig.read(content), resume=resume)
 
 
-@pytest.mark.parametrize("objective", ["eqrm", "mtl", "sagnet"])
-def test_the_loaded_predictor_has_the_risks_of_the_trained_one(objective: str) -> None:
+def test_test_domains_do_not_leak_into_what_is_trained(patients: pd.DataFrame) -> None:
+    before = load_file(trained().folder / "weights.safetensors")  # type: ignore[operator]
+    patients.loc[patients["hospital"] == "h7", "age"] += 1000
+    patients.to_csv("patients.csv", index=False)
+    after = load_file(trained(resume=False).folder / "weights.safetensors")  # type: ignore[operator]
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("objective", ["eqrm", "mtl", "arm", "sagnet"])
+def test_a_loaded_network_predicts_what_the_trained_one_did(
+    patients: pd.DataFrame, objective: str
+) -> None:
     run = trained(objective={"name": objective}, phases="single")
+    Path("patients.csv").unlink()  # the table of training is not needed
     state = torch.get_rng_state()
-    loaded = eqrm.training.load_predictor(run.folder)  # type: ignore[arg-type]
+    loaded = eqrm.training.load_table_network(run.folder)  # type: ignore[arg-type]
     assert torch.equal(torch.get_rng_state(), state)
-    data = eqrm.dataset("table", **TABLE).select(["h7"])
-    with torch.no_grad():
-        losses = loaded.losses(loaded(data.x), data.y)
-    assert float(losses.mean()) == pytest.approx(run.risks["test"].mean, rel=1e-5)
+    shuffled = patients.sample(frac=1, random_state=0)[["hospital", "ward", "ill", "age"]]
+    found = loaded.predict(shuffled)
+    assert list(found) == ["prediction", "p_0", "p_1"]
+    right = np.where(shuffled["ill"] == 1, found["p_1"], found["p_0"])
+    test = -np.log(right[shuffled["hospital"] == "h7"]).mean()
+    assert test == pytest.approx(run.risks["test"].mean, rel=1e-5)
 
 
-def test_rows_of_another_file_are_encoded_as_the_training_file_was(patients: pd.DataFrame) -> None:
-    whole = eqrm.dataset("table", **TABLE)
-    inputs = pd.read_csv("patients.csv").drop(columns=["ill", "hospital"])
-    x = torch.from_numpy(TableEncoder.fit(inputs).transform(patients.iloc[5:9])).float()
-    assert torch.allclose(x, whole.x[5:9])
+@pytest.mark.parametrize(
+    ("target", "loss", "columns"),
+    [
+        ([-1.5, 0.5, 2.0, 3.5] * 20, "squared", ["prediction"]),
+        (["well", "ill"] * 40, "binary-cross-entropy", ["prediction", "p_ill", "p_well"]),
+        (["a", "b", "c", "b"] * 20, None, ["prediction", "p_a", "p_b", "p_c"]),
+    ],
+)
+def test_every_kind_of_target_is_predicted(
+    patients: pd.DataFrame, target: list[object], loss: str | None, columns: list[str]
+) -> None:
+    patients.assign(ill=target).to_csv("patients.csv", index=False)
+    predictor = {"name": "mlp", "loss": loss, "settings": {"width": 8}}
+    run = trained(predictor=predictor, phases="single", steps=3)
+    found = eqrm.training.load_table_network(run.folder).predict(patients)  # type: ignore[arg-type]
+    assert list(found) == columns
+    assert all(len(values) == 80 for values in found.values())
+    if len(columns) > 1:
+        np.testing.assert_allclose(sum(found[name] for name in columns[1:]), 1.0)
+        assert set(found["prediction"]) <= set(target)
+
+
+def test_eqrm_predict_takes_the_folder_of_a_run(patients: pd.DataFrame) -> None:
+    folder = trained().folder
+    new = patients[["ward", "age", "hospital"]].head(5)
+    new.to_csv("new.csv", index=False)
+    result = RUNNER.invoke(app, ["predict", str(folder), "new.csv", "--output", "out.csv"])
+    assert result.exit_code == 0, result.output
+    written = pd.read_csv("out.csv")
+    assert list(written) == ["hospital", "prediction", "p_0", "p_1"]
+    expected = eqrm.training.load_table_network(folder).predict(new)  # type: ignore[arg-type]
+    np.testing.assert_allclose(written["p_1"], expected["p_1"], rtol=1e-12)
+
+
+def test_a_run_is_not_continued_on_a_table_that_has_changed(patients: pd.DataFrame) -> None:
+    run = trained()
+    patients.assign(age=patients["age"] + 1).to_csv("patients.csv", index=False)
+    with pytest.raises(CheckpointError, match="The table has changed since the run in"):
+        trained()
+    assert trained(resume=False).steps == run.steps
 
 
 def test_what_is_no_finished_run_is_refused_in_words() -> None:
@@ -61,6 +112,22 @@ def test_what_is_no_finished_run_is_refused_in_words() -> None:
     (folder / "weights.safetensors").write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match="cannot be read"):
         eqrm.training.load_predictor(folder)
-    (folder / "DONE").unlink()
-    with pytest.raises(DataFileError, match="no finished run"):
+    (folder / "predictor.json").write_text("{}")
+    with pytest.raises(DataFileError, match=r"predictor\.json is damaged"):
         eqrm.training.load_predictor(folder)
+    (folder / "DONE").unlink()
+    with pytest.raises(DataFileError, match="does not hold a finished run"):
+        eqrm.training.load_table_network(folder)
+
+
+def test_a_run_on_other_data_than_a_table_cannot_predict_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eqrm.training.runs import run_data
+    from training.small_worlds import classification
+
+    monkeypatch.setattr(run_data, "raw_dataset", lambda name, root: classification())
+    folder = train_run(RunConfig.read(changed())).folder
+    with pytest.raises(DataFileError, match="was not trained on a table, but on the dataset 'toy'"):
+        eqrm.training.load_table_network(folder)  # type: ignore[arg-type]
+    assert eqrm.training.load_predictor(folder)(torch.zeros(2, 4)).shape == (2, 3)  # type: ignore[arg-type]

@@ -15,8 +15,7 @@ from torch import Tensor
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.level import Level
-from eqrm.objectives import EQRM, ERM, IRM, GroupDRO, RiskMemory, VREx
-from eqrm.objectives.base import RiskObjective
+from eqrm.objectives import EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObjective, VREx
 from eqrm.objectives.loss_scaling import gradient_norm
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
@@ -51,6 +50,7 @@ def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], 
     predictor = network().double()
     stream = DomainBatches(data, None, k, seed=run.seed)
     optimizer = torch.optim.Adam(predictor.parameters())
+    erm_norm: float | None = None
     for phase in run.phases:
         if phase.fresh_optimizer:
             optimizer = torch.optim.Adam(predictor.parameters())
@@ -63,8 +63,11 @@ def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], 
         for _ in range(phase.steps):
             batch = data.rows(next(stream))
             losses = predictor.losses(predictor(batch.x.double()), batch.y)
+            if erm_norm is None:
+                erm = ERM()(losses, batch.domains)
+                erm_norm = gradient_norm(erm, list(predictor.parameters()))
             if divisor is None:
-                divisor = _divisor(phase, losses, batch.domains, predictor)
+                divisor = _divisor(phase, losses, batch.domains, predictor, erm_norm)
             optimizer.zero_grad()
             (objective(losses, batch.domains) / divisor).backward()
             optimizer.step()
@@ -73,13 +76,13 @@ def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], 
     return predictor
 
 
-def _divisor(phase: Phase, losses: Tensor, domains: Tensor, predictor: MLP) -> float:
+def _divisor(
+    phase: Phase, losses: Tensor, domains: Tensor, predictor: MLP, erm_norm: float
+) -> float:
     if phase.loss_scaling == "none":
         return 1.0
-    parameters = list(predictor.parameters())
     assert isinstance(phase.minimised, RiskObjective)
-    new = gradient_norm(phase.minimised(losses, domains), parameters)
-    return new / gradient_norm(ERM()(losses, domains), parameters)
+    return gradient_norm(phase.minimised(losses, domains), list(predictor.parameters())) / erm_norm
 
 
 def difference(one: MLP, other: MLP) -> float:
@@ -228,7 +231,7 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         train_many([Run(0, (Phase(IRM(), 2),))], data, small())
     with pytest.raises(SettingError, match="memory has no place"):
         train_many([Run(0, (Phase(EQRM(0.9, memory=RiskMemory(3)), 2),))], data, small())
-    with pytest.raises(SettingError, match="no runs"):
+    with pytest.raises(SettingError, match="runs is empty"):
         train_many([], data, small())
     with pytest.raises(SettingError, match="dataset 1, but there are 1"):
         train_many([Run(0, (phase,), data=1)], data, small())
@@ -240,11 +243,11 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         train_many([Run(0, (phase,))], dataclasses.replace(data, x=data.x[:, :4]), small())
     with pytest.raises(SettingError, match="between 0 and 2"):
         train_many([Run(0, (phase,))], dataclasses.replace(data, y=2 * data.y), small())
-    with pytest.raises(SettingError, match=r"an eqrm\.predictors\.MLP, not Linear"):
+    with pytest.raises(SettingError, match=r"an eqrm\.predictors\.MLP, got Linear"):
         train_many([Run(0, (phase,))], data, lambda: torch.nn.Linear(6, 1))  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingError, match="at least one phase"):
         Run(0, ())
-    with pytest.raises(SettingError, match="seed must be a whole number"):
+    with pytest.raises(SettingError, match="seed of a run must be an integer of at least 0"):
         Run(-1, (phase,))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from eqrm.files.yaml_text import parse_yaml
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.config_reading import parsed_yaml
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -25,7 +25,7 @@ def test_the_examples_on_the_page_print_what_it_says() -> None:
 def test_the_configuration_on_the_page_names_every_field() -> None:
     text = re.search(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert text is not None
-    shown = parsed_yaml(text.group(1), "the page")
+    shown = parse_yaml(text.group(1), "the page")
     config = RunConfig.read(shown)
     assert fields(config.plain()) <= fields(shown) | {("phases", "list")}
 

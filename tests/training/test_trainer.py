@@ -113,20 +113,23 @@ def test_the_learning_rate_of_every_step_follows_the_schedule(tmp_path: Path) ->
     np.testing.assert_allclose(rates, [0.1] * 3 + cosine.tolist())
 
 
-def test_loss_scaling_divides_by_the_ratio_of_gradient_norms_at_the_switch() -> None:
-    data, scaled = regression(), Phase(EQRM(0.9), 1, 0.1, loss_scaling="gradient-norm-ratio")
-    choice = settings(optimizer=OptimizerChoice("sgd", momentum=0.0))
-    start = linear()
-    rows = next(DomainBatches(data, 3, 4, seed=1))
-    losses = start.losses(start(data.x[rows]), data.y[rows])
-    norms = []
-    for minimised in (EQRM(0.9), ERM()):
+def test_loss_scaling_divides_by_the_gradient_at_the_switch_over_erms_at_the_first_step() -> None:
+    """By hand, with SGD: an ERM step, then EQRM's, scaled as in the published ColoredMNIST code."""
+    data, stream, moved = regression(), DomainBatches(regression(), 3, 4, seed=1), linear()
+    first_norm = None
+    for minimised in (ERM(), EQRM(0.9)):
+        rows = next(stream)
+        losses = moved.losses(moved(data.x[rows]), data.y[rows])
         value = minimised(losses, data.domains[rows], data.num_domains)
-        gradients = torch.autograd.grad(value, list(start.parameters()), retain_graph=True)
-        norms.append(torch.cat([g.reshape(-1) for g in gradients]))
-    expected = weights(start) - 0.1 * norms[0] * norms[1].norm() / norms[0].norm()
-    found = trainer(linear(), data, [scaled], settings=choice).fit().predictor
-    torch.testing.assert_close(weights(found), expected)
+        gradients = torch.autograd.grad(value, list(moved.parameters()))
+        gradient = torch.cat([g.reshape(-1) for g in gradients])
+        first_norm = gradient.norm() if first_norm is None else first_norm
+        step = 0.1 * gradient * (first_norm / gradient.norm())  # ERM's own step has the factor 1
+        nn.utils.vector_to_parameters(weights(moved) - step, moved.parameters())
+    phases = [Phase("erm", 1, 0.1), Phase(EQRM(0.9), 1, 0.1, loss_scaling="gradient-norm-ratio")]
+    choice = settings(optimizer=OptimizerChoice("sgd", momentum=0.0))
+    found = trainer(linear(), data, phases, settings=choice).fit().predictor
+    torch.testing.assert_close(weights(found), weights(moved))
 
 
 def test_clipping_bounds_the_step_of_sgd() -> None:
@@ -273,7 +276,7 @@ def test_a_loss_that_is_not_finite_names_the_domain() -> None:
         ({"predictor": LinearPredictor(3, 2)}, "y holds real numbers"),
         (
             {"settings": settings(evaluate_every=1, early_stopping=EarlyStopping())},
-            "'validation', which there is not",
+            "'validation', which is not held out",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""``eqrm predict``: a model that ``eqrm train`` saved, applied to a table."""
+"""``eqrm predict``: what ``eqrm train`` or ``eqrm train-network`` saved, applied to a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model that 'eqrm train' saved.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="Model file that 'eqrm train' saved, or run folder of 'eqrm train-network'."
+        ),
+    ],
     table: Annotated[str, typer.Argument(help="A CSV or Parquet file with the same columns.")],
     output: Annotated[Path, typer.Option(help="A .csv or .parquet file for the predictions.")],
     unseen: Annotated[
@@ -25,8 +30,11 @@ def predict(
     if Path(table).exists() and output.exists() and output.samefile(table):
         raise SettingError(f"{table} holds the data. Name another file for the predictions.")
     check_output(output)
-    if not model.is_file():
-        raise DataFileError(f"There is no model {str(model)!r}. 'eqrm train' writes them.")
+    if not model.exists():
+        raise DataFileError(
+            f"The model {str(model)!r} does not exist. 'eqrm train' and 'eqrm train-network' write "
+            "models."
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
         found = predict_file(model, table, output, unseen)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.errors import counted
+from eqrm.text import counted
 
 if TYPE_CHECKING:
     from eqrm.training.runs.config import RunConfig
@@ -16,25 +16,36 @@ if TYPE_CHECKING:
 
 
 def train_network(
-    config: Annotated[Path, typer.Argument(help="A YAML file; docs/training.md describes it.")],
+    config: Annotated[
+        Path, typer.Argument(help="YAML file that describes the run (fields: docs/training.md).")
+    ],
     output: Annotated[
-        Path, typer.Option(help="The folder of all runs; each has its own inside, named by a hash.")
+        Path,
+        typer.Option(help="Folder for all runs; each is written to a subfolder named by a hash."),
     ] = Path("runs"),
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a field: training.seed=1; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Change a field of the configuration, such as training.seed=1 (repeatable).",
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option(help="Go on from the newest checkpoint, or overwrite the run.")
+        bool,
+        typer.Option(help="Continue from the newest checkpoint of the run, or start it again."),
     ] = True,
     data_root: Annotated[
-        Path | None, typer.Option(help="Where datasets are; EQRM_DATA unless given.")
+        Path | None,
+        typer.Option(help="Folder that holds the datasets (default: the variable EQRM_DATA)."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Read and check everything, train nothing.")
+        bool, typer.Option("--check", help="Read and check everything, but train nothing.")
     ] = False,
 ) -> None:
-    """Train a network on data by domains, and say how it does on domains held out.
+    """Train a network by a configuration file, and report its risk on held-out domains.
+
+    A run that was stopped or killed is continued by the same command.
 
     With several processes: torchrun --nproc-per-node 2 -m eqrm.cli train-network CONFIG
     """
@@ -48,7 +59,7 @@ def train_network(
     with process_group():
         if check:
             _note(*trainer_of(chosen, output, data_root=data_root).data.notes)
-            _say(f"{config} is in order. The run would be written to {folder}")
+            _say(f"{config} is valid. The run would be written to {folder}")
             return
         try:
             shown = True if sys.stderr.isatty() else _line
@@ -65,14 +76,14 @@ def train_network(
 
 def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
     if trained.began_at == trained.steps:
-        _note("the run was finished already, nothing was trained; --no-resume trains it again.")
+        _note("this run was finished already, so nothing was trained; --no-resume starts it again.")
     early = " (stopped early)" if trained.stopped_early else ""
     _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
     for name, risks in trained.risks.items():
         accuracy = "" if risks.accuracy is None else f", accuracy {risks.accuracy:.1%}"
-        domains = counted(len(risks.names), "domain")
+        domains = counted(len(risks), "domain")
         _say(f"\n{name}: mean risk {risks.mean:.4g} over {domains}{accuracy}")
-        if len(risks.names) > 1:
+        if len(risks) > 1:
             _say(risks.evaluation(config.objective.name).risk_table().to_text())
     _say(f"\nThe run is in {folder}")
 

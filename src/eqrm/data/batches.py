@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,24 +28,28 @@ _DOMAINS, _EXAMPLES, _ORDER = 1, 2, 3  # keep the draws for each purpose apart
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """What :class:`DomainBatches` was made with."""
+    """What a batch holds: the arguments of :class:`DomainBatches`.
 
-    domains_per_batch: int | None
-    examples_per_domain: int | None
-    over: str
-    repeat_domains: bool
-    repeat_examples: bool
-    seed: int
-    rank: int
-    world_size: int
-    across: str
+    In configuration files ``domains_per_batch`` is called ``domains``, ``examples_per_domain`` is
+    called ``examples``, a ``seed`` of None is the run's own, and ``rank`` and ``world_size`` are
+    those of the process.
+    """
 
-    def check(self, counts: Integers) -> None:
-        """Raise if no batch can be drawn so from domains of these sizes (m,)."""
+    domains_per_batch: int | None = field(default=None, metadata={"in_files": "domains"})
+    examples_per_domain: int | None = field(default=None, metadata={"in_files": "examples"})
+    over: str = "domains"
+    repeat_domains: bool = False
+    repeat_examples: bool = False
+    seed: int | None = None
+    rank: int = field(default=0, metadata={"in_files": None})
+    world_size: int = field(default=1, metadata={"in_files": None})
+    across: str = "domains"
+
+    def __post_init__(self) -> None:
         for name in ("domains_per_batch", "examples_per_domain"):
             optional(POSITIVE_INTEGER).check(getattr(self, name), name)
-        for name in ("seed", "rank"):
-            NON_NEGATIVE_INTEGER.check(getattr(self, name), name)
+        optional(NON_NEGATIVE_INTEGER).check(self.seed, "seed")
+        NON_NEGATIVE_INTEGER.check(self.rank, "rank")
         POSITIVE_INTEGER.check(self.world_size, "world_size")
         if self.rank >= self.world_size:
             raise SettingError(
@@ -54,6 +58,9 @@ class SamplerSettings:
             )
         one_of(self.over, UNITS, "value of over")
         one_of(self.across, UNITS, "value of across")
+
+    def check(self, counts: Integers) -> None:
+        """Raise if no batch can be drawn so from domains of these sizes (m,)."""
         self._check_sizes(counts)
         self._check_shares(counts)
 
@@ -145,13 +152,13 @@ class DomainBatches(Iterator[Tensor]):
         domains_per_batch: int | None = None,
         examples_per_domain: int | None = None,
         *,
-        over: str = "domains",
-        repeat_domains: bool = False,
-        repeat_examples: bool = False,
+        over: str = SamplerSettings.over,
+        repeat_domains: bool = SamplerSettings.repeat_domains,
+        repeat_examples: bool = SamplerSettings.repeat_examples,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-        across: str = "domains",
+        rank: int = SamplerSettings.rank,
+        world_size: int = SamplerSettings.world_size,
+        across: str = SamplerSettings.across,
     ) -> None:
         domains = _domains_of(data)
         self._counts: Integers = np.bincount(domains)
@@ -175,7 +182,7 @@ class DomainBatches(Iterator[Tensor]):
         self._visits_per_round = self._counts // self._per_visit
         self._visits = np.zeros(len(self._counts), dtype=np.int64)
         self._round_of_order = np.full(len(self._counts), -1, dtype=np.int64)
-        self.step = 0
+        self.seed, self.step = seed, 0
 
     @property
     def steps_per_epoch(self) -> int:
@@ -213,7 +220,7 @@ class DomainBatches(Iterator[Tensor]):
         number, m = self.settings.domains_per_batch, len(self._counts)
         if number is None:
             return np.arange(m, dtype=np.int64)
-        key = (self.settings.seed, _DOMAINS, self.step)
+        key = (self.seed, _DOMAINS, self.step)
         if self.settings.repeat_domains:
             draws = hashed(*key, np.arange(number))
             if self.settings.over == "domains":
@@ -233,7 +240,7 @@ class DomainBatches(Iterator[Tensor]):
         if self.settings.repeat_examples:
             sizes = np.full(len(chosen), self.settings.examples_per_domain)
             which = _ranges(np.zeros_like(sizes), sizes)
-            key = (self.settings.seed, _EXAMPLES, self.step)
+            key = (self.seed, _EXAMPLES, self.step)
             draws = hashed(*key, np.repeat(place, sizes), which)
             within = below(np.repeat(self._counts[chosen], sizes), draws)
             place_of_row: Integers = np.repeat(self._starts[chosen], sizes) + within
@@ -265,7 +272,7 @@ class DomainBatches(Iterator[Tensor]):
         sizes = self._counts[domains]
         place = _ranges(self._starts[domains], sizes)
         rows = self._by_domain[place]
-        words = hashed(self.settings.seed, _ORDER, np.repeat(rounds, sizes), rows)
+        words = hashed(self.seed, _ORDER, np.repeat(rounds, sizes), rows)
         # One sort for all: the domain in the upper bits, random bits below. Always from the
         # same order, so that equal words cannot make a resumed stream differ.
         bits = np.uint64(max(1, (len(domains) - 1).bit_length()))
@@ -278,7 +285,7 @@ class DomainBatches(Iterator[Tensor]):
         """Everything that decides the batches to come: integers and one tensor (m,)."""
         return {
             "step": self.step,
-            "seed": self.settings.seed,
+            "seed": self.seed,
             "examples": int(self._counts.sum()),
             "visits": torch.from_numpy(self._visits.copy()),
         }

@@ -16,9 +16,9 @@ from eqrm.level import Level
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.base import RiskObjective
 from eqrm.objectives.risk_based import EQRM, ERM, Superquantile
 from eqrm.objectives.risk_memory import RiskMemory
+from eqrm.objectives.risk_objective import RiskObjective
 
 
 @dataclass(frozen=True)

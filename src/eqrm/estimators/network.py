@@ -19,7 +19,7 @@ from torch.nn import functional
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.linear.standardised import Scaling
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.training.phases import Phase
+from eqrm.objectives.base import Phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +148,9 @@ def train(
     """Train the network, in place, on one phase after the other, with a fresh Adam for each."""
     penalised = [p for p in network.parameters() if p.ndim == 2]
     for phase in phases:
-        optimizer = torch.optim.Adam(network.parameters(), lr=phase.learning_rate)
+        optimizer = torch.optim.Adam(network.parameters(), lr=phase.rate())
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, phase.rate_factor)
-        for _ in range(phase.steps):
+        for _ in range(phase.length):
             value = phase.minimised(*examples.losses(network, next(batches)), examples.domains)
             shrinkage = l2 * torch.stack([p.square().sum() for p in penalised]).sum()
             optimizer.zero_grad()

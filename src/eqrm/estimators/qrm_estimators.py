@@ -32,9 +32,9 @@ from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.objectives.base import Phase
 from eqrm.objectives.risk_based import ERM
 from eqrm.objectives.risk_memory import RiskMemory
-from eqrm.training.phases import Phase
 
 Self = TypeVar("Self", bound="QRMEstimator")
 MODELS = ("linear", "mlp")

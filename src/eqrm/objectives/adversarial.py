@@ -8,31 +8,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from eqrm.checks import FRACTION, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, number, optional
 from eqrm.errors import DomainDataError
-from eqrm.objectives.base import (
-    Batch,
-    Hyperparameter,
-    Hyperparameters,
-    Objective,
-    OptimizerSettings,
-    Update,
-    mean_risk,
-)
-from eqrm.objectives.hyperparameters import (
-    FRACTION,
-    NON_NEGATIVE,
-    POSITIVE,
-    POSITIVE_INTEGER,
-    Choice,
-    LogUniform,
-    optional,
-)
+from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.batch import Batch, mean_risk
+from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
+from eqrm.objectives.optimizers import OptimizerChoice, OptimizerSettings
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.layers import input_size, layers, output_size
 
@@ -60,44 +48,7 @@ def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
     return reversed_
 
 
-ADVERSARIAL_HYPERPARAMETERS: Hyperparameters = {
-    "reversal_strength": Hyperparameter(
-        1.0, "weight λ of the reversed gradient", NON_NEGATIVE, LogUniform(10, -2, 2)
-    ),
-    "discriminator_steps": Hyperparameter(
-        1,
-        "updates of the discriminator before each update of the predictor",
-        POSITIVE_INTEGER,
-        LogUniform(2, 0, 3, integer=True),
-    ),
-    "gradient_penalty": Hyperparameter(
-        0.0,
-        "weight of the discriminator's squared gradient in its inputs",
-        NON_NEGATIVE,
-        LogUniform(10, -2, 1),
-    ),
-    "discriminator_learning_rate": Hyperparameter(
-        None, "None: the predictor's", optional(POSITIVE), LogUniform(10, -5, -3.5)
-    ),
-    "discriminator_weight_decay": Hyperparameter(
-        0.0, "weight decay of the discriminator", NON_NEGATIVE, LogUniform(10, -6, -2)
-    ),
-    "beta1": Hyperparameter(
-        0.5, "Adam's first-moment decay for the discriminator", FRACTION, Choice((0.0, 0.5))
-    ),
-    "width": Hyperparameter(
-        256, "units of a hidden layer", POSITIVE_INTEGER, LogUniform(2, 6, 10, integer=True)
-    ),
-    "depth": Hyperparameter(
-        3, "linear layers of the discriminator", POSITIVE_INTEGER, Choice((3, 4, 5))
-    ),
-    "dropout": Hyperparameter(
-        0.0, "dropout in the discriminator", FRACTION, Choice((0.0, 0.1, 0.5))
-    ),
-}
-"""DomainBed's defaults and ranges (those of its larger images for the learning rate)."""
-
-
+@dataclass(eq=False, repr=False)
 class DomainAdversary(Objective):
     """What DANN and CDANN share: ``discriminator_steps`` discriminator updates, then one of all.
 
@@ -107,37 +58,47 @@ class DomainAdversary(Objective):
     DomainBed spends a whole training step, with its own batch, on each update of either, so its
     5,001 steps hold 2,500 predictor updates; it also lets the predictor ascend the gradient
     penalty, which here concerns the discriminator alone.
+
+    Defaults and search spaces are DomainBed's (those of its larger images for the learning rate).
     """
 
     min_domains = 2
-    hyperparameters = ADVERSARIAL_HYPERPARAMETERS
-
-    def __init__(
-        self,
-        reversal_strength: float = 1.0,
-        discriminator_steps: int = 1,
-        gradient_penalty: float = 0.0,
-        discriminator_learning_rate: float | None = None,
-        discriminator_weight_decay: float = 0.0,
-        beta1: float = 0.5,
-        width: int = 256,
-        depth: int = 3,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.reversal_strength = self.checked("reversal_strength", reversal_strength)
-        self.discriminator_steps = self.checked("discriminator_steps", discriminator_steps)
-        self.gradient_penalty = self.checked("gradient_penalty", gradient_penalty)
-        self.discriminator_learning_rate = self.checked(
-            "discriminator_learning_rate", discriminator_learning_rate
-        )
-        self.discriminator_weight_decay = self.checked(
-            "discriminator_weight_decay", discriminator_weight_decay
-        )
-        self.beta1 = self.checked("beta1", beta1)
-        self.width = self.checked("width", width)
-        self.depth = self.checked("depth", depth)
-        self.dropout = self.checked("dropout", dropout)
+    reversal_strength: float = hyperparameter(
+        1.0, "weight λ of the reversed gradient", NON_NEGATIVE, LogUniformSpace(10, -2, 2)
+    )
+    discriminator_steps: int = hyperparameter(
+        1,
+        "updates of the discriminator before each update of the predictor",
+        POSITIVE_INTEGER,
+        LogUniformSpace(2, 0, 3, integer=True),
+    )
+    gradient_penalty: float = hyperparameter(
+        0.0,
+        "weight of the discriminator's squared gradient in its inputs",
+        NON_NEGATIVE,
+        LogUniformSpace(10, -2, 1),
+    )
+    discriminator_learning_rate: float | None = hyperparameter(
+        None, "None: the predictor's", optional(POSITIVE), LogUniformSpace(10, -5, -3.5)
+    )
+    discriminator_weight_decay: float = hyperparameter(
+        0.0, "weight decay of the discriminator", NON_NEGATIVE, LogUniformSpace(10, -6, -2)
+    )
+    beta1: float = hyperparameter(
+        0.5,
+        "Adam's first-moment decay for the discriminator",
+        number(0, below=1),
+        ChoiceSpace((0.0, 0.5)),
+    )
+    width: int = hyperparameter(
+        256, "units of a hidden layer", POSITIVE_INTEGER, LogUniformSpace(2, 6, 10, integer=True)
+    )
+    depth: int = hyperparameter(
+        3, "linear layers of the discriminator", POSITIVE_INTEGER, ChoiceSpace((3, 4, 5))
+    )
+    dropout: float = hyperparameter(
+        0.0, "dropout in the discriminator", FRACTION, ChoiceSpace((0.0, 0.1, 0.5))
+    )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
         """Build the discriminator; the predictor itself stays as it is."""
@@ -153,8 +114,9 @@ class DomainAdversary(Objective):
             "discriminator": OptimizerSettings(
                 tuple(self.parameters()),
                 self.discriminator_learning_rate,
-                self.discriminator_weight_decay,
-                (self.beta1, 0.9),
+                OptimizerChoice(
+                    weight_decay=self.discriminator_weight_decay, betas=(self.beta1, 0.9)
+                ),
             )
         }
 
@@ -267,9 +229,11 @@ def _balanced_weights(groups: Tensor) -> Tensor:
 def _classes(y: Tensor) -> Tensor:
     if y.is_floating_point() and not bool((y == y.round()).all()):
         raise DomainDataError(
-            "CDANN aligns features within each class and needs whole numbers as targets, but y "
-            "has others. For regression use DANN, CORAL or MMD."
+            "CDANN aligns features within each class and needs integers as targets, but y "
+            "holds other numbers. For regression use DANN, CORAL or MMD."
         )
     if y.numel() != len(y):
-        raise DomainDataError(f"CDANN needs one class per example, not y of {tuple(y.shape)}.")
+        raise DomainDataError(
+            f"CDANN needs one class per example, got y of shape {tuple(y.shape)}."
+        )
     return y.reshape(-1).long()

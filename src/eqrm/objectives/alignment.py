@@ -8,34 +8,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from eqrm.objectives.base import (
-    Batch,
-    Hyperparameter,
-    Hyperparameters,
-    Objective,
-    Update,
-    mean_risk,
-)
-from eqrm.objectives.hyperparameters import (
-    NON_NEGATIVE,
-    POSITIVE,
-    YES_OR_NO,
-    Constraint,
-    LogUniform,
-)
+from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE, Rule
+from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.batch import Batch, mean_risk
+from eqrm.objectives.hyperparameters import LogUniformSpace, hyperparameter
 from eqrm.predictors.base import Predictor
 
 
+@dataclass(eq=False, repr=False)
 class FeatureAlignment(Objective):
     """mean_e[R_e] + γ·(mean over pairs of domains of a distance between their features)."""
 
     min_domains = 2
-    penalty_weight: float
+    penalty_weight: float = hyperparameter(
+        1.0, "weight γ of the distance", NON_NEGATIVE, LogUniformSpace(10, -1, 1)
+    )
 
     @abstractmethod
     def distance(self, features: Sequence[Tensor]) -> Tensor:
@@ -52,6 +44,7 @@ class FeatureAlignment(Objective):
         yield Update(risk + self.penalty_weight * distance, tuple(predictor.parameters()))
 
 
+@dataclass(eq=False, repr=False)
 class CORAL(FeatureAlignment):
     """Correlation alignment (Sun & Saenko 2016, Deep CORAL, eq. 1–3).
 
@@ -67,19 +60,9 @@ class CORAL(FeatureAlignment):
     """
 
     name = "coral"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            1.0, "weight γ of the distance", NON_NEGATIVE, LogUniform(10, -1, 1)
-        ),
-        "match_means": Hyperparameter(
-            False, "compare the features' means too, as DomainBed does", YES_OR_NO
-        ),
-    }
-
-    def __init__(self, penalty_weight: float = 1.0, match_means: bool = False) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
-        self.match_means = self.checked("match_means", match_means)
+    match_means: bool = hyperparameter(
+        False, "compare the features' means too, as DomainBed does", FLAG
+    )
 
     def distance(self, features: Sequence[Tensor]) -> Tensor:
         """The mean over pairs of ‖C_i − C_j‖²_F / (4d²)."""
@@ -110,10 +93,7 @@ def _mean_squared_difference(tensors: Sequence[Tensor]) -> Tensor:
     return 2 * spread / (len(tensors) - 1)
 
 
-GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-"""DomainBed's Gaussian kernels exp(−γ‖a − b‖²), summed."""
-
-
+@dataclass(eq=False, repr=False)
 class MMD(FeatureAlignment):
     """Maximum mean discrepancy (Li, Pan, Wang & Kot 2018, MMD-AAE; Gretton et al. 2012).
 
@@ -127,24 +107,18 @@ class MMD(FeatureAlignment):
     """
 
     name = "mmd"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            1.0, "weight γ of the distance", NON_NEGATIVE, LogUniform(10, -1, 1)
+    gammas: Sequence[float] = hyperparameter(
+        (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),  # DomainBed's
+        "inverse squared widths γ of the Gaussian kernels exp(−γ‖a − b‖²), which are summed",
+        Rule(
+            "one or more numbers above 0",
+            lambda v: isinstance(v, Sequence) and len(v) > 0 and all(map(POSITIVE.holds, v)),
         ),
-        "gammas": Hyperparameter(
-            GAMMAS,
-            "inverse squared widths of the Gaussian kernels",
-            Constraint(
-                "one or more numbers above 0",
-                lambda v: isinstance(v, Sequence) and len(v) > 0 and all(map(POSITIVE.holds, v)),
-            ),
-        ),
-    }
+    )
 
-    def __init__(self, penalty_weight: float = 1.0, gammas: Sequence[float] = GAMMAS) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
-        self.gammas = tuple(self.checked("gammas", gammas))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.gammas = tuple(self.gammas)
 
     def distance(self, features: Sequence[Tensor]) -> Tensor:
         """The mean over pairs of the squared MMD."""

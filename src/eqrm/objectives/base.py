@@ -1,43 +1,53 @@
-"""Objective: what training minimises. RiskObjective: one that is a function of the risks.
+"""Objective: what training minimises, and how: its updates, its phases, its optimizers.
 
 Whoever trains owns every optimizer. An objective says, update by update, which loss to
 differentiate with respect to which parameters; each update is applied before the next is
-computed, so adversarial and meta-learning methods are plain generators.
+computed, so adversarial and meta-learning methods are plain generators. Annealing and burn-in are
+phases of training: an objective describes them, and never counts steps itself.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
-from eqrm.objectives.across_processes import of_all_processes, several_processes
+from eqrm.checks import POSITIVE, POSITIVE_INTEGER, one_of, optional, refuse_unknown
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.batch import Batch
-from eqrm.objectives.hyperparameters import Hyperparameter, Hyperparameters
-from eqrm.objectives.recommendations import OptimizerSettings, RecommendedPhase
+from eqrm.objectives.hyperparameters import (
+    Hyperparameter,
+    LogUniformSpace,
+    SearchSpace,
+    declared_hyperparameters,
+)
+from eqrm.objectives.optimizers import OptimizerSettings
+from eqrm.objectives.registry import OBJECTIVES
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks, domain_risks
 
-__all__ = [
-    "Batch",
-    "Hyperparameter",
-    "Hyperparameters",
-    "Objective",
-    "OptimizerSettings",
-    "RecommendedPhase",
-    "RiskObjective",
-    "Update",
-    "mean_risk",
-]
+O = TypeVar("O", bound="Objective")  # noqa: E741
 
-T = TypeVar("T")
+LEARNING_RATE = 1e-3
+"""Where neither a phase nor its run says otherwise."""
+
+SCHEDULES = {
+    "constant": "the learning rate stays as it is",
+    "cosine": "the learning rate falls to 0 along half a cosine, at the end of the phase",
+}
+LOSS_SCALINGS = {
+    "none": "the loss as it is",
+    "penalty-weight": "divided by the penalty weight when that exceeds 1",
+    "gradient-norm-ratio": "divided by ‖∇objective‖ when its phase begins, over ‖∇ERM‖ at the "
+    "first step of the run",
+}
 
 
 @dataclass(frozen=True)
@@ -53,34 +63,42 @@ class Update:
     optimizer: str = "predictor"
 
 
+class _Declared:
+    """``hyperparameters`` of a class or an object, read from the fields of the class."""
+
+    def __get__(self, objective: object, kind: type) -> Mapping[str, Hyperparameter]:
+        return declared_hyperparameters(kind)
+
+
+@dataclass(eq=False, repr=False)
 class Objective(nn.Module, ABC):
     """What training minimises.
 
-    A subclass gives ``name``, ``hyperparameters``, an ``__init__`` with one typed argument per
-    hyperparameter (stored under the same name), and :meth:`updates`. It is an ``nn.Module`` so
-    that its own networks and buffers move with ``.to`` and are saved with ``state_dict``;
-    networks appear in :meth:`prepare`, so load a state after preparing.
+    A subclass is a dataclass (``@dataclass(eq=False, repr=False)``) with a ``name``, one field
+    per hyperparameter, declared with :func:`~eqrm.objectives.hyperparameters.hyperparameter`, and
+    :meth:`updates`. It is an ``nn.Module`` so that its own networks and buffers move with ``.to``
+    and are saved with ``state_dict``; networks appear in :meth:`prepare`, so load a state after
+    preparing.
     """
 
     name: ClassVar[str]
-    hyperparameters: ClassVar[Hyperparameters] = {}
+    hyperparameters = _Declared()
     min_domains: ClassVar[int] = 1
     """How many domains a batch needs for the method to mean anything."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls: type[O], *args: Any, **kwargs: Any) -> O:
         """Name a mistyped hyperparameter before ``__init__`` is called with it."""
         known = list(inspect.signature(cls.__init__).parameters)[1:]
-        for name in kwargs:
-            if name not in known:
-                raise SettingError(
-                    f"{cls.__name__} has no hyperparameter {name!r}. {did_you_mean(name, known)}"
-                )
-        return super().__new__(cls)
+        refuse_unknown(kwargs, known, cls.__name__, "hyperparameter")
+        made = super().__new__(cls)
+        super(Objective, made).__init__()  # a dataclass sets its fields without calling it
+        return made
 
-    def checked(self, name: str, value: T) -> T:
-        """The value, if this hyperparameter may take it; otherwise a ``SettingError``."""
-        self.hyperparameters[name].check(f"{type(self).__name__}'s {name}", value)
-        return value
+    def __post_init__(self) -> None:
+        if torch.compiler.is_compiling():  # cannot trace the fields of a class
+            return
+        for name, declared in self.hyperparameters.items():
+            declared.check(f"{type(self).__name__}'s {name}", getattr(self, name))
 
     @classmethod
     def sample_hyperparameters(cls, generator: np.random.Generator) -> dict[str, Any]:
@@ -108,113 +126,138 @@ class Objective(nn.Module, ABC):
         """Optimizers for the objective's own networks, by the name their updates carry."""
         return {}
 
-    def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
+    def recommended_phases(self) -> tuple[Phase, ...]:
         """How its authors (or DomainBed) train with it; by default, one phase to the end."""
-        return (RecommendedPhase(self.name, steps=None),)
+        return (Phase(),)
 
     @abstractmethod
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """The updates of one training step; each is applied before the next is asked for."""
 
 
-class RiskObjective(Objective):
-    """A function of the domains' risks: one line of maths in :meth:`of_risks`.
+def objective_class(name: str) -> type[Objective]:
+    """The class behind a name; upper and lower case, - and _ do not matter.
 
-    ``objective(losses, domains)`` takes one loss and one domain per example, for people with
-    their own training loop; ``objective.of_risks(risks)`` takes the risks themselves.
-
-    With several ``torch.distributed`` processes the domains of all of them count, and the loss
-    is that of one process with all the data (its gradient is meant for
-    DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
-    """
-
-    across_processes: bool = True
-
-    @abstractmethod
-    def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The objective as a function of the risks (m,), with optional weights (m,)."""
-
-    def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
-        """The objective of a batch: losses (n,), one domain (integer or string) per example.
-
-        With ``num_domains`` the domains are integers below it, domains absent from the batch
-        have weight 0, and nothing waits for the device.
-        """
-        risks = domain_risks(losses, domains, num_domains)
-        if torch.compiler.is_compiling():  # cannot trace the naming of errors
-            return self._of_processes(risks)
-        with risks.naming_errors():
-            return self._of_processes(risks)
-
-    def _of_processes(self, own: DomainRisks) -> Tensor:
-        if self.across_processes and several_processes():
-            return of_all_processes(self.of_batch, own)
-        return self.of_batch(own)
-
-    def of_batch(self, risks: DomainRisks) -> Tensor:
-        """The objective of one batch's risks, already gathered from all processes."""
-        refuse_bad_risks(risks.values)
-        return self.of_risks(risks.values, risks.weights)
-
-    if TYPE_CHECKING:  # nn.Module's own __call__ is typed as returning Any
-
-        def __call__(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
-            """The objective of a batch, see :meth:`forward`."""
-            ...
-
-    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
-        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
-        with batch.naming_errors():
-            loss = self(losses, batch.domains, batch.num_domains)
-        yield Update(loss, tuple(predictor.parameters()))
-
-
-def keep_state(module: nn.Module, name: str, value: Tensor) -> None:
-    """Give a buffer a new value, in a way that CUDA graphs and ``torch.compile`` both honour.
-
-    A captured CUDA graph needs the buffer changed in place. Compiled code must not do that:
-    its backward pass may compute things again from the buffer, and would find the new value.
-
-    >>> module = nn.BatchNorm1d(1)
-    >>> keep_state(module, "running_mean", torch.tensor([3.0]))
-    >>> module.running_mean
-    tensor([3.])
-    """
-    if torch.compiler.is_compiling():
-        setattr(module, name, value.detach())
-    else:
-        with torch.no_grad():
-            module.get_buffer(name).copy_(value)
-
-
-def refuse_bad_risks(risks: Tensor) -> None:
-    """Name the first risk that is not finite; on the CPU only, where looking costs nothing.
-
-    >>> refuse_bad_risks(torch.tensor([0.5, float("nan")]))
+    >>> objective_class("IRM").__name__
+    'IRM'
+    >>> objective_class("coal")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DomainDataError: The risk of domain 1 is nan. Risks must be finite: ...
+    eqrm.errors.SettingError: Unknown objective 'coal'. Did you mean 'coral'? Choose from: ...
     """
-    if risks.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    finite = risks.detach().isfinite()
-    if bool(finite.all()):
-        return
-    position = int((~finite).nonzero()[0])
-    value = float(risks.detach()[position])
-    raise DomainDataError(
-        f"The risk of domain {position} is {value}. Risks must be finite: "
-        "check the losses of this domain for NaN or overflow.",
-        index=(position,),
+    found: type[Objective] = OBJECTIVES.load(name)
+    return found
+
+
+def objective(name: str, **hyperparameters: Any) -> Objective:
+    """An objective by name, with the hyperparameters that differ from its defaults.
+
+    >>> objective("irm", penalty_weight=10.0).penalty_weight
+    10.0
+    """
+    return objective_class(name)(**hyperparameters)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training with one objective, one learning rate and one schedule.
+
+    What is left out (None) is the run's own: its objective, its learning rate (0.001 unless it
+    has another), its schedule, and the steps that the other phases leave.
+
+    Attributes:
+        objective: what is minimised, an :class:`Objective` or its name.
+        steps: how many steps, an integer.
+        learning_rate: where the schedule begins.
+        schedule: ``"constant"``, or ``"cosine"`` to 0 at the end of the phase.
+        fresh_optimizer: start with new optimizer state (Adam's moments), or keep what the phase
+            before it gathered.
+        loss_scaling: a published scaling of the loss, by name; see
+            :class:`eqrm.objectives.LossScaling`.
+        hyperparameters: of the objective, where they differ from the run's own, or from the
+            defaults of another objective.
+        search: where a random search draws ``steps`` and ``learning_rate`` from.
+
+    >>> Phase("erm", steps=150, learning_rate=1e-3).minimised
+    ERM()
+    >>> Phase("erm", steps=316.2)
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: The steps of a phase must be None or an integer of at least 1,
+        got 316.2.
+    """
+
+    objective: Objective | str | None = None
+    steps: int | None = None
+    learning_rate: float | None = None
+    schedule: str | None = None
+    fresh_optimizer: bool = True
+    loss_scaling: str = "none"
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    search: Mapping[str, SearchSpace[float]] = field(
+        default_factory=dict, repr=False, metadata={"in_files": None}
     )
 
+    def __post_init__(self) -> None:
+        if isinstance(self.objective, str):
+            objective_class(self.objective)
+        elif not isinstance(self.objective, Objective | None):
+            raise SettingError(
+                "The objective of a phase must be an Objective or its name, got "
+                f"{type(self.objective).__name__}."
+            )
+        optional(POSITIVE_INTEGER).check(self.steps, "The steps of a phase")
+        optional(POSITIVE).check(self.learning_rate, "The learning_rate of a phase")
+        one_of(self.schedule or "constant", SCHEDULES, "schedule")
+        one_of(self.loss_scaling, LOSS_SCALINGS, "loss scaling")
 
-def mean_risk(losses: Tensor, batch: Batch) -> Tensor:
-    """The mean of the risks of the domains in a batch, each domain counting once.
+    @cached_property
+    def minimised(self) -> Objective:
+        """The objective itself, made once where it was given by name."""
+        if self.objective is None:
+            raise SettingError("A phase needs an objective here: Phase('erm', steps=100), say.")
+        if isinstance(self.objective, str):
+            return objective(self.objective, **self.hyperparameters)
+        return (
+            replace(self.objective, **self.hyperparameters)
+            if self.hyperparameters
+            else self.objective
+        )
 
-    This is ERM's objective, to which the other methods add a penalty. It equals the mean over
-    examples when the domains have equally many.
+    @property
+    def length(self) -> int:
+        """Its steps, which are known once a run has filled in what was left out."""
+        if self.steps is None:
+            raise SettingError(
+                "A phase needs a number of steps here: Phase('erm', steps=100), say."
+            )
+        return self.steps
+
+    def rate_factor(self, step: int) -> float:
+        """What the learning rate is multiplied by at a step of this phase, counted from 0.
+
+        >>> phase = Phase("erm", steps=4, schedule="cosine")
+        >>> [round(phase.rate_factor(step), 3) for step in range(4)]
+        [1.0, 0.854, 0.5, 0.146]
+        """
+        if self.schedule != "cosine":
+            return 1.0
+        return 0.5 * (1.0 + math.cos(math.pi * min(step, self.length) / self.length))
+
+    def rate(self, step: int = 0) -> float:
+        """The learning rate at a step of this phase."""
+        base = LEARNING_RATE if self.learning_rate is None else self.learning_rate
+        return base * self.rate_factor(step)
+
+
+def annealing(steps: int = 500) -> tuple[Phase, Phase]:
+    """DomainBed's annealing: a penalty weight of 1 at first, then the objective's own.
+
+    Adam is reset in between, because gradients jump when the penalty sets in.
     """
-    risks = domain_risks(losses, batch.domains, batch.num_domains)
-    return risks.values.sum() / batch.num_present()  # the risks of absent domains are 0
+    gentle = Phase(
+        steps=steps,
+        hyperparameters={"penalty_weight": 1.0},
+        search={"steps": LogUniformSpace(10, 0, 4, integer=True)},
+    )
+    return gentle, Phase()

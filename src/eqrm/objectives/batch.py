@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eqrm.errors import DomainDataError
+from eqrm.risks import domain_risks
 
 
 @dataclass(frozen=True)
@@ -93,3 +94,13 @@ class Batch:
             )
             for domain, rows in self.rows_by_domain().items()
         }
+
+
+def mean_risk(losses: Tensor, batch: Batch) -> Tensor:
+    """The mean of the risks of the domains in a batch, each domain counting once.
+
+    This is ERM's objective, to which the other methods add a penalty. It equals the mean over
+    examples when the domains have equally many.
+    """
+    risks = domain_risks(losses, batch.domains, batch.num_domains)
+    return risks.values.sum() / batch.num_present()  # the risks of absent domains are 0

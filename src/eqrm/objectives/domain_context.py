@@ -7,22 +7,18 @@ to each example, so predictions for a new domain need a batch of it, and no labe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from eqrm.checks import FRACTION, POSITIVE_INTEGER
 from eqrm.errors import SettingError
-from eqrm.objectives.base import (
-    Batch,
-    Hyperparameter,
-    Hyperparameters,
-    Objective,
-    Update,
-    mean_risk,
-)
-from eqrm.objectives.hyperparameters import FRACTION, POSITIVE_INTEGER, Choice
+from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.batch import Batch, mean_risk
+from eqrm.objectives.hyperparameters import ChoiceSpace, hyperparameter
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.layers import first_layer, input_size, layers, widened
 
@@ -87,6 +83,7 @@ def _context_network(first: nn.Linear | nn.Conv2d, context_size: int, width: int
     return nn.Sequential(*convolutions[:-1])
 
 
+@dataclass(eq=False, repr=False)
 class ARM(Objective):
     """Adaptive risk minimisation with a contextual network (Zhang et al. 2021, ARM-CML).
 
@@ -106,19 +103,12 @@ class ARM(Objective):
     """
 
     name = "arm"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "context_size": Hyperparameter(
-            1, "numbers, or channels for images, in the context", POSITIVE_INTEGER
-        ),
-        "context_width": Hyperparameter(
-            64, "hidden units or channels of the context network", POSITIVE_INTEGER
-        ),
-    }
-
-    def __init__(self, context_size: int = 1, context_width: int = 64) -> None:
-        super().__init__()
-        self.context_size = self.checked("context_size", context_size)
-        self.context_width = self.checked("context_width", context_width)
+    context_size: int = hyperparameter(
+        1, "numbers, or channels for images, in the context", POSITIVE_INTEGER
+    )
+    context_width: int = hyperparameter(
+        64, "hidden units or channels of the context network", POSITIVE_INTEGER
+    )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> ContextPredictor:
         """Widen the first layer and add the context network."""
@@ -180,6 +170,7 @@ class MarginalTransferPredictor(Predictor):
         return outputs
 
 
+@dataclass(eq=False, repr=False)
 class MTL(Objective):
     """Marginal transfer learning (Blanchard, Deshmukh, Dogan, Lee & Scott 2021).
 
@@ -200,18 +191,12 @@ class MTL(Objective):
     """
 
     name = "mtl"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "update_rate": Hyperparameter(
-            0.99,
-            "weight of the batch's mean in a domain's running embedding",
-            FRACTION,
-            Choice((0.5, 0.9, 0.99, 1.0)),
-        ),
-    }
-
-    def __init__(self, update_rate: float = 0.99) -> None:
-        super().__init__()
-        self.update_rate = self.checked("update_rate", update_rate)
+    update_rate: float = hyperparameter(
+        0.99,
+        "weight of the batch's mean in a domain's running embedding",
+        FRACTION,
+        ChoiceSpace((0.5, 0.9, 0.99, 1.0)),
+    )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> MarginalTransferPredictor:
         """Widen the head and make room for the domains' embeddings."""
@@ -234,6 +219,6 @@ def _prepared(objective: Objective, predictor: Predictor, kind: type[P]) -> P:
         name = type(objective).__name__
         raise SettingError(
             f"{name} changes the network: train the predictor that "
-            f"{name}.prepare(predictor, num_domains) returns, not {type(predictor).__name__}."
+            f"{name}.prepare(predictor, num_domains) returns, got {type(predictor).__name__}."
         )
     return predictor

@@ -1,21 +1,19 @@
-"""Hyperparameters: a default, what it means, which values it may take, where to search.
+"""Hyperparameters of objectives: default, meaning, allowed values and search space, in one place.
 
-An objective lists them next to its maths. A search draws from the spaces; the defaults and
-spaces are those DomainBed publishes (Gulrajani & Lopez-Paz 2021, and the code beside it), except
-where an objective's docstring says otherwise.
+An objective is a dataclass whose fields are declared with :func:`hyperparameter`, next to its
+maths. Defaults and spaces are those that DomainBed publishes (Gulrajani & Lopez-Paz 2021, and the
+code beside it), except where an objective's docstring says otherwise.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+import dataclasses
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from eqrm.errors import LevelError, SettingError
-from eqrm.level import Level
+from eqrm.checks import Rule
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -30,10 +28,10 @@ class SearchSpace(Protocol[T_co]):
 
 
 @dataclass(frozen=True)
-class Uniform:
+class UniformSpace:
     """Uniform on [low, high].
 
-    >>> 0 <= Uniform(0, 0.5).sample(np.random.default_rng(0)) <= 0.5
+    >>> 0 <= UniformSpace(0, 0.5).sample(np.random.default_rng(0)) <= 0.5
     True
     """
 
@@ -46,12 +44,10 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class LogUniform:
-    """base ** U(low, high); with ``integer`` the draw is rounded down.
+class LogUniformSpace:
+    """base ** U(low, high); with ``integer`` the draw is rounded down to an ``int``.
 
-    Whole numbers come out as ``int``, so a number of steps never turns into a float.
-
-    >>> LogUniform(2, 0, 3, integer=True).sample(np.random.default_rng(0))
+    >>> LogUniformSpace(2, 0, 3, integer=True).sample(np.random.default_rng(0))
     3
     """
 
@@ -67,10 +63,10 @@ class LogUniform:
 
 
 @dataclass(frozen=True)
-class Choice(Generic[T]):
-    """One of a few values, each as likely as the next.
+class ChoiceSpace(Generic[T]):
+    """One of a few values, all equally likely.
 
-    >>> Choice((True, False)).sample(np.random.default_rng(0)) in (True, False)
+    >>> ChoiceSpace((True, False)).sample(np.random.default_rng(0)) in (True, False)
     True
     """
 
@@ -82,81 +78,53 @@ class Choice(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Constraint:
-    """Which values are allowed: a rule, and the same rule in words."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _is_level(value: object) -> bool:
-    if isinstance(value, str):
-        try:
-            Level.parse(value)
-        except LevelError:
-            return False
-        return True
-    return isinstance(value, Level) or _is_number(value)
-
-
-POSITIVE = Constraint(
-    "a finite number above 0", lambda v: _is_number(v) and math.isfinite(v) and v > 0
-)
-NON_NEGATIVE = Constraint(
-    "a finite number, 0 or more", lambda v: _is_number(v) and math.isfinite(v) and v >= 0
-)
-FRACTION = Constraint("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1)
-POSITIVE_INTEGER = Constraint("a whole number, 1 or more", lambda v: _is_whole(v) and v >= 1)
-LEVEL = Constraint("a level: a number in (0, 1), a Level, or a text such as '1-e^-1000'", _is_level)
-YES_OR_NO = Constraint("True or False", lambda v: isinstance(v, (bool, np.bool_)))
-
-
-def optional(constraint: Constraint) -> Constraint:
-    """The same rule, or None.
-
-    >>> optional(POSITIVE).holds(None)
-    True
-    """
-    return Constraint(f"None or {constraint.words}", lambda v: v is None or constraint.holds(v))
-
-
-@dataclass(frozen=True)
 class Hyperparameter:
-    """One hyperparameter of an objective.
+    """What an objective declares about one of its hyperparameters.
 
-    ``space`` is None for what is not searched over.
+    ``rule`` is None where the objective checks the value itself, ``space`` where it is not
+    searched over.
 
-    >>> weight = Hyperparameter(1.0, "weight of the penalty", NON_NEGATIVE, LogUniform(10, -1, 1))
+    >>> from eqrm.checks import NON_NEGATIVE
+    >>> weight = Hyperparameter(1.0, "weight of the penalty", NON_NEGATIVE)
     >>> weight.check("penalty_weight", -1)
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: penalty_weight (weight of the penalty) must be a finite number,
-        0 or more, not -1.
+    eqrm.errors.SettingError: penalty_weight (weight of the penalty) must be a number of at least
+        0, got -1.
     """
 
     default: Any
     meaning: str
-    constraint: Constraint | None = None
+    rule: Rule | None = None
     space: SearchSpace[Any] | None = None
 
     def check(self, name: str, value: object) -> None:
         """Raise ``SettingError`` where the value is not allowed."""
-        if self.constraint is not None and not self.constraint.holds(value):
-            raise SettingError(
-                f"{name} ({self.meaning}) must be {self.constraint.words}, not {value!r}."
-            )
+        if self.rule is not None:
+            self.rule.check(value, f"{name} ({self.meaning})")
 
     def sample(self, generator: np.random.Generator) -> Any:
         """A draw from the search space; the default where there is none."""
         return self.default if self.space is None else self.space.sample(generator)
 
 
-Hyperparameters: TypeAlias = Mapping[str, Hyperparameter]
+def hyperparameter(
+    default: T, meaning: str, rule: Rule | None = None, space: SearchSpace[Any] | None = None
+) -> T:
+    """A field of an objective: the one place of its default, meaning, rule and search space.
+
+    >>> @dataclass
+    ... class Penalty:
+    ...     weight: float = hyperparameter(1.0, "weight of the penalty")
+    >>> Penalty().weight, declared_hyperparameters(Penalty)["weight"].meaning
+    (1.0, 'weight of the penalty')
+    """
+    declared = Hyperparameter(default, meaning, rule, space)
+    made: T = dataclasses.field(default=default, metadata={"hyperparameter": declared})
+    return made
+
+
+def declared_hyperparameters(kind: Any) -> dict[str, Hyperparameter]:
+    """The hyperparameters of a dataclass by name, in the order of its fields."""
+    found = {field.name: field.metadata.get("hyperparameter") for field in dataclasses.fields(kind)}
+    return {name: declared for name, declared in found.items() if declared is not None}

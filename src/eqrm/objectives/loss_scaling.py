@@ -2,30 +2,28 @@
 
 The code beside the paper rescales losses where the paper says nothing of it. A constant factor
 does not move a minimum, but it changes the step of a given learning rate at the moment an
-objective takes over, so a reproduction needs it.
+objective takes over, so a reproduction needs it. DomainBed's EQRM has no such scaling.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from eqrm.errors import SettingError, did_you_mean
-from eqrm.objectives.across_processes import several_processes
-from eqrm.objectives.base import Batch, Objective, RiskObjective, mean_risk
+from eqrm.checks import one_of
+from eqrm.errors import SettingError
+from eqrm.objectives.base import LOSS_SCALINGS, Objective
+from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.risk_based import ERM
+from eqrm.objectives.risk_objective import RiskObjective, several_processes
 from eqrm.predictors.base import Predictor
 
-LOSS_SCALINGS = {
-    "none": "the loss as it is",
-    "penalty-weight": "divided by the penalty weight when that exceeds 1",
-    "gradient-norm-ratio": "divided once by ‖∇objective‖/‖∇ERM‖, measured when its phase begins",
-}
+GRADIENT_RATIO, PENALTY_WEIGHT = "gradient-norm-ratio", "penalty-weight"
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ class LossScaling:
     """How a phase of training scales its losses.
 
     A trainer asks for the divisor once, when the phase begins, and divides the loss of every
-    update by it.
+    update by it. For ``"gradient-norm-ratio"``, as in the published ColoredMNIST code, it is
+    ‖∇objective‖ at that moment over ‖∇ERM‖ at the first step of the whole run.
 
     >>> from eqrm.objectives.penalties import IRM
     >>> LossScaling("penalty-weight").divisor(IRM(penalty_weight=1000.0))
@@ -45,9 +44,19 @@ class LossScaling:
     name: str = "none"
 
     def __post_init__(self) -> None:
-        if self.name not in LOSS_SCALINGS:
+        one_of(self.name, LOSS_SCALINGS, "loss scaling")
+
+    def check(self, objective: Objective) -> None:
+        """Raise if the losses of this objective cannot be scaled so."""
+        if self.name == PENALTY_WEIGHT and not hasattr(objective, "penalty_weight"):
             raise SettingError(
-                f"There is no loss scaling {self.name!r}. {did_you_mean(self.name, LOSS_SCALINGS)}"
+                f"The loss scaling {self.name!r} needs an objective with a penalty_weight; "
+                f"{type(objective).__name__} has none."
+            )
+        if self.name == GRADIENT_RATIO and not isinstance(objective, RiskObjective):
+            raise SettingError(
+                f"The loss scaling {self.name!r} compares a function of the risks (such as EQRM) "
+                f"with ERM, which {type(objective).__name__} is not."
             )
 
     def divisor(
@@ -55,48 +64,51 @@ class LossScaling:
         objective: Objective,
         batch: Batch | None = None,
         predictor: Predictor | None = None,
+        erm_norm: float | None = None,
     ) -> float:
-        """What to divide the losses by. The gradient ratio needs a batch and the predictor."""
-        if self.name == "penalty-weight":
-            return max(1.0, _penalty_weight(objective))
-        if self.name == "gradient-norm-ratio":
-            return _gradient_norm_ratio(objective, batch, predictor)
-        return 1.0
+        """What to divide the losses by.
 
-
-def _penalty_weight(objective: Objective) -> float:
-    weight = getattr(objective, "penalty_weight", None)
-    if weight is None:
-        raise SettingError(
-            f"The loss scaling 'penalty-weight' needs an objective with a penalty_weight; "
-            f"{type(objective).__name__} has none."
+        The gradient ratio needs a batch and the predictor, and :func:`erm_gradient_norm` of the
+        first step; without it, this is the first step.
+        """
+        self.check(objective)
+        if self.name == PENALTY_WEIGHT:
+            return max(1.0, float(objective.penalty_weight))  # type: ignore[arg-type]
+        if self.name != GRADIENT_RATIO:
+            return 1.0
+        if batch is None or predictor is None:
+            raise SettingError(f"The loss scaling {self.name!r} needs a batch and the predictor.")
+        measured = copy.deepcopy(
+            objective
+        )  # measuring must not move GroupDRO's weights or a memory
+        new = _gradient_norm_at(
+            lambda losses: measured(losses, batch.domains, batch.num_domains), batch, predictor
         )
-    return float(weight)
+        old = erm_gradient_norm(batch, predictor) if erm_norm is None else erm_norm
+        return new / old if new > 0 and old > 0 else 1.0
 
 
-def _gradient_norm_ratio(
-    objective: Objective, batch: Batch | None, predictor: Predictor | None
-) -> float:
-    if batch is None or predictor is None or not isinstance(objective, RiskObjective):
-        raise SettingError(
-            "The loss scaling 'gradient-norm-ratio' compares a risk objective (EQRM) with ERM on "
-            f"a batch: it needs batch and predictor, and cannot scale {type(objective).__name__}"
-            " without them."
-        )
-    losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
-    measured = copy.deepcopy(objective)  # measuring must not move GroupDRO's weights or a memory
-    of_objective = measured(losses, batch.domains, batch.num_domains)
-    parameters = tuple(p for p in predictor.parameters() if p.requires_grad)
-    new = gradient_norm(of_objective, parameters)
-    old = gradient_norm(_of_erm(losses, batch), parameters)
-    return new / old if new > 0 and old > 0 else 1.0
-
-
-def _of_erm(losses: Tensor, batch: Batch) -> Tensor:
-    """The mean risk, over the domains of all processes where there are several."""
+def erm_gradient_norm(batch: Batch, predictor: Predictor) -> float:
+    """‖∇ mean risk‖ on a batch, over the domains of all processes where there are several."""
     if several_processes():
-        return ERM()(losses, batch.domains, batch.num_domains)
-    return mean_risk(losses, batch)
+        return _gradient_norm_at(
+            lambda losses: ERM()(losses, batch.domains, batch.num_domains), batch, predictor
+        )
+    return _gradient_norm_at(lambda losses: mean_risk(losses, batch), batch, predictor)
+
+
+def _gradient_norm_at(
+    loss: Callable[[Tensor], Tensor], batch: Batch, predictor: Predictor
+) -> float:
+    """‖∇ loss(losses)‖ as the step that follows will see it: with the same dropout masks.
+
+    The predictor is copied, so that batch norm's statistics do not move twice.
+    """
+    device = next(predictor.parameters()).device
+    copied = copy.deepcopy(predictor)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        losses = copied.losses(copied(batch.x, batch.domains), batch.y)
+    return gradient_norm(loss(losses), [p for p in copied.parameters() if p.requires_grad])
 
 
 def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from eqrm.objectives.base import Batch, Hyperparameter, Hyperparameters, Objective, Update
-from eqrm.objectives.hyperparameters import (
-    NON_NEGATIVE,
-    POSITIVE,
-    POSITIVE_INTEGER,
-    YES_OR_NO,
-    Choice,
-    LogUniform,
-    optional,
-)
+from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, optional
+from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.batch import Batch
+from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
 from eqrm.predictors.base import Predictor
 
 
+@dataclass(eq=False, repr=False)
 class MLDG(Objective):
     """Meta-learning domain generalisation (Li, Yang, Song & Hospedales 2018, Algorithm 1, eq. 3).
 
@@ -44,36 +39,19 @@ class MLDG(Objective):
 
     name = "mldg"
     min_domains = 2
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "beta": Hyperparameter(
-            1.0, "weight β of the meta-test risk", NON_NEGATIVE, LogUniform(10, -1, 1)
-        ),
-        "num_meta_test": Hyperparameter(
-            2, "domains held out in a split", POSITIVE_INTEGER, Choice((1, 2))
-        ),
-        "inner_learning_rate": Hyperparameter(5e-4, "size a of the inner step", POSITIVE),
-        "num_splits": Hyperparameter(
-            None, "splits per step; None: one per domain", optional(POSITIVE_INTEGER)
-        ),
-        "first_order": Hyperparameter(
-            False, "take the inner gradient as a constant (cheaper)", YES_OR_NO
-        ),
-    }
-
-    def __init__(
-        self,
-        beta: float = 1.0,
-        num_meta_test: int = 2,
-        inner_learning_rate: float = 5e-4,
-        num_splits: int | None = None,
-        first_order: bool = False,
-    ) -> None:
-        super().__init__()
-        self.beta = self.checked("beta", beta)
-        self.num_meta_test = self.checked("num_meta_test", num_meta_test)
-        self.inner_learning_rate = self.checked("inner_learning_rate", inner_learning_rate)
-        self.num_splits = self.checked("num_splits", num_splits)
-        self.first_order = self.checked("first_order", first_order)
+    beta: float = hyperparameter(
+        1.0, "weight β of the meta-test risk", NON_NEGATIVE, LogUniformSpace(10, -1, 1)
+    )
+    num_meta_test: int = hyperparameter(
+        2, "domains held out in a split", POSITIVE_INTEGER, ChoiceSpace((1, 2))
+    )
+    inner_learning_rate: float = hyperparameter(5e-4, "size a of the inner step", POSITIVE)
+    num_splits: int | None = hyperparameter(
+        None, "splits per step; None: one per domain", optional(POSITIVE_INTEGER)
+    )
+    first_order: bool = hyperparameter(
+        False, "take the inner gradient as a constant (cheaper)", FLAG
+    )
 
     def splits(self, domains: list[int]) -> list[tuple[list[int], list[int]]]:
         """Random (meta-train, meta-test) splits: windows that go round a shuffled circle."""

@@ -8,25 +8,20 @@ loss scaling ``"penalty-weight"`` (``eqrm.objectives.loss_scaling``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from eqrm.objectives.base import (
-    Batch,
-    Hyperparameter,
-    Hyperparameters,
-    Objective,
-    RecommendedPhase,
-    Update,
-    mean_risk,
-)
-from eqrm.objectives.hyperparameters import NON_NEGATIVE, YES_OR_NO, LogUniform
+from eqrm.checks import FLAG, NON_NEGATIVE
+from eqrm.objectives.base import Objective, Phase, Update, annealing
+from eqrm.objectives.batch import Batch, mean_risk
+from eqrm.objectives.hyperparameters import LogUniformSpace, hyperparameter
 from eqrm.predictors.base import Predictor
 from eqrm.risks import domain_risks
 
 
+@dataclass(eq=False, repr=False)
 class IRM(Objective):
     """Invariant risk minimisation (Arjovsky, Bottou, Gulrajani & Lopez-Paz 2019, IRMv1).
 
@@ -48,37 +43,16 @@ class IRM(Objective):
     """
 
     name = "irm"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            100.0, "weight λ of the squared gradients", NON_NEGATIVE, LogUniform(10, -1, 5)
-        ),
-        "unbiased": Hyperparameter(
-            False, "estimate each square from two halves of the domain's examples", YES_OR_NO
-        ),
-    }
+    penalty_weight: float = hyperparameter(
+        100.0, "weight λ of the squared gradients", NON_NEGATIVE, LogUniformSpace(10, -1, 5)
+    )
+    unbiased: bool = hyperparameter(
+        False, "estimate each square from two halves of the domain's examples", FLAG
+    )
 
-    def __init__(self, penalty_weight: float = 100.0, unbiased: bool = False) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
-        self.unbiased = self.checked("unbiased", unbiased)
-
-    def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
-        """DomainBed's annealing: a stretch at λ = 1, then λ with a fresh optimizer."""
-        return (
-            RecommendedPhase(
-                self.name,
-                steps=500,
-                hyperparameters={"penalty_weight": 1.0},
-                steps_space=LogUniform(10, 0, 4, integer=True),
-                note="DomainBed: the penalty has weight 1 at first",
-            ),
-            RecommendedPhase(
-                self.name,
-                steps=None,
-                fresh_optimizer=True,
-                note="DomainBed: Adam is reset, because gradients jump when λ sets in",
-            ),
-        )
+    def recommended_phases(self) -> tuple[Phase, ...]:
+        """500 steps with λ = 1, then λ and a fresh Adam (DomainBed)."""
+        return annealing()
 
     def penalty(self, outputs: Tensor, batch: Batch, predictor: Predictor) -> Tensor:
         """The mean over domains of g_e², or of its unbiased estimate."""
@@ -126,6 +100,7 @@ def _rank_in_domain(batch: Batch) -> Tensor:
     return rank
 
 
+@dataclass(eq=False, repr=False)
 class IGA(Objective):
     """Inter-environmental gradient alignment (Koyama & Yamaguchi 2020).
 
@@ -140,20 +115,17 @@ class IGA(Objective):
     Traceback (most recent call last):
         ...
     eqrm.errors.SettingError: IGA's penalty_weight (weight λ of the variance of the gradients)
-        must be a finite number, 0 or more, not -1.
+        must be a number of at least 0, got -1.
     """
 
     name = "iga"
     min_domains = 2
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            1000.0, "weight λ of the variance of the gradients", NON_NEGATIVE, LogUniform(10, 1, 5)
-        ),
-    }
-
-    def __init__(self, penalty_weight: float = 1000.0) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
+    penalty_weight: float = hyperparameter(
+        1000.0,
+        "weight λ of the variance of the gradients",
+        NON_NEGATIVE,
+        LogUniformSpace(10, 1, 5),
+    )
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor; costs one backward pass per domain."""
@@ -180,6 +152,7 @@ def gradient_variance(risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Te
     return torch.stack(variances).sum()
 
 
+@dataclass(eq=False, repr=False)
 class SD(Objective):
     """Spectral decoupling (Pezeshki et al. 2021, "Gradient Starvation").
 
@@ -195,15 +168,9 @@ class SD(Objective):
     """
 
     name = "sd"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            0.1, "weight λ of the squared outputs", NON_NEGATIVE, LogUniform(10, -5, -1)
-        ),
-    }
-
-    def __init__(self, penalty_weight: float = 0.1) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
+    penalty_weight: float = hyperparameter(
+        0.1, "weight λ of the squared outputs", NON_NEGATIVE, LogUniformSpace(10, -5, -1)
+    )
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""

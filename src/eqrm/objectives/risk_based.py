@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from eqrm.checks import NON_NEGATIVE, POSITIVE
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, resolve_bandwidth
 from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
@@ -20,17 +22,11 @@ from eqrm.measures import (
     resolve_distribution,
     takes_weights,
 )
-from eqrm.objectives.base import (
-    Hyperparameter,
-    Hyperparameters,
-    RecommendedPhase,
-    RiskObjective,
-    keep_state,
-    refuse_bad_risks,
-)
-from eqrm.objectives.hyperparameters import LEVEL, NON_NEGATIVE, POSITIVE, LogUniform, Uniform
+from eqrm.objectives.base import Phase, annealing
+from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
+from eqrm.objectives.risk_objective import RiskObjective, keep_state, refuse_bad_risks
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks
 
@@ -46,14 +42,12 @@ class ERM(RiskObjective):
 
     name = "erm"
 
-    def __init__(self) -> None:
-        super().__init__()
-
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """Σ p_i R_i."""
         return risks.mean() if weights is None else (weights * risks).sum().to(risks.dtype)
 
 
+@dataclass(eq=False, repr=False)
 class EQRM(RiskObjective):
     """Empirical quantile risk minimisation (Eastwood et al. 2022, Algorithm 1).
 
@@ -81,71 +75,50 @@ class EQRM(RiskObjective):
     """
 
     name = "eqrm"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "alpha": Hyperparameter(0.75, "the level α", LEVEL, Uniform(0.5, 0.99)),
-        "distribution": Hyperparameter("kde", "how the law of the risk is estimated"),
-        "bandwidth": Hyperparameter("gaussian-optimal", "the rule for the KDE's bandwidth"),
-    }
+    alpha: Level | float | str = hyperparameter(0.75, "the level α", space=UniformSpace(0.5, 0.99))
+    distribution: str | Estimator = hyperparameter("kde", "how the law of the risk is estimated")
+    bandwidth: str | float | Bandwidth | BandwidthFunction = hyperparameter(
+        "gaussian-optimal", "the rule for the KDE's bandwidth"
+    )
+    _: KW_ONLY
+    weights: Tensor | None = None
+    memory: RiskMemory | None = None
+    options: Mapping[str, Any] | None = None
 
-    def __init__(
-        self,
-        alpha: Level | float | str = 0.75,
-        distribution: str | Estimator = "kde",
-        bandwidth: str | float | Bandwidth | BandwidthFunction = "gaussian-optimal",
-        *,
-        weights: Tensor | None = None,
-        memory: RiskMemory | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.level = Level.of(self.checked("alpha", alpha))
-        self.distribution = distribution
-        self.bandwidth = bandwidth
-        self.estimator = resolve_distribution(distribution)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.level = Level.of(self.alpha)
+        self.estimator = resolve_distribution(self.distribution)
         self._takes_weights = takes_weights(self.estimator)
-        self.options = dict(options or {})
+        self._arguments = dict(self.options or {})
         if self.estimator is KDE:
-            rule = self.options["bandwidth"] = resolve_bandwidth(bandwidth)
-            warn_without_invariance(self.level, rule, stacklevel=2)
-        elif bandwidth != "gaussian-optimal":
+            rule = self._arguments["bandwidth"] = resolve_bandwidth(self.bandwidth)
+            warn_without_invariance(self.level, rule, stacklevel=3)
+        elif self.bandwidth != "gaussian-optimal":
             raise SettingError(
-                f"Only distribution='kde' has a bandwidth, but distribution={distribution!r} came "
-                f"with bandwidth={bandwidth!r}."
+                "Only distribution='kde' has a bandwidth, but bandwidth="
+                f"{self.bandwidth!r} was given with distribution={self.distribution!r}."
             )
         if self.estimator in UNBOUNDED:
-            self._refuse_level(f"distribution={distribution!r}")
-        own = None if weights is None else torch.as_tensor(weights, dtype=torch.float64)
+            self._refuse_level(f"distribution={self.distribution!r}")
+        own = None if self.weights is None else torch.as_tensor(self.weights, dtype=torch.float64)
         self.register_buffer("domain_weights", own, persistent=False)
-        if weights is not None and memory is not None and memory.denoise:
+        if self.weights is not None and self.memory is not None and self.memory.denoise:
             raise SettingError(
-                "A memory with denoise=True measures noise over domains that count alike, so it "
-                "cannot go with weights. Leave out weights, or set denoise=False."
+                "A memory with denoise=True measures noise over domains that all count the same, "
+                "so it cannot be combined with weights. Leave out weights, or set denoise=False."
             )
-        self.memory = memory
         self._watch = LowQuantileWatch(self.level)
 
     def _refuse_level(self, what: str) -> None:
         self.level.interior(what)
 
-    def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
-        """ERM first, then EQRM with a fresh Adam and a small learning rate (DomainBed's EQRM)."""
+    def recommended_phases(self) -> tuple[Phase, ...]:
+        """ERM first, then EQRM with a fresh Adam and a small learning rate, as in DomainBed."""
+        burn_in = LogUniformSpace(10, 2.5, 3.5, integer=True)
         return (
-            RecommendedPhase(
-                "erm",
-                steps=2500,
-                note="burn-in",
-                steps_space=LogUniform(10, 2.5, 3.5, integer=True),
-            ),
-            RecommendedPhase(
-                self.name,
-                steps=None,
-                learning_rate=1e-6,
-                learning_rate_space=LogUniform(10, -7, -5),
-                fresh_optimizer=True,
-                loss_scaling="gradient-norm-ratio",
-                note="the published code divides the loss once at the switch",
-            ),
+            Phase("erm", steps=2500, search={"steps": burn_in}),
+            Phase(learning_rate=1e-6, search={"learning_rate": LogUniformSpace(10, -7, -5)}),
         )
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -161,7 +134,7 @@ class EQRM(RiskObjective):
                 f"The distribution {self.distribution!r} takes no weights, which domains absent "
                 "from a batch (num_domains, a memory) need. Give it an argument 'weights'."
             )
-        return estimate(self.estimator, risks, weights, self.options)
+        return estimate(self.estimator, risks, weights, self._arguments)
 
     def _with_domain_weights(self, risks: Tensor, weights: Tensor | None) -> Tensor | None:
         own: Tensor | None = self.domain_weights  # type: ignore[assignment]
@@ -188,6 +161,10 @@ class EQRM(RiskObjective):
         return super().forward(losses, domains, num_domains)
 
 
+del EQRM.memory  # a default on the class would hide the module that nn.Module keeps elsewhere
+
+
+@dataclass(eq=False, repr=False)
 class Superquantile(EQRM):
     """The mean risk beyond the α-quantile, CVaR (Rockafellar & Uryasev 2000; appendix F).
 
@@ -199,24 +176,9 @@ class Superquantile(EQRM):
     """
 
     name = "superquantile"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        **EQRM.hyperparameters,
-        "distribution": Hyperparameter("empirical", "how the law of the risk is estimated"),
-    }
-
-    def __init__(
-        self,
-        alpha: Level | float | str = 0.75,
-        distribution: str | Estimator = "empirical",
-        bandwidth: str | float | Bandwidth | BandwidthFunction = "gaussian-optimal",
-        *,
-        weights: Tensor | None = None,
-        memory: RiskMemory | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            alpha, distribution, bandwidth, weights=weights, memory=memory, options=options
-        )
+    distribution: str | Estimator = hyperparameter(
+        "empirical", "how the law of the risk is estimated"
+    )
 
     def _refuse_level(self, what: str) -> None:
         if self.level.alpha > 0:  # at 0 it is the mean, which every distribution has
@@ -228,6 +190,7 @@ class Superquantile(EQRM):
         return value
 
 
+@dataclass(eq=False, repr=False)
 class VREx(RiskObjective):
     """Variance risk extrapolation (Krueger et al. 2021, Eq. 8): mean + β·variance of the risks.
 
@@ -239,28 +202,13 @@ class VREx(RiskObjective):
     """
 
     name = "vrex"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "penalty_weight": Hyperparameter(
-            10.0, "weight β of the variance of the risks", NON_NEGATIVE, LogUniform(10, -1, 5)
-        ),
-    }
+    penalty_weight: float = hyperparameter(
+        10.0, "weight β of the variance of the risks", NON_NEGATIVE, LogUniformSpace(10, -1, 5)
+    )
 
-    def __init__(self, penalty_weight: float = 10.0) -> None:
-        super().__init__()
-        self.penalty_weight = self.checked("penalty_weight", penalty_weight)
-
-    def recommended_phases(self) -> tuple[RecommendedPhase, ...]:
+    def recommended_phases(self) -> tuple[Phase, ...]:
         """500 steps with β = 1, then β and a fresh Adam (DomainBed)."""
-        return (
-            RecommendedPhase(
-                self.name,
-                steps=500,
-                hyperparameters={"penalty_weight": 1.0},
-                note="annealing",
-                steps_space=LogUniform(10, 0, 4, integer=True),
-            ),
-            RecommendedPhase(self.name, steps=None, fresh_optimizer=True),
-        )
+        return annealing()
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """R̄ + β Σ p_i (R_i − R̄)²."""
@@ -270,6 +218,7 @@ class VREx(RiskObjective):
         return value.to(risks.dtype)
 
 
+@dataclass(eq=False, repr=False)
 class GroupDRO(RiskObjective):
     """Group distributionally robust optimisation (Sagawa et al. 2020, Algorithm 1).
 
@@ -287,16 +236,13 @@ class GroupDRO(RiskObjective):
     """
 
     name = "groupdro"
-    hyperparameters: ClassVar[Hyperparameters] = {
-        "step_size": Hyperparameter(
-            0.01, "step size η of the domains' weights", POSITIVE, LogUniform(10, -3, -1)
-        ),
-    }
-    domain_weights: Tensor
+    step_size: float = hyperparameter(
+        0.01, "step size η of the domains' weights", POSITIVE, LogUniformSpace(10, -3, -1)
+    )
+    domain_weights: Tensor = field(init=False)
 
-    def __init__(self, step_size: float = 0.01) -> None:
-        super().__init__()
-        self.step_size = self.checked("step_size", step_size)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.register_buffer("domain_weights", torch.zeros(0, dtype=torch.float64))
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
@@ -319,8 +265,8 @@ class GroupDRO(RiskObjective):
             self.domain_weights = torch.full_like(risks, 1.0 / risks.numel(), dtype=torch.float64)
         if self.domain_weights.shape != risks.shape:
             raise DomainDataError(
-                f"GroupDRO follows {self.domain_weights.numel()} domains, but {risks.numel()} "
-                "risks came. Pass num_domains, so that absent domains keep their place."
+                f"GroupDRO follows {self.domain_weights.numel()} domains, but got {risks.numel()} "
+                "risks. Pass num_domains, so that absent domains keep their place."
             )
         if self.training:
             self._ascend(torch.where(present, risks.detach().to(torch.float64), 0.0))

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, number, optional
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives.base import keep_state
+from eqrm.objectives.risk_objective import keep_state
 from eqrm.risks import DomainRisks
 
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]
@@ -41,6 +42,20 @@ class Staleness:
             f"{seen} of {self.num_domains} domains remembered, "
             f"{self.mean_age:.1f} steps old on average, {self.max_age} at most"
         )
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """How a :class:`RiskMemory` remembers, where its arguments are described."""
+
+    averaging: float = 1.0
+    half_life: float | None = None
+    denoise: bool = False
+
+    def __post_init__(self) -> None:
+        number(above=0, most=1).check(self.averaging, "averaging")
+        optional(POSITIVE).check(self.half_life, "half_life")
+        FLAG.check(self.denoise, "denoise")
 
 
 class Recalled(NamedTuple):
@@ -97,22 +112,15 @@ class RiskMemory(nn.Module):
     def __init__(
         self,
         num_domains: int,
-        averaging: float = 1.0,
-        half_life: float | None = None,
-        denoise: bool = False,
+        averaging: float = MemorySettings.averaging,
+        half_life: float | None = MemorySettings.half_life,
+        denoise: bool = MemorySettings.denoise,
         domain_sizes: Tensor | int | None = None,
     ) -> None:
         super().__init__()
-        if num_domains < 1:
-            raise SettingError(f"A risk memory needs at least one domain, not {num_domains}.")
-        if not 0.0 < averaging <= 1.0:
-            raise SettingError(f"averaging must lie in (0, 1], but it is {averaging!r}.")
-        if half_life is not None and not half_life > 0.0:
-            raise SettingError(f"half_life must be positive or None, but it is {half_life!r}.")
-        self.num_domains = num_domains
-        self.averaging = averaging
-        self.half_life = half_life
-        self.denoise = denoise
+        self.num_domains = POSITIVE_INTEGER.check(num_domains, "num_domains")
+        MemorySettings(averaging, half_life, denoise)
+        self.averaging, self.half_life, self.denoise = averaging, half_life, denoise
         zeros = torch.zeros(num_domains, dtype=torch.float64)
         self.register_buffer("risks", zeros)
         self.register_buffer("variances", zeros.clone())
@@ -293,8 +301,8 @@ def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:
     given = torch.as_tensor(sizes).detach().to(torch.float64)
     if given.ndim > 0 and given.shape != (num_domains,):
         raise SettingError(
-            f"domain_sizes must be one number or ({num_domains},), one for each domain, but its "
-            f"shape is {tuple(given.shape)}."
+            f"domain_sizes must be one number, or one for each of {num_domains} domains, got the "
+            f"shape {tuple(given.shape)}."
         )
     if not bool((given >= 1.0).all()):
         raise SettingError("domain_sizes must be at least 1 example for every domain.")

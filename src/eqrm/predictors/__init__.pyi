@@ -1,12 +1,12 @@
 from .base import LOSSES as LOSSES
 from .base import Loss as Loss
 from .base import Predictor as Predictor
-from .batch_norm import freeze_batch_norm as freeze_batch_norm
 from .cnn import CNN as CNN
 from .efficientnet import EfficientNetLite as EfficientNetLite
 from .gin import GIN as GIN
-from .linear import LinearPredictor as LinearPredictor
+from .images import freeze_batch_norm as freeze_batch_norm
 from .mlp import MLP as MLP
+from .mlp import LinearPredictor as LinearPredictor
 from .registry import PREDICTORS as PREDICTORS
 from .registry import predictor as predictor
 from .registry import predictor_settings as predictor_settings

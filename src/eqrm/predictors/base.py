@@ -7,13 +7,14 @@ all others see one function from inputs to outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.errors import DomainDataError, SettingError, did_you_mean
+from eqrm.checks import one_of
+from eqrm.errors import DomainDataError, SettingError
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Maps outputs (n, …) and targets (n, …) to one loss per example, (n,)."""
@@ -27,7 +28,7 @@ def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     """
     if outputs.ndim != 2:
         raise DomainDataError(
-            f"cross-entropy needs outputs of shape (n, classes), not {tuple(outputs.shape)}. "
+            f"cross-entropy needs outputs of shape (n, classes), got {tuple(outputs.shape)}. "
             "For one logit per example use loss='binary-cross-entropy'."
         )
     return functional.cross_entropy(outputs, y.reshape(-1), reduction="none")
@@ -87,6 +88,10 @@ class Predictor(nn.Module):
     (torch.Size([5, 8]), torch.Size([5, 2]), torch.Size([5]))
     """
 
+    input_kind: ClassVar[str] = "values"
+    """What the argument ``inputs`` counts: "values" (all numbers of one example), "channels"
+    (its first dimension), or "graphs" (nothing to count)."""
+
     def __init__(
         self, featurizer: nn.Module, head: nn.Module, loss: str | Loss = "cross-entropy"
     ) -> None:
@@ -94,7 +99,8 @@ class Predictor(nn.Module):
         self.featurizer = featurizer
         self.head = head
         self.loss = loss
-        self._loss_function = _loss_function(loss)
+        known = LOSSES[one_of(loss, LOSSES, "loss")] if isinstance(loss, str) else loss
+        self._loss_function = known
 
     def features(self, x: Any) -> Tensor:
         """What the featurizer makes of the inputs, (n, d) or (n, channels, …)."""
@@ -116,7 +122,7 @@ class Predictor(nn.Module):
         if losses.shape != outputs.shape[:1]:
             raise DomainDataError(
                 "The loss must return one number per example, shape "
-                f"{tuple(outputs.shape[:1])}, not {tuple(losses.shape)}. "
+                f"{tuple(outputs.shape[:1])}, got {tuple(losses.shape)}. "
                 "Average over everything but the first dimension (reduction='none')."
             )
         return losses
@@ -141,14 +147,6 @@ class Predictor(nn.Module):
                 "or with one logit and loss='binary-cross-entropy'."
             )
         return outputs
-
-
-def _loss_function(loss: str | Loss) -> Loss:
-    if not isinstance(loss, str):
-        return loss
-    if loss not in LOSSES:
-        raise SettingError(f"There is no loss {loss!r}. {did_you_mean(loss, LOSSES)}")
-    return LOSSES[loss]
 
 
 def _same_shape(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

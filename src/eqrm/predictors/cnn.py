@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.scaling import Fractions
+from eqrm.predictors.images import Fractions
 
 
 class CNN(Predictor):
@@ -23,6 +23,8 @@ class CNN(Predictor):
     ... )
     (torch.Size([2, 128]), torch.Size([2, 10]))
     """
+
+    input_kind = "channels"
 
     def __init__(
         self, inputs: int, outputs: int, width: int = 64, loss: str | Loss = "cross-entropy"

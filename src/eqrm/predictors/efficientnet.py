@@ -13,12 +13,10 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import one_of
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.batch_norm import freeze_batch_norm
+from eqrm.predictors.images import ImageScaling, image_featurizer, with_channels
 from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
-from eqrm.predictors.resnet import with_channels
-from eqrm.predictors.scaling import Fractions, ImageScaling
 
 EPS, MOMENTUM = 1e-3, 0.01
 """Batch norm's settings of the published weights."""
@@ -181,6 +179,8 @@ class EfficientNetLite(Predictor):
     4652008
     """
 
+    input_kind = "channels"
+
     def __init__(
         self,
         inputs: int,
@@ -192,22 +192,17 @@ class EfficientNetLite(Predictor):
         scale: bool = True,
         loss: str | Loss = "cross-entropy",
     ) -> None:
-        if variant not in VARIANTS:
-            raise SettingError(
-                f"There is no EfficientNet variant {variant!r}. {did_you_mean(variant, VARIANTS)}"
-            )
+        one_of(variant, VARIANTS, "EfficientNet variant")
         features = EfficientNetLiteFeatures(variant)
         if pretrained:
             weights = published_weights(variant, pretrained)
             load_weights(features, weights, drop="fc.", source=_source(variant, pretrained))
         if inputs != 3:
             features.conv_stem = _first_layer(features.conv_stem, inputs)
-        if frozen_batch_norm if frozen_batch_norm is not None else bool(pretrained):
-            freeze_batch_norm(features)
-        scaling = ImageScaling(MEAN, STD) if scale and inputs == 3 else Fractions()
-        parts: list[nn.Module] = [scaling]
-        parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
-        super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
+        scaling = ImageScaling(MEAN, STD) if scale and inputs == 3 else None
+        frozen = bool(pretrained) if frozen_batch_norm is None else frozen_batch_norm
+        featurizer = image_featurizer(features, scaling, frozen, dropout)
+        super().__init__(featurizer, nn.Linear(features.outputs, outputs), loss)
 
 
 def _source(variant: str, pretrained: bool | str | Path) -> str:

@@ -160,6 +160,8 @@ class GIN(Predictor):
     3374833
     """
 
+    input_kind = "graphs"
+
     def __init__(
         self,
         outputs: int,
@@ -169,5 +171,5 @@ class GIN(Predictor):
         loss: str | Loss = "binary-cross-entropy",
     ) -> None:
         if depth < 2:
-            raise SettingError(f"GIN with a virtual node needs a depth of 2 or more, not {depth}.")
+            raise SettingError(f"GIN with a virtual node needs a depth of at least 2, got {depth}.")
         super().__init__(GINFeatures(width, depth, dropout), nn.Linear(width, outputs), loss)

@@ -1,14 +1,28 @@
-"""A small multilayer perceptron, for tests, docs and tables."""
+"""Predictors of vectors: linear and logistic regression, and a small multilayer perceptron."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import one_of
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.layers import layers
 
 INITIALISATIONS = ("default", "xavier")
+
+
+class LinearPredictor(Predictor):
+    """outputs = W x + b; the features are the inputs themselves.
+
+    >>> import torch
+    >>> LinearPredictor(3, 1, loss="squared")(torch.zeros(4, 3)).shape
+    torch.Size([4, 1])
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, bias: bool = True, loss: str | Loss = "cross-entropy"
+    ) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(inputs, outputs, bias=bias), loss)
 
 
 class MLP(Predictor):
@@ -33,11 +47,7 @@ class MLP(Predictor):
         initialisation: str = "default",
         loss: str | Loss = "cross-entropy",
     ) -> None:
-        if initialisation not in INITIALISATIONS:
-            raise SettingError(
-                f"There is no initialisation {initialisation!r}. "
-                f"{did_you_mean(initialisation, INITIALISATIONS)}"
-            )
+        one_of(initialisation, INITIALISATIONS, "initialisation")
         hidden = layers(inputs, *[width] * depth, dropout=dropout)
         last = [nn.Dropout(dropout), nn.ReLU()] if dropout else [nn.ReLU()]
         super().__init__(

@@ -30,13 +30,13 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     >>> read_weights("resnet50.pth")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: There is no file of weights 'resnet50.pth'. ...
+    eqrm.errors.DataFileError: The file of weights 'resnet50.pth' does not exist. ...
     """
     path = Path(path)
     if not path.is_file():
         raise DataFileError(
-            f"There is no file of weights {str(path)!r}. Give the path of a .safetensors or .pth "
-            "file that holds a state dict."
+            f"The file of weights {str(path)!r} does not exist. Give the path of a .safetensors or "
+            ".pth file that holds a state dict."
         )
     loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
     return _unwrapped(loaded, path)
@@ -78,8 +78,8 @@ def _unwrapped(loaded: object, path: Path) -> dict[str, Tensor]:
             loaded = loaded[wrapper]
     if not isinstance(loaded, Mapping) or not all(isinstance(v, Tensor) for v in loaded.values()):
         raise DataFileError(
-            f"{str(path)!r} holds no state dict: names and tensors are needed, but a "
-            f"{type(loaded).__name__} came. Save model.state_dict()."
+            f"{str(path)!r} does not hold a state dict (names and tensors), got a "
+            f"{type(loaded).__name__}. Save model.state_dict()."
         )
     return {str(name).removeprefix("module."): tensor for name, tensor in loaded.items()}
 
@@ -98,8 +98,8 @@ def load_weights(
     if missing or unknown:
         raise DataFileError(
             f"The weights of {source!r} belong to another network: of {len(own)} tensors needed "
-            f"{len(missing)} are missing{_first(missing)}, and {len(unknown)} of those that came "
-            f"are unknown{_first(unknown)}."
+            f"{len(missing)} are missing{_first(missing)}, and {len(unknown)} of those given are "
+            f"unknown{_first(unknown)}."
         )
     for name, tensor in given.items():
         if name in own and tensor.shape != own[name].shape:

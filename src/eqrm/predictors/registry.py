@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Any
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.errors import SettingError
 from eqrm.predictors.base import Predictor
+from eqrm.registry import Place, Registry
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A predictor's class, the settings its name stands for, and what its ``inputs`` counts.
-
-    ``inputs`` is "values" (all numbers of one example), "channels" (its first dimension) or
-    "graphs" (nothing to count).
-    """
-
-    module: str
-    attribute: str
-    inputs: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-
-PREDICTORS: dict[str, Entry] = {
-    "cnn": Entry("eqrm.predictors.cnn", "CNN", "channels"),
-    "efficientnet-lite0": Entry(
-        "eqrm.predictors.efficientnet", "EfficientNetLite", "channels", {"variant": "lite0"}
-    ),
-    "efficientnet-lite1": Entry(
-        "eqrm.predictors.efficientnet", "EfficientNetLite", "channels", {"variant": "lite1"}
-    ),
-    "efficientnet-lite2": Entry(
-        "eqrm.predictors.efficientnet", "EfficientNetLite", "channels", {"variant": "lite2"}
-    ),
-    "gin": Entry("eqrm.predictors.gin", "GIN", "graphs"),
-    "linear": Entry("eqrm.predictors.linear", "LinearPredictor", "values"),
-    "mlp": Entry("eqrm.predictors.mlp", "MLP", "values"),
-    "resnet18": Entry("eqrm.predictors.resnet", "ResNet", "channels", {"depth": 18}),
-    "resnet50": Entry("eqrm.predictors.resnet", "ResNet", "channels", {"depth": 50}),
+LITE, RESNET = "eqrm.predictors.efficientnet:EfficientNetLite", "eqrm.predictors.resnet:ResNet"
+PLACES: dict[str, Place] = {
+    "cnn": "eqrm.predictors.cnn:CNN",
+    "efficientnet-lite0": (LITE, {"variant": "lite0"}),
+    "efficientnet-lite1": (LITE, {"variant": "lite1"}),
+    "efficientnet-lite2": (LITE, {"variant": "lite2"}),
+    "gin": "eqrm.predictors.gin:GIN",
+    "linear": "eqrm.predictors.mlp:LinearPredictor",
+    "mlp": "eqrm.predictors.mlp:MLP",
+    "resnet18": (RESNET, {"depth": 18}),
+    "resnet50": (RESNET, {"depth": 50}),
 }
-"""Name → where it is. Modules load when a predictor of theirs is asked for."""
+PREDICTORS = Registry[type[Predictor]]("predictor", PLACES)
+"""Name → its class, and the settings that the name stands for."""
 
 
 def predictor_settings(name: str) -> dict[str, Any]:
@@ -53,10 +32,7 @@ def predictor_settings(name: str) -> dict[str, Any]:
     >>> predictor_settings("mlp")["width"]
     64
     """
-    entry = _entry(name)
-    parameters = inspect.signature(_class(entry)).parameters.values()
-    given = {"inputs", "outputs", *entry.fixed}
-    return {p.name: p.default for p in parameters if p.name not in given}
+    return PREDICTORS.settings(name, leave_out=("inputs", "outputs"))
 
 
 def predictor(
@@ -77,37 +53,23 @@ def predictor(
     >>> predictor("resnet5", inputs=(3, 224, 224), outputs=7)
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: There is no predictor 'resnet5'. Did you mean 'resnet50'? ...
+    eqrm.errors.SettingError: Unknown predictor 'resnet5'. Did you mean 'resnet50'? ...
     """
-    entry = _entry(name)
-    known = predictor_settings(name)
-    for setting in settings:
-        if setting not in known:
-            raise SettingError(
-                f"The predictor {name!r} has no setting {setting!r}. {did_you_mean(setting, known)}"
-            )
-    sizes = {} if entry.inputs == "graphs" else {"inputs": _input_size(name, entry, inputs)}
-    made: Predictor = _class(entry)(**sizes, outputs=outputs, **entry.fixed, **settings)
+    kind = PREDICTORS.load(name).input_kind
+    sizes = () if kind == "graphs" else (_input_size(name, kind, inputs),)
+    made: Predictor = PREDICTORS.make(
+        name, *sizes, outputs, given=settings, leave_out=("inputs", "outputs")
+    )
     return made
 
 
-def _entry(name: str) -> Entry:
-    if str(name).lower() not in PREDICTORS:
-        raise SettingError(f"There is no predictor {name!r}. {did_you_mean(name, PREDICTORS)}")
-    return PREDICTORS[str(name).lower()]
-
-
-def _class(entry: Entry) -> Any:
-    return getattr(import_module(entry.module), entry.attribute)
-
-
-def _input_size(name: str, entry: Entry, inputs: int | Sequence[int] | None) -> int:
+def _input_size(name: str, kind: str, inputs: int | Sequence[int] | None) -> int:
     if inputs is None:
         raise SettingError(
             f"The predictor {name!r} takes tensors, but the data are graphs. Use 'gin'."
         )
     shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
-    if entry.inputs == "values":
+    if kind == "values":
         return math.prod(shape)
     if len(shape) != 3:
         raise SettingError(

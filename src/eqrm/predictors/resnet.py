@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import one_of
+from eqrm.errors import SettingError
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.batch_norm import freeze_batch_norm
+from eqrm.predictors.images import ImageScaling, image_featurizer, with_channels
 from eqrm.predictors.pretrained import load_weights, read_weights
-from eqrm.predictors.scaling import IMAGENET_MEAN, IMAGENET_STD, Fractions, ImageScaling
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class BasicBlock(nn.Module):
@@ -133,6 +134,8 @@ class ResNet(Predictor):
     11689512
     """
 
+    input_kind = "channels"
+
     def __init__(
         self,
         inputs: int,
@@ -144,49 +147,22 @@ class ResNet(Predictor):
         scale: bool = True,
         loss: str | Loss = "cross-entropy",
     ) -> None:
-        if depth not in DEPTHS:
-            raise SettingError(
-                f"There is no ResNet of depth {depth!r}. "
-                f"{did_you_mean(depth, [str(d) for d in DEPTHS])}"
-            )
+        one_of(str(depth), map(str, DEPTHS), "depth of a ResNet:")
         features = ResNetFeatures(depth)
         if pretrained is not None:
             load_weights(features, _file(pretrained), drop="fc.", source=str(pretrained))
         if inputs != 3:
             features.conv1 = with_channels(features.conv1, inputs)
-        if frozen_batch_norm if frozen_batch_norm is not None else pretrained is not None:
-            freeze_batch_norm(features)
-        scaling = (
-            ImageScaling(IMAGENET_MEAN, IMAGENET_STD) if scale and inputs == 3 else Fractions()
-        )
-        parts: list[nn.Module] = [scaling]
-        parts += [features, *([nn.Dropout(dropout)] if dropout else [])]
-        super().__init__(nn.Sequential(*parts), nn.Linear(features.outputs, outputs), loss)
+        scaling = ImageScaling(IMAGENET_MEAN, IMAGENET_STD) if scale and inputs == 3 else None
+        frozen = pretrained is not None if frozen_batch_norm is None else frozen_batch_norm
+        featurizer = image_featurizer(features, scaling, frozen, dropout)
+        super().__init__(featurizer, nn.Linear(features.outputs, outputs), loss)
 
 
 def _file(pretrained: str | Path | bool) -> dict[str, Tensor]:
     if isinstance(pretrained, bool):
         raise SettingError(
             "No package carries ResNet weights, so pretrained must be the path of a .safetensors "
-            f"or .pth file with the usual ImageNet state dict, not {pretrained!r}."
+            f"or .pth file with the usual ImageNet state dict, got {pretrained!r}."
         )
     return read_weights(pretrained)
-
-
-def with_channels(layer: nn.Conv2d, channels: int) -> nn.Conv2d:
-    """The first convolution for another number of channels, its weights repeated over them.
-
-    >>> with_channels(nn.Conv2d(3, 8, 7, bias=False), channels=5).weight.shape
-    torch.Size([8, 5, 7, 7])
-    """
-    wider = nn.Conv2d(
-        channels,
-        layer.out_channels,
-        layer.kernel_size,  # type: ignore[arg-type]
-        layer.stride,  # type: ignore[arg-type]
-        layer.padding,  # type: ignore[arg-type]
-        bias=False,
-    )
-    with torch.no_grad():
-        wider.weight.copy_(layer.weight[:, [i % layer.in_channels for i in range(channels)]])
-    return wider

@@ -16,6 +16,7 @@ from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError, SettingError, did_you_mean
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
+from eqrm.training.runs.loading import TableNetwork, load_table_network
 
 QRM = ("QRMClassifier", "QRMRegressor")
 MODELS: dict[str, tuple[str, str]] = {
@@ -93,8 +94,13 @@ def save_table_model(model: TableModel, path: Path) -> None:
     save_model(model.estimator, path, attached)
 
 
-def load_table_model(path: Path) -> TableModel:
-    """The model of a file that :func:`save_table_model` wrote; anything else is refused."""
+def load_table_model(path: Path) -> TableModel | TableNetwork:
+    """The model of a file that :func:`save_table_model` wrote, or of a network's run folder.
+
+    Anything else is refused.
+    """
+    if path.is_dir():
+        return load_table_network(path)
     saved = read_model(path)
     content = saved.attached
     if content is None or content.get("format") != FORMAT:

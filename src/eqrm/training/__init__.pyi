@@ -4,6 +4,7 @@ from .phases import Phase as Phase
 from .phases import Phases as Phases
 from .phases import recommended_phases as recommended_phases
 from .runs.loading import load_predictor as load_predictor
+from .runs.loading import load_table_network as load_table_network
 from .stack.stack_trainer import Run as Run
 from .stack.train_many import TrainedRuns as TrainedRuns
 from .stack.train_many import runs_of as runs_of

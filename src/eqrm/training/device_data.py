@@ -1,8 +1,8 @@
-"""Data on the device that trains: all of it once if it fits, batch by batch if not."""
+"""Batches on the device that trains: all data moved once if it fits, batch by batch if not."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +11,16 @@ from eqrm.data.domain_data import DomainData, Rows
 
 LARGEST_SHARE = 0.6
 """Of a GPU's free memory, for data; the rest is for the network and its activations."""
+
+
+class Batches(Protocol):
+    """An endless stream of row numbers that can be resumed: ``eqrm.data.DomainBatches``."""
+
+    def __next__(self) -> Tensor: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def resident(data: DomainData, device: torch.device) -> DomainData:

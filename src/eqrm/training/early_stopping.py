@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from eqrm.errors import SettingError
+from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER
 from eqrm.level import Level
 
 
@@ -29,7 +29,7 @@ class EarlyStopping:
     >>> EarlyStopping(level=0.9, patience=0)
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: patience must be a whole number, 1 or more, not 0.
+    eqrm.errors.SettingError: patience must be an integer of at least 1, got 0.
     """
 
     level: Level | float | str = 0.9
@@ -39,14 +39,8 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", Level.of(self.level))
-        whole = isinstance(self.patience, int) and not isinstance(self.patience, bool)
-        if not whole or self.patience < 1:
-            raise SettingError(
-                f"patience must be a whole number, 1 or more, not {self.patience!r}."
-            )
-        gain = self.smallest_gain
-        if not isinstance(gain, (int, float)) or not 0 <= gain < math.inf:
-            raise SettingError(f"smallest_gain must be 0 or more, not {self.smallest_gain!r}.")
+        POSITIVE_INTEGER.check(self.patience, "patience")
+        NON_NEGATIVE.check(self.smallest_gain, "smallest_gain")
 
 
 class StoppingWatch:
@@ -87,12 +81,7 @@ class StoppingWatch:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the watch remembers."""
-        return {
-            "best": self.best,
-            "best_step": self.best_step,
-            "waited": self.waited,
-            "weights": self.weights,
-        }
+        return {key: value for key, value in vars(self).items() if key != "rule"}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Remember what ``state`` holds."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eqrm.data.domain_data import DomainData
@@ -18,7 +17,7 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor
-from eqrm.risks import MeasuredRisks
+from eqrm.risks import MeasuredRisks, Numbers
 from eqrm.training.device_data import rows_on
 from eqrm.training.processes import rank, summed, world_size
 
@@ -26,22 +25,16 @@ QUANTILES = (0.5, 0.9, 1.0)
 LISTED = 20
 """A record of an evaluation lists the risks of so many domains at most."""
 
-Numbers = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class HeldOutRisks:
-    """Per domain of held-out data: name, examples, risk, variance of its losses, accuracy.
+class HeldOutRisks(MeasuredRisks):
+    """The risks of the domains of held-out data, one or more, in the order of the data.
 
-    All arrays are (m,). ``accuracies`` is None where the predictor is no classifier.
+    ``accuracies`` (m,) is None where the predictor is not a classifier.
     """
 
     split: str
     loss: str
-    names: tuple[str, ...]
-    counts: NDArray[np.int64]
-    risks: Numbers
-    variances: Numbers
     accuracies: Numbers | None
 
     @property
@@ -63,22 +56,22 @@ class HeldOutRisks:
         worst = int(self.risks.argmax())
         found: dict[str, Any] = {
             "split": self.split,
-            "domains": len(self.names),
+            "domains": len(self.domains),
             "mean_risk": self.mean,
             "quantiles": {f"{level:g}": self.quantile(level) for level in QUANTILES},
-            "worst_domain": self.names[worst],
+            "worst_domain": self.domains[worst],
         }
         if self.accuracies is not None:
             found["accuracy"] = self.accuracy
-        if len(self.names) <= LISTED:
-            found["risks"] = dict(zip(self.names, self.risks.tolist(), strict=True))
+        if len(self.domains) <= LISTED:
+            found["risks"] = dict(zip(self.domains, self.risks.tolist(), strict=True))
             if self.accuracies is not None:
-                found["accuracies"] = dict(zip(self.names, self.accuracies.tolist(), strict=True))
+                found["accuracies"] = dict(zip(self.domains, self.accuracies.tolist(), strict=True))
         return found
 
     def evaluation(self, name: str = "predictor") -> Evaluation:
         """The same risks for tables, certificates and reports; needs two domains or more."""
-        measured = MeasuredRisks.of(self.names, self.counts, self.risks, self.variances)
+        measured = MeasuredRisks.of(self.domains, self.counts, self.risks, self.variances)
         return Evaluation({name: measured}, self.loss, bounds=None)
 
 
@@ -116,7 +109,7 @@ def measure(
     return HeldOutRisks(
         split=split,
         loss=predictor.loss if isinstance(predictor.loss, str) else "loss",
-        names=data.names,
+        domains=data.names,
         counts=counts.cpu().numpy().astype(np.int64),
         risks=risks.cpu().numpy(),
         variances=variances.cpu().numpy(),

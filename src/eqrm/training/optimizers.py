@@ -1,65 +1,22 @@
-"""Every optimizer of a run. Objectives say what to differentiate; only this file takes steps."""
+"""Every optimizer of a run, and the average of the weights over its steps.
+
+Objectives say what to differentiate; only this file takes steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.optimizers import OptimizerChoice as OptimizerChoice
 from eqrm.predictors.base import Predictor
 from eqrm.training.processes import average_gradients
-
-OPTIMIZERS = ("adam", "adamw", "sgd")
-
-
-@dataclass(frozen=True)
-class OptimizerChoice:
-    """Which optimizer trains the predictor.
-
-    Attributes:
-        name: ``"adam"``, ``"adamw"`` or ``"sgd"``.
-        weight_decay: Adam adds it to the gradient, AdamW takes it off the weights.
-        momentum: of SGD.
-        betas: of Adam and AdamW.
-
-    >>> OptimizerChoice("adma")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: There is no optimizer 'adma'. Did you mean 'adam'? ...
-    """
-
-    name: str = "adam"
-    weight_decay: float = 0.0
-    momentum: float = 0.9
-    betas: tuple[float, float] = (0.9, 0.999)
-
-    def __post_init__(self) -> None:
-        if self.name not in OPTIMIZERS:
-            raise SettingError(
-                f"There is no optimizer {self.name!r}. {did_you_mean(self.name, OPTIMIZERS)}"
-            )
-        for field, value in (("weight_decay", self.weight_decay), ("momentum", self.momentum)):
-            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise SettingError(f"{field} must be a finite number, 0 or more, not {value!r}.")
-        object.__setattr__(self, "betas", tuple(self.betas))
-        if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
-            raise SettingError(
-                f"betas must be two numbers, 0 or more and below 1, not {list(self.betas)}."
-            )
-
-    def make(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
-        """The optimizer of the predictor's parameters."""
-        if self.name == "sgd":
-            return torch.optim.SGD(
-                parameters, learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-            )
-        kind = torch.optim.AdamW if self.name == "adamw" else torch.optim.Adam
-        return kind(parameters, learning_rate, betas=self.betas, weight_decay=self.weight_decay)
 
 
 class Optimizers:
@@ -86,11 +43,9 @@ class Optimizers:
         self.rates = {"predictor": learning_rate}
         for name, own in objective.optimizer_settings(predictor).items():
             rate = learning_rate if own.learning_rate is None else own.learning_rate
-            decay = choice.weight_decay if own.weight_decay is None else own.weight_decay
+            used = own.choice or OptimizerChoice(weight_decay=choice.weight_decay)
             self.rates[name] = rate
-            self.by_name[name] = torch.optim.Adam(
-                own.parameters, rate, betas=own.betas, weight_decay=decay
-            )
+            self.by_name[name] = used.make(own.parameters, rate)
 
     def set_rates(self, factor: float) -> None:
         """Multiply every optimizer's learning rate by the schedule's factor."""
@@ -126,3 +81,63 @@ class Optimizers:
 def _holds(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
     return held == [id(p) for p in parameters]
+
+
+class WeightAverage:
+    """An average of the weights, which often predicts better than the last ones.
+
+    θ̄ ← d·θ̄ + (1 − d)·θ after every step, with d = min(decay, (1 + t)/(10 + t)). The smaller d of
+    the first steps lets the average forget the random weights it began with.
+
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> _ = network.weight.data.fill_(0.0)
+    >>> average = WeightAverage(network, decay=0.9)
+    >>> _ = network.weight.data.fill_(1.0)
+    >>> average.update(network)  # d = 2/11
+    >>> with average.in_place_of(network):
+    ...     print(round(network.weight.item(), 4))
+    0.8182
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.steps = 0
+        self.weights: dict[str, Tensor] = {
+            name: parameter.detach().clone() for name, parameter in network.named_parameters()
+        }
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Take in the weights of one more step."""
+        self.steps += 1
+        keep = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for name, parameter in network.named_parameters():
+            self.weights[name].lerp_(parameter.detach(), 1 - keep)
+
+    @torch.no_grad()
+    def put_into(self, network: nn.Module) -> None:
+        """Give the network the average weights."""
+        for name, parameter in network.named_parameters():
+            parameter.copy_(self.weights[name])
+
+    @contextmanager
+    def in_place_of(self, network: nn.Module) -> Iterator[None]:
+        """Inside, the network has the average weights."""
+        own = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
+        self.put_into(network)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, parameter in network.named_parameters():
+                    parameter.copy_(own[name])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average and the steps in it."""
+        return {"steps": self.steps, "weights": self.weights}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on averaging where ``state`` was taken."""
+        self.steps = state["steps"]
+        for name, weight in self.weights.items():
+            weight.copy_(state["weights"][name])

@@ -7,23 +7,24 @@ import warnings
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import SettingError, did_you_mean
-from eqrm.objectives.base import Objective, RiskObjective
+from eqrm.errors import SettingError
+from eqrm.objectives.base import Objective
 from eqrm.objectives.loss_scaling import LossScaling
+from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.images import freeze_batch_norm
+from eqrm.text import did_you_mean
+from eqrm.training.device_data import Batches
 from eqrm.training.phases import Phases
 from eqrm.training.processes import (
     refuse_local_batch_norm,
     refuse_several_processes,
     world_size,
 )
-from eqrm.training.runs.config_reading import naming_field
-from eqrm.training.state import Batches
-from eqrm.training.target_checks import check_targets
-from eqrm.training.training_settings import TrainingSettings
+from eqrm.training.training_settings import TrainingSettings, naming_field
 
 
 def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -> Predictor:
@@ -39,7 +40,7 @@ def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -
             )
         predictor = network
     elif not isinstance(network, nn.Module):
-        raise SettingError(f"A predictor must be an nn.Module, not {type(network).__name__}.")
+        raise SettingError(f"A predictor must be an nn.Module, got {type(network).__name__}.")
     elif loss is None:
         raise SettingError(
             f"{type(network).__name__} is a plain network: say how it is judged, "
@@ -47,11 +48,7 @@ def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -
         )
     else:
         predictor = Predictor(network, nn.Identity(), loss)
-    if batch_norm == "frozen":
-        from eqrm.predictors.batch_norm import freeze_batch_norm
-
-        predictor = freeze_batch_norm(predictor)
-    return predictor
+    return freeze_batch_norm(predictor) if batch_norm == "frozen" else predictor
 
 
 def check_run(
@@ -99,7 +96,7 @@ def _check_held_out(
     rule = settings.early_stopping
     if rule is not None and rule.split not in held_out:
         raise SettingError(
-            f"early_stopping watches the split {rule.split!r}, which there is not. "
+            f"early_stopping watches the split {rule.split!r}, which is not held out. "
             + (did_you_mean(rule.split, held_out) if held_out else "Hold out validation domains.")
         )
 
@@ -135,7 +132,7 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
                 prepared = objective.prepare(network, num_domains)
                 objective.optimizer_settings(prepared)
                 _check_risks(objective, num_domains)
-                _check_scaling(phase.loss_scaling, phase.minimised)
+                LossScaling(phase.loss_scaling).check(phase.minimised)
             changed += prepared is not network
             network = prepared
     if changed > 1:
@@ -157,11 +154,55 @@ def _check_risks(objective: Objective, num_domains: int) -> None:
         raise SettingError(f"{type(objective).__name__} cannot be computed: {error}") from None
 
 
-def _check_scaling(name: str, objective: Objective) -> None:
-    if name == "gradient-norm-ratio" and not isinstance(objective, RiskObjective):
+def check_targets(loss: str | Loss, outputs: torch.Size, data: DomainData) -> None:
+    """Refuse targets that a loss by name cannot take; ``outputs`` is the shape of a batch's.
+
+    >>> data = DomainData(torch.zeros(2, 1), torch.tensor([1, 2]), torch.arange(2), ("a", "b"))
+    >>> check_targets("binary-cross-entropy", torch.Size([2, 1]), data)
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: binary-cross-entropy needs targets between 0 and 1, but they lie
+        between 1 and 2. ...
+    """
+    if loss == "cross-entropy" and len(outputs) == 2:
+        _check_classes(data.y, outputs[1])
+    elif loss == "binary-cross-entropy":
+        _check_labels(data)
+    elif loss == "squared":
+        _refuse_missing(data, data.y.isnan())
+
+
+def _check_classes(y: Tensor, outputs: int) -> None:
+    if y.is_floating_point():
         raise SettingError(
-            "The loss scaling 'gradient-norm-ratio' compares a function of the risks with ERM; "
-            f"{type(objective).__name__} is none."
+            "Cross-entropy needs classes 0, 1, 2, … as targets, but y holds real numbers. Turn "
+            "them into integers, or use the loss 'squared'."
         )
-    if name == "penalty-weight":
-        LossScaling(name).divisor(objective)
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= outputs:
+        raise SettingError(
+            f"The targets are classes {low} to {high}, but the predictor has {outputs} outputs. "
+            f"It needs {high + 1} outputs, and classes that begin at 0."
+        )
+
+
+def _check_labels(data: DomainData) -> None:
+    """Labels are 0, 1 or between, and every example has at least one that is not missing."""
+    _refuse_missing(data, data.y.reshape(len(data), -1).isnan().all(dim=1))
+    present = data.y[~data.y.isnan()]
+    low, high = float(present.min()), float(present.max())
+    if low < 0.0 or high > 1.0:
+        raise SettingError(
+            f"binary-cross-entropy needs targets between 0 and 1, but they lie between {low:g} "
+            f"and {high:g}. Number two classes 0 and 1, or use the loss 'cross-entropy'."
+        )
+
+
+def _refuse_missing(data: DomainData, missing: Tensor) -> None:
+    rows = torch.nonzero(missing.reshape(len(data), -1).any(dim=1)).reshape(-1)
+    if len(rows):
+        domain = data.names[int(data.domains[rows[0]])]
+        raise SettingError(
+            f"{len(rows)} of {len(data)} examples have no target (NaN), the first in row "
+            f"{int(rows[0])} (domain {domain!r}). Leave them out: DomainData.at takes rows to keep."
+        )

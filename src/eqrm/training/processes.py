@@ -2,7 +2,7 @@
 
 Every process computes the gradient of its own part of the batch, the gradients are averaged,
 and all take the same step, so their weights stay equal. Risk objectives know the risks of all
-processes (``eqrm.objectives.across_processes``), and their gradients are meant for averaging.
+processes (``eqrm.objectives.risk_objective``), and their gradients are meant for averaging.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from eqrm.errors import SettingError
-from eqrm.objectives.across_processes import several_processes
-from eqrm.objectives.base import Objective, RiskObjective
+from eqrm.objectives.base import Objective
+from eqrm.objectives.risk_objective import RiskObjective, several_processes
 
 
 def rank() -> int:
@@ -126,10 +126,10 @@ def any_process(flag: bool) -> bool:
     return float(summed(raised)) > 0
 
 
-def of_all_processes(message: bytes) -> list[bytes]:
+def messages_of_all(message: bytes) -> list[bytes]:
     """The messages of all processes, in the order of their ranks.
 
-    >>> of_all_processes(b"here")
+    >>> messages_of_all(b"here")
     [b'here']
     """
     if not several_processes():
@@ -151,7 +151,7 @@ def refuse_different(what: str, own: str) -> None:
 
     >>> refuse_different("checkpoints", "step-10")
     """
-    seen = {message.decode() for message in of_all_processes(own.encode())}
+    seen = {message.decode() for message in messages_of_all(own.encode())}
     if len(seen) > 1:
         raise SettingError(
             f"The processes see different {what}: {', '.join(sorted(seen))}. The run's folder "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors.torch import load, save
@@ -13,30 +13,22 @@ from torch import Tensor
 from eqrm.errors import CheckpointError, DomainDataError, EqrmError
 from eqrm.objectives.base import Objective
 from eqrm.predictors.base import Predictor
-from eqrm.training.early_stopping import EarlyStopping, StoppingWatch
-from eqrm.training.optimizers import OptimizerChoice, Optimizers
+from eqrm.training.device_data import Batches
+from eqrm.training.early_stopping import StoppingWatch
+from eqrm.training.optimizers import Optimizers, WeightAverage
 from eqrm.training.phases import Phases
-from eqrm.training.processes import of_all_processes, rank
+from eqrm.training.processes import messages_of_all, rank
 from eqrm.training.random_states import random_states, seed_everything, set_random_states
-from eqrm.training.runs.flattened_state import flatten, unflatten
-from eqrm.training.weight_average import WeightAverage
-
-
-class Batches(Protocol):
-    """An endless stream of row numbers that can go on where it was: ``eqrm.data.DomainBatches``."""
-
-    def __next__(self) -> Tensor: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+from eqrm.training.runs.checkpoint import flatten, unflatten
+from eqrm.training.training_settings import TrainingSettings
 
 
 class TrainingState:
     """Predictor, objective, optimizers, sampler, averages and counters of a run.
 
     ``step`` counts all steps taken, ``phase`` is the number of the phase (−1 before the first),
-    ``divisor`` what the phase's losses are divided by (None until its first batch).
+    ``divisor`` what the phase's losses are divided by (None until its first batch), ``erm_norm``
+    the norm of ERM's gradient at the first step (None where no loss scaling needs it).
     """
 
     def __init__(
@@ -45,20 +37,19 @@ class TrainingState:
         phases: Phases,
         batches: Batches,
         num_domains: int,
-        optimizer: OptimizerChoice,
-        average_decay: float | None,
-        stopping: EarlyStopping | None,
+        settings: TrainingSettings,
     ) -> None:
         self.predictor = predictor
         self.phases = phases
         self.batches = batches
         self.num_domains = num_domains
-        self.choice = optimizer
-        self.average_decay = average_decay
-        self.stopping = None if stopping is None else StoppingWatch(stopping)
+        self.settings = settings
+        rule = settings.early_stopping
+        self.stopping = None if rule is None else StoppingWatch(rule)
         self.average: WeightAverage | None = None
         self.optimizers: Optimizers | None = None
         self.divisor: float | None = None
+        self.erm_norm: float | None = None
         self.step = 0
         self.phase = -1
 
@@ -77,12 +68,11 @@ class TrainingState:
         if self.optimizers is not None and not phase.fresh_optimizer:
             kept = self.optimizers.by_name["predictor"]
         self.optimizers = Optimizers(
-            self.choice, phase.learning_rate, prepared, phase.minimised, kept
+            self.settings.optimizer, phase.rate(), prepared, phase.minimised, kept
         )
-        if self.average_decay is not None and (
-            self.average is None or prepared is not self.predictor
-        ):
-            self.average = WeightAverage(prepared, self.average_decay)
+        decay = self.settings.weight_average
+        if decay is not None and (self.average is None or prepared is not self.predictor):
+            self.average = WeightAverage(prepared, decay)
         self.predictor, self.phase, self.divisor = prepared, number, None
 
     def state_dict(self) -> dict[str, Any]:
@@ -91,6 +81,7 @@ class TrainingState:
             "step": self.step,
             "phase": self.phase,
             "divisor": self.divisor,
+            "erm_norm": self.erm_norm,
             "predictor": dict(self.predictor.state_dict()),
             "objective": dict(self.objective.state_dict()),
             "optimizers": None if self.optimizers is None else self.optimizers.state_dict(),
@@ -110,7 +101,7 @@ class TrainingState:
                     "this step are kept."
                 )
 
-    def load_state_dict(self, state: Any, seed: int) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Go on where ``state`` was taken. The phases before it are entered, not trained."""
         try:
             for number in range(int(state["phase"]) + 1):
@@ -126,8 +117,12 @@ class TrainingState:
             self.divisor = None if state["divisor"] is None else float(state["divisor"])
             self.step = int(state["step"])
             if not 0 <= self.step <= self.phases.steps:
-                raise CheckpointError(f"It was written at step {self.step}, which there is not.")
-            _set_own_random_states(state["random"], seed, self.step)
+                raise CheckpointError(
+                    f"It was written at step {self.step}, but this run has {self.phases.steps}."
+                )
+            norm = state.get("erm_norm")  # version 0.1 did not measure it
+            self.erm_norm = None if norm is None else float(norm)
+            _set_own_random_states(state["random"], self.settings.seed, self.step)
         except EqrmError:
             raise
         except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
@@ -139,7 +134,7 @@ def _load_module(what: str, module: torch.nn.Module, saved: Mapping[str, Tensor]
     own = module.state_dict()
     if set(own) != set(saved):
         odd = sorted(set(own) ^ set(saved))[0]
-        where = "lacks" if odd in own else "has, and this run has not,"
+        where = "lacks" if odd in own else "has, unlike this run,"
         raise CheckpointError(f"Its {what} {where} {odd!r}. It belongs to another network.")
     for name, tensor in own.items():
         if tensor.shape != saved[name].shape or tensor.dtype != saved[name].dtype:
@@ -154,12 +149,10 @@ def _load_module(what: str, module: torch.nn.Module, saved: Mapping[str, Tensor]
 def _random_states_of_all() -> list[Any]:
     """The random states of every process, in the order of their ranks."""
     described, tensors = flatten(random_states())
-
-    own = save(tensors, metadata=None)
-    texts = of_all_processes(json.dumps(described).encode())
+    texts = messages_of_all(json.dumps(described).encode())
     return [
         unflatten(json.loads(text), load(data))
-        for text, data in zip(texts, of_all_processes(own), strict=True)
+        for text, data in zip(texts, messages_of_all(save(tensors)), strict=True)
     ]
 
 

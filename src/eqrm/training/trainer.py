@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
-from eqrm.objectives.base import Batch
-from eqrm.objectives.loss_scaling import LossScaling
+from eqrm.objectives.batch import Batch
+from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.training.device_data import resident, rows_on
+from eqrm.training.device_data import Batches, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
 from eqrm.training.phases import Phase, Phases, Place
@@ -32,7 +32,7 @@ from eqrm.training.progress import Board, Display, display
 from eqrm.training.random_states import seed_everything
 from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.runs.run_identity import description_of_run, refuse_another_run
-from eqrm.training.state import Batches, TrainingState
+from eqrm.training.state import TrainingState
 from eqrm.training.training_settings import TrainingSettings
 
 
@@ -121,9 +121,7 @@ class Trainer:
             self.phases,
             batches,
             data.num_domains,
-            self.settings.optimizer,
-            self.settings.weight_average,
-            self.settings.early_stopping,
+            self.settings,
         )
 
     def fit(self, resume: bool = True) -> Trained:
@@ -186,7 +184,7 @@ class Trainer:
             return
         try:
             refuse_another_run(found.state.get("run"), self.description)
-            self.state.load_state_dict(found.state.get("training"), self.settings.seed)
+            self.state.load_state_dict(found.state.get("training"))
             if rank() == 0:
                 self.files.cut_metrics(found.state.get("metrics_size"))
         except CheckpointError as error:
@@ -206,8 +204,7 @@ class Trainer:
         objective.train()
         if state.divisor is None:
             with self._precision():
-                scaling = LossScaling(phase.loss_scaling)
-                state.divisor = scaling.divisor(objective, batch, predictor)
+                state.divisor = self._divisor(phase, batch)
         optimizers.set_rates(phase.rate_factor(place.step))
         losses: dict[str, Tensor] = {}
         updates = objective.updates(batch, predictor, place.step)
@@ -221,6 +218,21 @@ class Trainer:
         if state.average is not None:
             state.average.update(predictor)
         return losses
+
+    def _divisor(self, phase: Phase, batch: Batch) -> float:
+        """What the losses of a phase are divided by, measured on its first batch."""
+        state = self.state
+        measured = any(each.loss_scaling == GRADIENT_RATIO for each in self.phases.phases)
+        if measured and state.step == 0:
+            state.erm_norm = erm_gradient_norm(batch, state.predictor)
+        if phase.loss_scaling == GRADIENT_RATIO and state.erm_norm is None:
+            raise CheckpointError(
+                "This run was begun with version 0.1, which did not measure the gradient that "
+                f"the loss scaling {GRADIENT_RATIO!r} divides by. Start it again "
+                "(resume=False, --no-resume)."
+            )
+        scaling = LossScaling(phase.loss_scaling)
+        return scaling.divisor(state.objective, batch, state.predictor, state.erm_norm)
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.settings.precision == "float32":
@@ -245,7 +257,7 @@ class Trainer:
                     "clip_gradients, or check the data for values that are not finite."
                 )
         loss = values.pop("predictor")
-        rate = phase.learning_rate * phase.rate_factor(place.step)
+        rate = phase.rate(place.step)
         others = {f"loss_{key}": value for key, value in values.items()}
         self._record(
             {

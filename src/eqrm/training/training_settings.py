@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
-from eqrm.errors import SettingError, did_you_mean
+from eqrm.checks import (
+    NON_NEGATIVE_INTEGER,
+    OPEN_FRACTION,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    one_of,
+    optional,
+)
+from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.training.early_stopping import EarlyStopping
-from eqrm.training.optimizers import OptimizerChoice
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")
@@ -18,7 +26,7 @@ BATCH_NORMS = ("trained", "frozen")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of a run that are no hyperparameters of an objective.
+    """Settings of a run that are not hyperparameters of an objective.
 
     Attributes:
         seed: of the weights' random draws, dropout and everything else but the batches.
@@ -40,7 +48,7 @@ class TrainingSettings:
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: There is no precision 'fp8'. Choose from: bf16, float32.
+    eqrm.errors.SettingError: Unknown precision 'fp8'. Choose from: float32, bf16.
     """
 
     seed: int = 0
@@ -59,23 +67,17 @@ class TrainingSettings:
     tensorboard: bool | None = None
 
     def __post_init__(self) -> None:
-        _whole("seed", self.seed, 0)
+        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
         for name in ("log_every", "evaluation_batch", "checkpoints_kept"):
-            _whole(name, getattr(self, name), 1)
+            POSITIVE_INTEGER.check(getattr(self, name), name)
         for name in ("evaluate_every", "checkpoint_every"):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), 1)
-        _one_of("precision", self.precision, PRECISIONS)
-        _one_of("batch_norm", self.batch_norm, BATCH_NORMS)
-        if self.clip_gradients is not None and not _between(self.clip_gradients, 0, math.inf):
-            raise SettingError(
-                f"clip_gradients must be a finite number above 0, not {self.clip_gradients!r}."
-            )
-        if self.weight_average is not None and not _between(self.weight_average, 0, 1):
-            raise SettingError(
-                "weight_average is a decay and must lie between 0 and 1 (0.999, say), not "
-                f"{self.weight_average!r}."
-            )
+            optional(POSITIVE_INTEGER).check(getattr(self, name), name)
+        one_of(self.precision, PRECISIONS, "precision")
+        one_of(self.batch_norm, BATCH_NORMS, "batch norm")
+        optional(POSITIVE).check(self.clip_gradients, "clip_gradients")
+        optional(OPEN_FRACTION).check(
+            self.weight_average, "weight_average (a decay, such as 0.999)"
+        )
         if self.early_stopping is not None and self.evaluate_every is None:
             raise SettingError("early_stopping needs evaluate_every: how often to look.")
         self.torch_device()
@@ -91,32 +93,32 @@ class TrainingSettings:
         try:
             device = torch.device(self.device)
         except (RuntimeError, TypeError):
+            device = None
+        if device is None or device.type not in ("cpu", "cuda"):
             raise SettingError(
-                f"There is no device {self.device!r}. Choose auto, cpu, cuda or cuda:NUMBER."
-            ) from None
-        if device.type not in ("cpu", "cuda"):
-            raise SettingError(
-                f"Training on {self.device!r} is not supported. Choose auto, cpu, cuda or "
-                "cuda:NUMBER."
+                f"Unknown device {self.device!r}. Choose auto, cpu, cuda or cuda:NUMBER."
             )
         if device.type == "cuda" and not torch.cuda.is_available():
             raise SettingError(
-                f"The device {self.device!r} needs a GPU that torch can use, and there is none. "
+                f"The device {self.device!r} needs a GPU that torch can use, and none was found. "
                 "Use device: cpu, or auto."
             )
         return device
 
 
-def _whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingError(f"{name} must be a whole number, {least} or more, not {value!r}.")
+@contextmanager
+def naming_field(path: str) -> Iterator[None]:
+    """Put the path of a setting in front of an error about it.
 
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        what = name.replace("_", " ")
-        raise SettingError(f"There is no {what} {value!r}. {did_you_mean(value, choices)}")
-
-
-def _between(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and low < value < high
+    >>> with naming_field("objective"):
+    ...     raise SettingError("Unknown objective 'emr'.")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: objective: Unknown objective 'emr'.
+    """
+    try:
+        yield
+    except (SettingError, LevelError, DomainDataError) as error:
+        if not path or str(error).startswith(path) or isinstance(error, TooFewDomainsError):
+            raise
+        raise type(error)(f"{path}: {error}") from None

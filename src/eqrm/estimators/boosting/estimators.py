@@ -24,7 +24,7 @@ from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, i
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.groups import Groups
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.base import RiskObjective
+from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.text import listed
 
 

@@ -41,8 +41,8 @@ from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.base import RiskObjective
 from eqrm.objectives.risk_based import ERM
+from eqrm.objectives.risk_objective import RiskObjective
 
 HESSIAN_WEIGHTS: Mapping[str, Callable[[Array], Array]] = {
     "largest": lambda w: np.maximum(np.abs(w), 1.0 / w.size),

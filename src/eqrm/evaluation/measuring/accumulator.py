@@ -14,7 +14,7 @@ from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.metrics import as_numbers
-from eqrm.objectives.across_processes import several_processes
+from eqrm.objectives.risk_objective import several_processes
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
 State = dict[str, Any]

@@ -1,103 +1,26 @@
-"""YAML into dataclasses, with errors that name the field, what came and what is allowed."""
+"""Plain YAML content into dataclasses and back, with errors that name the field."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Union
 
-import yaml
-
-from eqrm.errors import (
-    DataFileError,
-    DomainDataError,
-    EqrmError,
-    LevelError,
-    SettingError,
-    TooFewDomainsError,
-    did_you_mean,
-)
+from eqrm.checks import is_integer, is_number, refuse_unknown
+from eqrm.errors import SettingError
+from eqrm.files.yaml_text import parse_settings
+from eqrm.training.training_settings import naming_field
 
 T = TypeVar("T")
 _WORDS = {
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     type(None): "null",
 }
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as people mean it: 1e-3 is a number, and a key that comes twice is a mistake.
-
-    007, 12:30 and 2013-01-01 stay the texts that they are, so that they can name domains: YAML
-    1.1 would make 7, 750 and a date of them, and 8 of 010.
-    """
-
-
-_INT, _DATE = "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in known if tag not in (_INT, _DATE)]
-    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(_INT, re.compile(r"^[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    own = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-    keys = [loader.construct_object(key, deep=True) for key in own]
-    for number, key in enumerate(keys):
-        if key in keys[:number]:
-            raise SettingError(
-                f"Line {own[number].start_mark.line + 1}: {key!r} is given twice. Remove one of "
-                "them."
-            )
-    found: dict[Any, Any] = loader.construct_mapping(node, deep=True)
-    return found
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
-def parsed_yaml(text: str, source: str) -> Any:
-    """What a YAML text says; a ``DataFileError`` names the source where it is no YAML.
-
-    >>> parsed_yaml("learning_rate: 1e-3", "config.yaml")
-    {'learning_rate': 0.001}
-    """
-    try:
-        return yaml.load(text, Loader=_Loader)  # derives from SafeLoader
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where is not None else ""
-        what = getattr(error, "problem", None) or "it cannot be read"
-        raise DataFileError(f"{source}{line} is no YAML: {what}.") from None
-    except EqrmError:
-        raise
-    except (ValueError, RecursionError) as error:  # !!int abc, thousands of brackets
-        raise DataFileError(f"{source} cannot be read as YAML: {error}.") from None
-
-
-def read_yaml(path: Path) -> Any:
-    """What a YAML file says."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataFileError(f"The configuration {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataFileError(f"The configuration {path} is no text in UTF-8.") from None
-    return parsed_yaml(text, str(path))
 
 
 def with_changes(content: Any, changes: Sequence[str]) -> Any:
@@ -107,11 +30,8 @@ def with_changes(content: Any, changes: Sequence[str]) -> Any:
     {'data': {'test': ['b', 'c']}, 'steps': 100.0}
     """
     for change in changes:
-        path, equals, text = change.partition("=")
-        if not equals or not path:
-            raise SettingError(f"--set takes FIELD=VALUE, as in training.seed=1; {change!r} came.")
-        value = parsed_yaml(text, f"--set {path}")
-        content = _changed(content, path.split("."), value, change)
+        for path, value in parse_settings([change]).items():
+            content = _changed(content, path.split("."), value, path)
     return content
 
 
@@ -122,34 +42,16 @@ def _changed(content: Any, path: list[str], value: Any, change: str) -> Any:
     if isinstance(content, list):
         if not first.isdecimal() or int(first) >= len(content):
             raise SettingError(
-                f"--set {change}: {first!r} is no place in a list of {len(content)}; places count "
-                "from 0."
+                f"--set {change}: {first!r} is not a place in a list of {len(content)}, which are "
+                "counted from 0."
             )
         at = int(first)
         return [*content[:at], _changed(content[at], rest, value, change), *content[at + 1 :]]
     if content is None:
         content = {}
     if not isinstance(content, Mapping):
-        raise SettingError(f"--set {change}: there is nothing inside of {content!r} to set.")
+        raise SettingError(f"--set {change}: {content!r} has no fields to set.")
     return {**content, first: _changed(content.get(first), rest, value, change)}
-
-
-@contextmanager
-def naming_field(path: str) -> Iterator[None]:
-    """Put a field's path in front of an error about it.
-
-    >>> with naming_field("objective"):
-    ...     raise SettingError("There is no objective 'emr'.")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: objective: There is no objective 'emr'.
-    """
-    try:
-        yield
-    except (SettingError, LevelError, DomainDataError) as error:
-        if not path or str(error).startswith(path) or isinstance(error, TooFewDomainsError):
-            raise
-        raise type(error)(f"{path}: {error}") from None
 
 
 def read_as(kind: type[T], content: Any, path: str = "") -> T:
@@ -158,7 +60,7 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     Unknown fields, missing ones, wrong types and whatever the dataclass itself refuses are
     errors that begin with the field's path.
 
-    >>> from eqrm.training.optimizers import OptimizerChoice
+    >>> from eqrm.training import OptimizerChoice
     >>> read_as(OptimizerChoice, {"name": "sgd", "momentm": 0.5}, "training.optimizer")
     Traceback (most recent call last):
         ...
@@ -167,20 +69,47 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     """
     what = path or "The configuration"
     if not isinstance(content, Mapping):
-        raise SettingError(f"{what} must hold fields (name: value), not {content!r}.")
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key in content:
-        if key not in fields:
-            raise SettingError(f"{what} has no field {key!r}. {did_you_mean(key, fields)}")
+        raise SettingError(f"{what} must hold fields (name: value), got {content!r}.")
+    fields = _fields(kind)
+    refuse_unknown(content, fields, what, "field")
     kinds = typing.get_type_hints(kind)
-    for name, field in fields.items():
-        if name not in content and _required(field):
-            raise SettingError(f"{_inside(path, name)} is missing: it has no default.")
+    for key, field in fields.items():
+        if key not in content and _required(field):
+            raise SettingError(f"{_inside(path, key)} is missing: it has no default.")
     given = {
-        name: _read(kinds[name], value, _inside(path, name)) for name, value in content.items()
+        fields[key].name: _read(kinds[fields[key].name], value, _inside(path, key))
+        for key, value in content.items()
     }
     with naming_field(path):
         return kind(**given)
+
+
+def plain_values(value: Any) -> Any:
+    """What :func:`read_as` read, or any other value, as plain YAML and JSON can say it.
+
+    >>> from eqrm.training import OptimizerChoice
+    >>> plain_values(OptimizerChoice())
+    {'name': 'adam', 'weight_decay': 0.0, 'momentum': 0.9, 'betas': [0.9, 0.999]}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = _fields(type(value)).items()
+        return {key: plain_values(getattr(value, field.name)) for key, field in found}
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(part) for part in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__qualname__", None) or str(value)
+
+
+def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The fields that a configuration can set, by the name that they have there.
+
+    A field's metadata may give it another name in files, or none (``"in_files": None``).
+    """
+    named = {f.metadata.get("in_files", f.name): f for f in dataclasses.fields(kind)}
+    return {key: field for key, field in named.items() if key is not None}
 
 
 def _read(kind: Any, value: Any, path: str) -> Any:
@@ -189,11 +118,11 @@ def _read(kind: Any, value: Any, path: str) -> Any:
     for each in kinds:
         if _fits(each, value):
             return _converted(each, value, path)
-    raise SettingError(f"{path} must be {_in_words(kinds)}, not {value!r}.")
+    raise SettingError(f"{path} must be {_in_words(kinds)}, got {value!r}.")
 
 
 def _converted(kind: Any, value: Any, path: str) -> Any:
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+    if _is_settings(kind):
         return read_as(kind, value, path)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is list:
@@ -206,7 +135,7 @@ def _converted(kind: Any, value: Any, path: str) -> Any:
     if origin is dict:
         for key in value:
             if not isinstance(key, str):
-                raise SettingError(f"{path} must have texts as names, not {key!r}.")
+                raise SettingError(f"{path} must have strings as names, got {key!r}.")
     if kind is float:
         return float(value)
     return value
@@ -223,12 +152,18 @@ def _fits(kind: Any, value: Any) -> bool:
         return isinstance(value, list)
     if origin is tuple:
         return isinstance(value, list) and len(value) == len(typing.get_args(kind))
-    if origin is dict or (dataclasses.is_dataclass(kind) and isinstance(kind, type)):
+    if origin is dict or _is_settings(kind):
         return isinstance(value, Mapping)
     if kind in (int, float):
-        numbers = int if kind is int else (int, float)
-        return isinstance(value, numbers) and not isinstance(value, bool)
+        return is_integer(value) if kind is int else is_number(value)
     return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _is_settings(kind: Any) -> bool:
+    """Whether it is a dataclass of settings; those are frozen, and objectives are not."""
+    return isinstance(kind, type) and bool(
+        getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+    )
 
 
 def _in_words(kinds: Sequence[Any]) -> str:
@@ -239,7 +174,7 @@ def _in_words(kinds: Sequence[Any]) -> str:
             words += [repr(choice) for choice in typing.get_args(kind)]
         elif origin in (list, tuple):
             words.append("a list")
-        elif origin is dict or dataclasses.is_dataclass(kind):
+        elif origin is dict or _is_settings(kind):
             words.append("fields (name: value)")
         elif kind in _WORDS:
             words.append(_WORDS[kind])

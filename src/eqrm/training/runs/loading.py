@@ -1,50 +1,139 @@
-"""The trained predictor of a finished run, from its folder."""
+"""Trained networks from the folders of their runs: the predictor, and predictions for tables."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
+from eqrm.data.tables.frames import column, frame_columns
+from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.domains import number_domains
 from eqrm.errors import CheckpointError, DataFileError
 from eqrm.predictors.base import Predictor
+from eqrm.training.preflight import as_predictor
 from eqrm.training.random_states import random_states, set_random_states
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.run import trainer_of
+from eqrm.training.runs.run_data import PredictorSpec, RunData
 from eqrm.training.runs.run_folder import RunFolder
+
+EXAMPLES_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class TableNetwork:
+    """A trained network, and what turns the columns of a table into its inputs."""
+
+    predictor: Predictor
+    preprocessor: TablePreprocessor
+
+    @torch.no_grad()
+    def predict(self, frame: Any, unseen: str = "warn") -> dict[str, NDArray[Any]]:
+        """Columns of predictions, as :meth:`eqrm.data.tables.task.Task.predictions` describes them.
+
+        ``frame`` is a table of any kind with the columns of training. Networks that adapt to a
+        domain (ARM, MTL) look at its column of domains, where it has one. ``unseen`` says what to
+        do about categories that did not occur in training: "warn" or "error".
+        """
+        task = self.preprocessor.task
+        x = torch.from_numpy(self.preprocessor.encoder.transform(frame, unseen)).float()
+        domains = self._domains(frame, len(x))
+        order = torch.argsort(domains, stable=True)  # a domain in one piece, as far as may be
+        parts = [self.predictor(x[rows], domains[rows]) for rows in order.split(EXAMPLES_AT_ONCE)]
+        outputs = torch.cat(parts)[torch.argsort(order)].double()
+        if not task.classes:
+            return task.predictions(outputs.reshape(-1).numpy())
+        probabilities = self.predictor.class_logits(outputs).softmax(dim=1)
+        return task.predictions(probabilities[:, : len(task.classes)].numpy())
+
+    def _domains(self, frame: Any, rows: int) -> Tensor:
+        name, adapts = self.preprocessor.domain_name, type(self.predictor).forward
+        if adapts is Predictor.forward or name not in frame_columns(frame):
+            return torch.zeros(rows, dtype=torch.long)
+        return torch.from_numpy(number_domains(column(frame, name)).ids)
+
+
+def load_table_network(folder: str | Path) -> TableNetwork:
+    """The network that ``eqrm train-network`` trained on a table, ready to predict for another.
+
+    >>> load_table_network("no/such/run")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DataFileError: no/such/run does not hold a finished run: ...
+    """
+    files = _finished(folder)
+    config, spec = RunConfig.from_file(files.path / "config.yaml"), _saved_spec(files)
+    if spec is None:
+        raise DataFileError(
+            f"The run in {files.path} was written by version 0.1, which did not save how the "
+            "columns of a table are encoded. Train it again: eqrm train-network CONFIG --no-resume"
+        )
+    if spec.preprocessor is None:
+        raise DataFileError(
+            f"The run in {files.path} was not trained on a table, but on the dataset "
+            f"{config.data.dataset!r}. Use eqrm.training.load_predictor in Python."
+        )
+    return TableNetwork(_loaded(files, config, spec), spec.preprocessor)
 
 
 def load_predictor(folder: str | Path, *, data_root: str | Path | None = None) -> Predictor:
     """The predictor that ``eqrm train-network`` left in a folder, on the CPU, ready to predict.
 
-    It is made from ``config.yaml`` and ``weights.safetensors``: reading them runs no code. The
-    run's data is read again, for the shape of its inputs and its classes, so it must be where it
-    was (``data_root`` as for :func:`eqrm.dataset`).
+    It is made from ``config.yaml``, ``predictor.json`` and ``weights.safetensors``: reading them
+    runs no code. Runs of version 0.1 have no ``predictor.json``; their data is read again for the
+    shape of its inputs and its classes, so it must be where it was (``data_root`` as for
+    :func:`eqrm.dataset`).
 
     >>> load_predictor("no/such/run")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: There is no finished run in no/such/run: ...
+    eqrm.errors.DataFileError: no/such/run does not hold a finished run: ...
     """
-    path = Path(folder)
-    if not RunFolder(path).done:
+    files = _finished(folder)
+    config, spec = RunConfig.from_file(files.path / "config.yaml"), _saved_spec(files)
+    if spec is None:
+        data = RunData.read_as_version_0_1(config.data, data_root)
+        spec = PredictorSpec.of(config.predictor, data)
+    return _loaded(files, config, spec)
+
+
+def _finished(folder: str | Path) -> RunFolder:
+    files = RunFolder(Path(folder))
+    if not files.done:
         raise DataFileError(
-            f"There is no finished run in {path}: the file DONE is missing. Give the folder that "
-            "'eqrm train-network' printed, or start the run again to finish it."
+            f"{files.path} does not hold a finished run: the file DONE is missing. Give the folder "
+            "that 'eqrm train-network' printed, or start the run again to finish it."
         )
-    config = RunConfig.from_file(path / "config.yaml")
-    config = replace(config, training=replace(config.training, device="cpu"))
+    return files
+
+
+def _saved_spec(files: RunFolder) -> PredictorSpec | None:
+    content = files.read_json("predictor.json")
+    try:
+        return None if content is None else PredictorSpec.from_dict(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataFileError(
+            f"{files.path / 'predictor.json'} is damaged ({error}). Train the network again."
+        ) from None
+
+
+def _loaded(files: RunFolder, config: RunConfig, spec: PredictorSpec) -> Predictor:
+    """The predictor as the last phase left it; some objectives replace it."""
     before = random_states()
     try:
-        trainer = trainer_of(config, path.parent, data_root=data_root)
-        for number in range(len(trainer.phases)):  # some objectives replace the predictor
-            trainer.state.enter_phase(number)
+        network = spec.predictor(config.predictor)
+        predictor = as_predictor(network, None, config.training.batch_norm)
+        for phase in config.made_phases(spec.domains):
+            predictor = phase.minimised.prepare(predictor, spec.domains)
     finally:
         set_random_states(before)
-    predictor = trainer.state.predictor
-    file = path / "weights.safetensors"
+    file = files.path / "weights.safetensors"
     try:
         predictor.load_state_dict(load_file(file))
     except (OSError, SafetensorError) as error:

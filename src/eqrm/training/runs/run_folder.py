@@ -1,4 +1,4 @@
-"""A run is a folder: config.yaml, metrics.jsonl, checkpoint/, risks.parquet, DONE.
+"""A run is a folder: config.yaml, predictor.json, metrics.jsonl, checkpoint/, risks.parquet, DONE.
 
 Everything downstream (tables, reports, selection) reads these folders only. ``DONE`` is
 written last: a folder without it is a run that is not finished.
@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
-from eqrm.files.writing import whole_file
+from eqrm.files.writing import whole_file, write_text
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
@@ -62,7 +62,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SettingError(
-                f"The folder {self.path} cannot be made: {error.strerror}. Choose another."
+                f"The folder {self.path} cannot be created: {error.strerror}. Choose another."
             ) from None
 
     @contextmanager
@@ -159,14 +159,25 @@ class RunFolder:
             rows: list[dict[str, Any]] = parquet.read_table(self.path / "risks.parquet").to_pylist()
             return rows
         if not (self.path / "risks.csv").is_file():
-            raise DataFileError(f"There are no risks in {self.path}: the run is not finished.")
+            raise DataFileError(f"{self.path} holds no risks: the run is not finished.")
         with (self.path / "risks.csv").open(encoding="utf-8", newline="") as file:
             return [_typed(row) for row in csv.DictReader(file)]
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Say that the run is finished, and what it ended with."""
-        with whole_file(self.path / "DONE") as draft:
-            draft.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        self.write_json("DONE", summary)
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a file of plain data."""
+        write_text(self.path / name, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def read_json(self, name: str) -> Any:
+        """The plain data in a file; None where there is no such file."""
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        except (OSError, ValueError) as error:
+            raise DataFileError(f"{path} cannot be read: {error}.") from None
 
 
 def _locked(handle: int) -> bool:
@@ -180,21 +191,17 @@ def _locked(handle: int) -> bool:
 
 
 def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
-    errors = (risks.variances / risks.counts) ** 0.5
     known = risks.accuracies
-    accuracies = [None] * len(risks.names) if known is None else known.tolist()
-    return [
-        (
-            risks.split,
-            name,
-            int(risks.counts[i]),
-            float(risks.risks[i]),
-            float(risks.variances[i]),
-            float(errors[i]),
-            accuracies[i],
-        )
-        for i, name in enumerate(risks.names)
-    ]
+    columns = (
+        [risks.split] * len(risks),
+        risks.domains,
+        risks.counts.tolist(),
+        risks.risks.tolist(),
+        risks.variances.tolist(),
+        risks.standard_errors.tolist(),
+        [None] * len(risks) if known is None else known.tolist(),
+    )
+    return list(zip(*columns, strict=True))
 
 
 def _typed(row: Mapping[str, str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,8 +14,10 @@ from eqrm.errors import CheckpointError
 from eqrm.objectives.base import Objective
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.predictors.base import Predictor
+from eqrm.text import shortened
+from eqrm.training.device_data import Batches
 from eqrm.training.phases import Phases
-from eqrm.training.state import Batches
+from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.training_settings import TrainingSettings
 
 RESULTS_DO_NOT_DEPEND_ON = (
@@ -25,6 +27,8 @@ RESULTS_DO_NOT_DEPEND_ON = (
     "checkpoints_kept",
     "tensorboard",
 )
+PROCESSES = ("rank", "world_size", "across")
+"""Settings of the batches that say how they are shared out."""
 
 
 def description_of_run(
@@ -36,40 +40,34 @@ def description_of_run(
 ) -> dict[str, Any]:
     """What a checkpoint must agree with to be resumed from, in plain values."""
     sampled = getattr(batches, "settings", None)
-    batch = {} if sampled is None else asdict(sampled)
-    chosen = asdict(settings)
     return {
         "phases": [
             {
                 "objective": phase.minimised.name,
                 "hyperparameters": {
-                    key: _plain(getattr(phase.minimised, key))
+                    key: plain_values(getattr(phase.minimised, key))
                     for key in phase.minimised.hyperparameters
                 },
                 "memory": _memory_of(phase.minimised),
-                "steps": int(phase.steps),
-                "learning_rate": float(phase.learning_rate),
-                "schedule": phase.schedule,
+                "steps": int(phase.length),
+                "learning_rate": float(phase.rate()),
+                "schedule": phase.schedule or "constant",
                 "fresh_optimizer": phase.fresh_optimizer,
                 "loss_scaling": phase.loss_scaling,
             }
             for phase in phases.phases
         ],
-        "settings": {
-            key: _plain(value)
-            for key, value in chosen.items()
-            if key not in RESULTS_DO_NOT_DEPEND_ON
-        },
-        "batches": {
-            key: _plain(value)
-            for key, value in batch.items()
-            if key not in ("rank", "world_size", "across")
-        },
+        "settings": _without(plain_values(settings), RESULTS_DO_NOT_DEPEND_ON),
+        "batches": {} if sampled is None else _without(asdict(sampled), PROCESSES),
         "data": _digest_of(data),
         "weights": [
             [name, list(parameter.shape)] for name, parameter in predictor.named_parameters()
         ],
     }
+
+
+def _without(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {key: plain_values(value) for key, value in values.items() if key not in names}
 
 
 def _memory_of(objective: Objective) -> dict[str, Any] | None:
@@ -85,16 +83,6 @@ def _digest_of(data: DomainData) -> str:
     for tensor in (data.y, data.domains):
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return getattr(value, "__qualname__", None) or str(value)
 
 
 def refuse_another_run(found: Any, own: Mapping[str, Any]) -> None:
@@ -125,10 +113,6 @@ def _first_difference(found: Any, own: Any, path: str) -> str | None:
         pairs = zip(found, own, strict=True)
         inside = [(f"{path}[{i}]", first, second) for i, (first, second) in enumerate(pairs)]
     elif found != own:
-        return f"{path or 'description'} is {_short(found)}, and this run's {_short(own)}"
+        theirs, ours = shortened(repr(found), 80), shortened(repr(own), 80)
+        return f"{path or 'description'} is {theirs}, and this run's {ours}"
     return next((d for p, f, o in inside if (d := _first_difference(f, o, p)) is not None), None)
-
-
-def _short(value: Any, longest: int = 80) -> str:
-    text = repr(value)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

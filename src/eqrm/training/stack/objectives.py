@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from eqrm.errors import SettingError
-from eqrm.objectives.base import Objective, RiskObjective
-from eqrm.objectives.loss_scaling import LossScaling
+from eqrm.objectives.base import Objective, Phase
+from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling
 from eqrm.objectives.risk_based import EQRM, ERM
-from eqrm.training.phases import Phase
+from eqrm.objectives.risk_objective import RiskObjective
 
 
 def checked_phase(phase: Phase) -> RiskObjective:
@@ -45,9 +45,9 @@ def phase_key(phase: Phase) -> Hashable:
     """Equal for phases that do the same to the same network."""
     return (
         objective_key(phase.minimised),
-        phase.steps,
-        phase.learning_rate,
-        phase.schedule,
+        phase.length,
+        phase.rate(),
+        phase.schedule or "constant",
         phase.fresh_optimizer,
         phase.loss_scaling,
     )
@@ -55,10 +55,9 @@ def phase_key(phase: Phase) -> Hashable:
 
 def _is_plain(objective: EQRM) -> bool:
     """Whether level, distribution and bandwidth, given by name, say everything."""
-    weights: Tensor | None = objective.domain_weights  # type: ignore[assignment]
     named = isinstance(objective.distribution, str)
     named = named and isinstance(objective.bandwidth, (str, float))
-    return named and weights is None and not set(objective.options) - {"bandwidth"}
+    return named and objective.weights is None and not objective.options
 
 
 class StackedObjectives:
@@ -109,28 +108,33 @@ class StackedObjectives:
 
 
 def loss_divisors(
-    phases: Sequence[Phase], objectives: StackedObjectives, risks: Tensor, parameters: list[Tensor]
+    phases: Sequence[Phase],
+    objectives: StackedObjectives,
+    risks: Tensor,
+    parameters: list[Tensor],
+    erm_norms: Tensor,
 ) -> Tensor:
-    """(R,) what the phases' loss scalings divide the losses by, measured on ``risks`` (R, m)."""
-    scalings = [LossScaling(phase.loss_scaling) for phase in phases]
+    """(R,) what the phases' loss scalings divide the losses by, measured on ``risks`` (R, m).
+
+    ``erm_norms`` (R,) are the norms of ERM's gradients at the first step of the runs.
+    """
     ones = torch.ones(len(phases), dtype=risks.dtype, device=risks.device)
-    if all(scaling.name == "none" for scaling in scalings):
+    if all(phase.loss_scaling == "none" for phase in phases):
         return ones
-    ratio = ones
-    objectives = copy.deepcopy(objectives)  # measuring must not move GroupDRO's weights
-    if any(scaling.name == "gradient-norm-ratio" for scaling in scalings):
-        new, old = _norms(objectives(risks), parameters), _norms(risks.mean(-1), parameters)
-        ratio = torch.where((new > 0) & (old > 0), new / old, 1.0)
+    ratio, measured = ones, [phase.loss_scaling == GRADIENT_RATIO for phase in phases]
+    if any(measured):
+        objectives = copy.deepcopy(objectives)  # measuring must not move GroupDRO's weights
+        new = gradient_norms(objectives(risks), parameters)
+        ratio = torch.where((new > 0) & (erm_norms > 0), new / erm_norms, 1.0).to(risks.dtype)
     fixed = [
-        scaling.divisor(phase.minimised) if scaling.name == "penalty-weight" else 1.0
-        for scaling, phase in zip(scalings, phases, strict=True)
+        1.0 if here else LossScaling(phase.loss_scaling).divisor(phase.minimised)
+        for here, phase in zip(measured, phases, strict=True)
     ]
-    measured = [scaling.name == "gradient-norm-ratio" for scaling in scalings]
     given = torch.tensor(fixed, dtype=risks.dtype, device=risks.device)
-    return torch.where(torch.tensor(measured, device=risks.device), ratio.to(risks.dtype), given)
+    return torch.where(torch.tensor(measured, device=risks.device), ratio, given)
 
 
-def _norms(values: Tensor, parameters: list[Tensor]) -> Tensor:
+def gradient_norms(values: Tensor, parameters: list[Tensor]) -> Tensor:
     """(R,) ‖∇value of run r‖ over all its parameters; keeps the graph."""
     gradients = torch.autograd.grad(values.sum(), parameters, retain_graph=True)
     squares = [g.double().square().flatten(1).sum(1) for g in gradients]

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.errors import SettingError
+from eqrm.objectives.base import Phase
+from eqrm.objectives.loss_scaling import GRADIENT_RATIO
 from eqrm.predictors.mlp import MLP
-from eqrm.training.phases import Phase
 from eqrm.training.random_states import random_states, seed_everything, set_random_states
 from eqrm.training.stack.adam import StackedAdam
 from eqrm.training.stack.batches import BatchesOfRuns, StackBatches
@@ -19,6 +21,7 @@ from eqrm.training.stack.mlp import StackedMLP
 from eqrm.training.stack.objectives import (
     StackedObjectives,
     checked_phase,
+    gradient_norms,
     loss_divisors,
     phase_key,
 )
@@ -40,32 +43,16 @@ class Run:
         object.__setattr__(self, "phases", tuple(self.phases))
         if not self.phases:
             raise SettingError("A run needs at least one phase.")
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise SettingError(
-                f"A run's seed must be a whole number, 0 or more, not {self.seed!r}."
-            )
+        NON_NEGATIVE_INTEGER.check(self.seed, "The seed of a run")
 
     @property
     def steps(self) -> int:
         """The steps of all its phases."""
-        return sum(phase.steps for phase in self.phases)
-
-
-class Progress:
-    """Counts run-steps for whoever shows them."""
-
-    def __init__(self, total: int, on_step: Callable[[int, int], None] | None) -> None:
-        self.total, self.done, self.on_step = total, 0, on_step
-
-    def add(self, run_steps: int) -> None:
-        """So many more run-steps are done."""
-        self.done += run_steps
-        if self.on_step is not None:
-            self.on_step(self.done, self.total)
+        return sum(phase.length for phase in self.phases)
 
 
 @dataclass(frozen=True)
-class Entry:
+class SharedPhase:
     """A phase to be trained, and the runs (positions) that all go through just this."""
 
     run: Run
@@ -80,10 +67,10 @@ class Entry:
     @property
     def start(self) -> int:
         """The steps that come before it."""
-        return sum(phase.steps for phase in self.run.phases[: self.number])
+        return sum(phase.length for phase in self.run.phases[: self.number])
 
 
-def entries_of(runs: Sequence[Run], number: int) -> list[Entry]:
+def shared_phases(runs: Sequence[Run], number: int) -> list[SharedPhase]:
     """The different things to train in the phases of this number, the longest first.
 
     Runs of one seed that agree in all phases so far are one entry: they are the same.
@@ -93,8 +80,8 @@ def entries_of(runs: Sequence[Run], number: int) -> list[Entry]:
         if number < len(run.phases):
             so_far = tuple(phase_key(phase) for phase in run.phases[: number + 1])
             found.setdefault((run.seed, run.data, so_far), []).append(position)
-    entries = [Entry(runs[p[0]], number, tuple(p)) for p in found.values()]
-    return sorted(entries, key=lambda entry: -entry.phase.steps)
+    entries = [SharedPhase(runs[p[0]], number, tuple(p)) for p in found.values()]
+    return sorted(entries, key=lambda entry: -entry.phase.length)
 
 
 CACHED_ACTIVATIONS = 2**19
@@ -108,12 +95,13 @@ class StackTrainer:
         self,
         batches: StackBatches,
         network: Callable[[], MLP],
-        progress: Progress,
         runs_at_once: int | None = None,
+        on_step: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.batches, self.network, self.progress = batches, network, progress
+        self.batches, self.network = batches, network
         self.device, self.dtype = batches.device, batches.dtype
         self.runs_at_once = runs_at_once
+        self.on_step = on_step
 
     def train(self, runs: Sequence[Run]) -> tuple[StackedMLP, Tensor]:
         """The trained networks and the risks (R, steps, m) on the way, NaN where there are none."""
@@ -122,12 +110,17 @@ class StackTrainer:
         adam = StackedAdam(stack.parameters)
         longest, m = max(run.steps for run in runs), len(self.batches.sizes)
         history = torch.full((len(runs), longest, m), torch.nan, device=self.device)
+        self._done, self._total = 0, sum(run.steps for run in runs)
+        self._erm_norms = torch.ones(len(runs), dtype=torch.float64, device=self.device)
+        self._measures_erm = any(
+            phase.loss_scaling == GRADIENT_RATIO for run in runs for phase in run.phases
+        )
         for number in range(max(len(run.phases) for run in runs)):
-            for entries in self._stacks(entries_of(runs, number), stack):
+            for entries in self._stacks(shared_phases(runs, number), stack):
                 self._train_phase(entries, stack, adam, history)
         return stack, history
 
-    def _stacks(self, entries: list[Entry], networks: StackedMLP) -> list[list[Entry]]:
+    def _stacks(self, entries: list[SharedPhase], networks: StackedMLP) -> list[list[SharedPhase]]:
         """The entries in stacks of bearable size."""
         size = self.runs_at_once
         if size is None and self.device.type == "cpu":
@@ -145,7 +138,11 @@ class StackTrainer:
         return network
 
     def _train_phase(
-        self, entries: list[Entry], all_networks: StackedMLP, all_adam: StackedAdam, history: Tensor
+        self,
+        entries: list[SharedPhase],
+        all_networks: StackedMLP,
+        all_adam: StackedAdam,
+        history: Tensor,
     ) -> None:
         """Train every entry, and put what comes out in the place of all its runs."""
         first = torch.tensor([entry.positions[0] for entry in entries], device=self.device)
@@ -157,8 +154,8 @@ class StackTrainer:
         masks = DropoutMasks([entry.run.seed for entry in entries], entries[0].number, self.device)
         objectives = StackedObjectives([checked_phase(e.phase) for e in entries], self.device)
         begin, divisors = 0, None
-        for end in sorted({entry.phase.steps for entry in entries}):
-            alive = [entry for entry in entries if entry.phase.steps >= end]
+        for end in sorted({entry.phase.length for entry in entries}):
+            alive = [entry for entry in entries if entry.phase.length >= end]
             if len(alive) < len(stack):
                 kept = torch.arange(len(alive), device=self.device)
                 stack = stack.take(kept)
@@ -173,7 +170,7 @@ class StackTrainer:
 
     def _put_back(
         self,
-        alive: list[Entry],
+        alive: list[SharedPhase],
         end: int,
         trained: tuple[StackedMLP, StackedAdam],
         everything: tuple[StackedMLP, StackedAdam],
@@ -182,7 +179,7 @@ class StackTrainer:
         pairs = [
             (position, place)
             for place, entry in enumerate(alive)
-            if entry.phase.steps == end
+            if entry.phase.length == end
             for position in entry.positions
         ]
         positions, taken = torch.tensor(pairs, device=self.device).T
@@ -191,7 +188,7 @@ class StackTrainer:
 
     def _train_steps(self, on: Stretch, history: History, steps: range) -> Tensor:
         phases = [entry.phase for entry in on.entries]
-        table = [[p.learning_rate * p.rate_factor(step) for p in phases] for step in steps]
+        table = [[phase.rate(step) for phase in phases] for step in steps]
         rates = torch.tensor(table, dtype=torch.float64).to(self.device)
         runs = sum(len(entry.positions) for entry in on.entries)
         divisors = on.divisors
@@ -200,14 +197,28 @@ class StackTrainer:
             outputs = on.stack(x, on.masks.draw(on.stack, self.batches.rows))
             risks = self._risks(on.stack.losses(outputs, y))
             if divisors is None:
-                divisors = loss_divisors(phases, on.objectives, risks, on.stack.parameters)
+                divisors = self._divisors(on, risks)
             loss = (on.objectives(risks) / divisors).sum()  # one term per run: gradients stay apart
             on.adam.step(torch.autograd.grad(loss, on.stack.parameters), rates[at])
             history.write(step, risks.detach())
-            self.progress.add(runs)
+            self._done += runs
+            if self.on_step is not None:
+                self.on_step(self._done, self._total)
         if divisors is None:
             raise SettingError("A phase without steps cannot be trained.")
         return divisors
+
+    def _divisors(self, on: Stretch, risks: Tensor) -> Tensor:
+        """What the losses are divided by, when a phase begins."""
+        if self._measures_erm and on.entries[0].number == 0:
+            norms = gradient_norms(risks.mean(-1), on.stack.parameters)
+            for place, entry in enumerate(on.entries):
+                self._erm_norms[list(entry.positions)] = norms[place]
+        first = [entry.positions[0] for entry in on.entries]
+        phases = [entry.phase for entry in on.entries]
+        return loss_divisors(
+            phases, on.objectives, risks, on.stack.parameters, self._erm_norms[first]
+        )
 
     def _risks(self, losses: Tensor) -> Tensor:
         """(R, m) means over each domain's examples, summed in float64."""
@@ -219,7 +230,7 @@ class StackTrainer:
 class Stretch:
     """Steps of a phase in which the same entries are trained, and everything they need."""
 
-    entries: list[Entry]
+    entries: list[SharedPhase]
     stack: StackedMLP
     adam: StackedAdam
     objectives: StackedObjectives
@@ -231,7 +242,7 @@ class Stretch:
 class History:
     """Where in (runs, steps, m) the risks of entries go."""
 
-    def __init__(self, history: Tensor, entries: Sequence[Entry]) -> None:
+    def __init__(self, history: Tensor, entries: Sequence[SharedPhase]) -> None:
         places = [
             (position, place, entry.start)
             for place, entry in enumerate(entries)

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.objectives.base import Phase
 from eqrm.predictors.mlp import MLP
-from eqrm.training.phases import Phase
+from eqrm.training.preflight import check_targets
 from eqrm.training.stack.batches import StackBatches
 from eqrm.training.stack.mlp import StackedMLP
 from eqrm.training.stack.objectives import checked_phase
-from eqrm.training.stack.stack_trainer import Progress, Run, StackTrainer
-from eqrm.training.target_checks import check_targets
+from eqrm.training.stack.stack_trainer import Run, StackTrainer
 
 __all__ = ["Run", "TrainedRuns", "runs_of", "train_many"]
 
@@ -122,8 +122,7 @@ def train_many(
     datasets = [data] if isinstance(data, DomainData) else list(data)
     _check(runs, datasets)
     source = StackBatches(datasets, examples_per_domain, torch.device(device), dtype)
-    progress = Progress(sum(run.steps for run in runs), on_step)
-    trainer = StackTrainer(source, network, progress, runs_at_once)
+    trainer = StackTrainer(source, network, runs_at_once, on_step)
     _check_network(trainer.initial(runs[0].seed), datasets)
     stack, risks = trainer.train(runs)
     found = TrainedRuns(tuple(runs), stack, risks.cpu())
@@ -133,7 +132,7 @@ def train_many(
 
 def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
     if not runs:
-        raise SettingError("There are no runs to train: give at least one.")
+        raise SettingError("runs is empty: give at least one.")
     for run in runs:
         if not 0 <= run.data < len(datasets):
             raise SettingError(f"A run asks for dataset {run.data}, but there are {len(datasets)}.")
@@ -155,7 +154,7 @@ def _check_network(network: MLP, datasets: Sequence[DomainData]) -> None:
     """Whether the network takes these inputs, and its loss these targets."""
     if not isinstance(network, MLP):
         raise SettingError(
-            f"Runs are trained together with networks that are an eqrm.predictors.MLP, not "
+            "Runs are trained together with networks that are an eqrm.predictors.MLP, got "
             f"{type(network).__name__}. Train it with eqrm.Trainer."
         )
     linear = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]

@@ -1,0 +1,69 @@
+"""Which optimizer trains the predictor, and which the networks that an objective owns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from eqrm.checks import NON_NEGATIVE, Rule, number, one_of
+
+OPTIMIZERS = ("adam", "adamw", "sgd")
+_BETA = number(0, below=1)
+_BETAS = Rule(
+    "two numbers of at least 0 and below 1", lambda v: len(v) == 2 and all(map(_BETA.holds, v))
+)
+
+
+@dataclass(frozen=True)
+class OptimizerChoice:
+    """An optimizer and its settings, without a learning rate.
+
+    Attributes:
+        name: ``"adam"``, ``"adamw"`` or ``"sgd"``.
+        weight_decay: Adam adds it to the gradient, AdamW takes it off the weights.
+        momentum: of SGD.
+        betas: of Adam and AdamW.
+
+    >>> OptimizerChoice("adma")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: Unknown optimizer 'adma'. Did you mean 'adam'? ...
+    """
+
+    name: str = "adam"
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    betas: tuple[float, float] = (0.9, 0.999)
+
+    def __post_init__(self) -> None:
+        one_of(self.name, OPTIMIZERS, "optimizer")
+        NON_NEGATIVE.check(self.weight_decay, "weight_decay")
+        NON_NEGATIVE.check(self.momentum, "momentum")
+        object.__setattr__(self, "betas", tuple(self.betas))
+        _BETAS.check(self.betas, "betas")
+
+    def make(
+        self, parameters: list[nn.Parameter] | tuple[nn.Parameter, ...], learning_rate: float
+    ) -> torch.optim.Optimizer:
+        """The optimizer of some parameters."""
+        if self.name == "sgd":
+            return torch.optim.SGD(
+                parameters, learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
+            )
+        kind = torch.optim.AdamW if self.name == "adamw" else torch.optim.Adam
+        return kind(parameters, learning_rate, betas=self.betas, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How a network that belongs to the objective, not to the predictor, is trained.
+
+    A ``learning_rate`` of None is the phase's own, a ``choice`` of None is Adam with the
+    predictor's weight decay.
+    """
+
+    parameters: tuple[nn.Parameter, ...]
+    learning_rate: float | None = None
+    choice: OptimizerChoice | None = None

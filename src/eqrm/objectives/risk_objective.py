@@ -1,0 +1,171 @@
+"""RiskObjective: a function of the domains' risks, whichever process their examples are in.
+
+Under ``torch.distributed`` each process sums the losses of its own examples per domain, and the
+sums of all processes are added: every process then knows the risk of every domain, wherever its
+examples are, and computes the same objective. The gradient flows from there into the process's
+own losses. No collective takes part in autograd.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from eqrm.errors import DomainDataError
+from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.batch import Batch
+from eqrm.predictors.base import Predictor
+from eqrm.risks import DomainRisks, domain_risks, variances_of
+
+
+class RiskObjective(Objective):
+    """A function of the domains' risks: one line of maths in :meth:`of_risks`.
+
+    ``objective(losses, domains)`` takes one loss and one domain per example, for people with
+    their own training loop; ``objective.of_risks(risks)`` takes the risks themselves.
+
+    With several ``torch.distributed`` processes the domains of all of them count, and the loss
+    is that of one process with all the data (its gradient is meant for
+    DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
+    """
+
+    across_processes: bool = True
+
+    @abstractmethod
+    def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The objective as a function of the risks (m,), with optional weights (m,)."""
+
+    def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
+        """The objective of a batch: losses (n,), one domain (integer or string) per example.
+
+        With ``num_domains`` the domains are integers below it, domains absent from the batch
+        have weight 0, and nothing waits for the device.
+        """
+        risks = domain_risks(losses, domains, num_domains)
+        if torch.compiler.is_compiling():  # cannot trace the naming of errors
+            return self._of_processes(risks)
+        with risks.naming_errors():
+            return self._of_processes(risks)
+
+    def _of_processes(self, own: DomainRisks) -> Tensor:
+        if self.across_processes and several_processes():
+            return over_all_processes(self.of_batch, own)
+        return self.of_batch(own)
+
+    def of_batch(self, risks: DomainRisks) -> Tensor:
+        """The objective of one batch's risks, already gathered from all processes."""
+        refuse_bad_risks(risks.values)
+        return self.of_risks(risks.values, risks.weights)
+
+    if TYPE_CHECKING:  # nn.Module's own __call__ is typed as returning Any
+
+        def __call__(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
+            """The objective of a batch, see :meth:`forward`."""
+            ...
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor."""
+        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
+        with batch.naming_errors():
+            loss = self(losses, batch.domains, batch.num_domains)
+        yield Update(loss, tuple(predictor.parameters()))
+
+
+def keep_state(module: nn.Module, name: str, value: Tensor) -> None:
+    """Give a buffer a new value, in a way that CUDA graphs and ``torch.compile`` both honour.
+
+    A captured CUDA graph needs the buffer changed in place. Compiled code must not do that:
+    its backward pass may compute things again from the buffer, and would find the new value.
+
+    >>> module = nn.BatchNorm1d(1)
+    >>> keep_state(module, "running_mean", torch.tensor([3.0]))
+    >>> module.running_mean
+    tensor([3.])
+    """
+    if torch.compiler.is_compiling():
+        setattr(module, name, value.detach())
+    else:
+        with torch.no_grad():
+            module.get_buffer(name).copy_(value)
+
+
+def refuse_bad_risks(risks: Tensor) -> None:
+    """Name the first risk that is not finite; on the CPU only, where looking costs nothing.
+
+    >>> refuse_bad_risks(torch.tensor([0.5, float("nan")]))
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.DomainDataError: The risk of domain 1 is nan. Risks must be finite: ...
+    """
+    if risks.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    finite = risks.detach().isfinite()
+    if bool(finite.all()):
+        return
+    position = int((~finite).nonzero()[0])
+    value = float(risks.detach()[position])
+    raise DomainDataError(
+        f"The risk of domain {position} is {value}. Risks must be finite: "
+        "check the losses of this domain for NaN or overflow.",
+        index=(position,),
+    )
+
+
+def several_processes() -> bool:
+    """Whether a process group of more than one process is up.
+
+    >>> several_processes()
+    False
+    """
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+@dataclass(frozen=True, eq=False)
+class RisksOfAllProcesses(DomainRisks):
+    """The risks over all processes, differentiable in the losses of this one."""
+
+    @property
+    def loss_variances(self) -> Tensor:
+        """As for one process, from the squared deviations of all; every process must ask."""
+        own = self.squared_deviations(self.values.detach())
+        everywhere = own.detach().clone()
+        dist.all_reduce(everywhere)
+        return variances_of(flowing_into(own, everywhere), self.counts)
+
+
+def over_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:
+    """The objective of the risks over all processes, the same value on each.
+
+    The gradient on each process is multiplied by the number of processes, because
+    DistributedDataParallel divides the sum of the gradients by it.
+    """
+    if local.all_present:
+        raise DomainDataError(
+            "With several processes a domain must have the same number everywhere: "
+            "pass integer ids and num_domains, the number of domains in the training data."
+        )
+    own_counts = local.counts.to(torch.float64)
+    own_sums = local.values.to(torch.float64) * own_counts
+    totals = torch.stack([own_sums.detach(), own_counts])
+    dist.all_reduce(totals)
+    sums, counts = totals
+    everywhere = RisksOfAllProcesses(
+        values=flowing_into(own_sums, sums) / counts.clamp(min=1),
+        counts=counts.to(torch.int64),
+        names=local.names,
+        all_present=False,
+        losses=local.losses,
+        ids=local.ids,
+    )
+    return objective(everywhere).to(local.values.dtype)
+
+
+def flowing_into(own: Tensor, total: Tensor) -> Tensor:
+    """``total``, a sum over processes, with the gradient into this process's part of it."""
+    return total + dist.get_world_size() * (own - own.detach())

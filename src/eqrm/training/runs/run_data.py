@@ -1,0 +1,153 @@
+"""The data of a run, and what a predictor takes from it: sizes, loss, and the coding of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.datasets.registry import dataset, raw_dataset
+from eqrm.data.domain_data import DomainData
+from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.errors import EqrmError, SettingError
+from eqrm.predictors.base import Predictor
+from eqrm.predictors.registry import predictor
+from eqrm.training.runs.config import DataConfig, Names, PredictorConfig
+from eqrm.training.training_settings import naming_field
+
+FORMAT = "eqrm predictor 1"
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The data of a run: what is trained on, what is held out, and how a table was encoded."""
+
+    train: DomainData
+    held_out: Mapping[str, DomainData]
+    preprocessor: TablePreprocessor | None = None
+
+    @classmethod
+    def read(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
+        """Read and split a dataset. A table is encoded by what its training domains tell."""
+        with naming_field("data"):
+            found = raw_dataset(config.dataset, root, **config.settings)
+            if isinstance(found, DomainData):
+                return cls._split(found, config)
+            rows = np.arange(len(found))[:, None]
+            places = DomainData.from_arrays(rows, np.zeros(len(found)), found.domains)
+            train = cls._split(places, config).train
+            preprocessor = TablePreprocessor.fit(found.rows(train.x[:, 0].numpy()))
+            return replace(
+                cls._split(preprocessor.encode(found), config), preprocessor=preprocessor
+            )
+
+    @classmethod
+    def read_as_version_0_1(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
+        """As version 0.1 read it: a table was encoded with its test domains included."""
+        return cls._split(dataset(config.dataset, root, **config.settings), config)
+
+    @classmethod
+    def _split(cls, whole: DomainData, config: DataConfig) -> RunData:
+        splits = whole.splits(
+            test=_domains(config.test),
+            validation=_domains(config.validation),
+            train=None if config.train is None else _domains(config.train),  # type: ignore[arg-type]
+            seed=config.seed,
+        )
+        train, validation = splits.train, splits.validation
+        if config.validation_examples is not None:
+            train, validation = train.split_examples(config.validation_examples, config.seed)
+        held_out = {"validation": validation, "test": splits.test}
+        return cls(train, {name: part for name, part in held_out.items() if part is not None})
+
+
+def _domains(given: Names | float) -> list[str | int] | float:
+    """Names as texts: YAML reads 0.1 and 7 as numbers, and 7 must not mean the eighth domain."""
+    if isinstance(given, list):
+        return [str(name) for name in given]
+    return given
+
+
+@dataclass(frozen=True)
+class PredictorSpec:
+    """What a predictor takes from the data it is trained on; saved with the run.
+
+    Attributes:
+        inputs: the shape of one example; None for graphs.
+        outputs, loss: of the predictor.
+        domains: how many there are to train on.
+        preprocessor: how a table becomes inputs; None where the data is not a table.
+    """
+
+    inputs: tuple[int, ...] | None
+    outputs: int
+    loss: str
+    domains: int
+    preprocessor: TablePreprocessor | None = None
+
+    @classmethod
+    def of(cls, config: PredictorConfig, data: RunData) -> PredictorSpec:
+        """The loss and outputs that are configured, or that the targets call for."""
+        train = data.train
+        loss = config.loss
+        if loss is None:
+            if train.y.is_floating_point():
+                raise SettingError(
+                    "loss is needed for targets that are real numbers: 'squared', or "
+                    "'binary-cross-entropy' for labels of 0 and 1."
+                )
+            loss = "cross-entropy"
+        outputs = config.outputs
+        if outputs is None:
+            outputs = _outputs(loss, [part.y for part in (train, *data.held_out.values())])
+        example = train.rows(torch.tensor([0])).x
+        shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
+        return cls(shape, outputs, loss, train.num_domains, data.preprocessor)
+
+    def predictor(self, config: PredictorConfig) -> Predictor:
+        """A new predictor of this size."""
+        for name in ("loss", "outputs", "inputs"):
+            if name in config.settings:
+                where = (
+                    "It follows from the data." if name == "inputs" else f"Give predictor.{name}."
+                )
+                raise SettingError(f"settings cannot hold {name}. {where}")
+        try:
+            return predictor(
+                config.name, self.inputs, self.outputs, loss=self.loss, **config.settings
+            )
+        except EqrmError:
+            raise
+        except (TypeError, ValueError, RuntimeError) as error:  # torch: a width of −1, dropout of 2
+            chosen = {"outputs": self.outputs, **config.settings}
+            raise SettingError(f"{config.name} cannot be made with {chosen}: {error}.") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+        table = None if self.preprocessor is None else self.preprocessor.to_dict()
+        own = {"inputs": self.inputs, "outputs": self.outputs, "loss": self.loss}
+        return {"format": FORMAT, **own, "domains": self.domains, "table": table}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> PredictorSpec:
+        """What :meth:`to_dict` described."""
+        inputs, table = content["inputs"], content["table"]
+        return cls(
+            None if inputs is None else tuple(inputs),
+            int(content["outputs"]),
+            str(content["loss"]),
+            int(content["domains"]),
+            None if table is None else TablePreprocessor.from_dict(table),
+        )
+
+
+def _outputs(loss: str, targets: list[Tensor]) -> int:
+    """How many outputs the targets need."""
+    if loss == "cross-entropy":
+        return int(max(y.max() for y in targets)) + 1
+    return targets[0].shape[1] if targets[0].ndim > 1 else 1

@@ -1,4 +1,4 @@
-"""Issue 6, tables: the demo, levels on unseen days, and what the command line refuses."""
+"""Tables: the demo, levels on unseen days, and what the command line refuses."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def levels(options: Options) -> Result:
 
 @check("6.flights", "327,346 flights in a file of at most 1.5 MB, compared with two other copies")
 def flights(options: Options) -> Result:
-    size = len(resources.files("eqrm.data").joinpath("flights.npz.xz").read_bytes())
+    size = len(resources.files("eqrm.data.datasets").joinpath("flights.npz.xz").read_bytes())
     found = run_tests(options, "flights", "tests/data/test_flights.py").result(f"{size:,} bytes")
     return passed(found.status == "PASS" and size <= LARGEST_FILE, found.summary, bytes=size)
 
@@ -93,8 +93,9 @@ def refusals(options: Options) -> Result:
         "tables",
         "tests/data/test_tables.py",
         "tests/data/test_encoding.py",
-        "tests/estimators/test_table_reading.py",
-        "tests/estimators/test_table_training.py",
+        "tests/data/test_table_reading.py",
+        "tests/data/test_frames.py",
+        "tests/tabular/test_table_training.py",
         "tests/cli/test_train.py",
     )
     return counts.result("a mistake is one line, before any work")

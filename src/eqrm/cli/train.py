@@ -83,8 +83,10 @@ def train(
     A name that contains a comma stands in double quotes: --drop '"height, cm",age'.
     """
     from eqrm.checks import OPEN_FRACTION
-    from eqrm.tabular.output import check_folder, in_words, write_training
+    from eqrm.tabular.comparison import compare_with_erm
+    from eqrm.tabular.output import check_folder, write_training
     from eqrm.tabular.training import TrainingPlan, train_on_table
+    from eqrm.tabular.wording import in_words
 
     OPEN_FRACTION.check(confidence, "--confidence")
     plan = TrainingPlan.of(
@@ -107,9 +109,9 @@ def train(
         parts = _split(table, test, separated(test_domains or []), test_share, seed)
         found = train_on_table(*parts, plan, tell)
         tell("writing")
-        written = write_training(found, output, command=typed_command(), confidence=confidence)
-        words = in_words(found, confidence)
-    typer.echo(words)
+        compared = compare_with_erm(found, confidence)
+        written = write_training(found, compared, output, command=typed_command())
+    typer.echo(in_words(found, compared))
     names = [path for path in written if path.parent == output]
     typer.echo(f"\nReport: {output / 'report.html'}")
     typer.echo(f"Models: {output / 'models'} ({len(found.models)}, for eqrm predict)")

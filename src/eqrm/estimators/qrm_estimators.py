@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -107,9 +107,29 @@ class QRMEstimator(DomainEstimator):
         self._fit_each(models, X, y, groups, sample_weight)
         return models
 
-    def _fit_each(
+    def fit_one_by_one(
+        self, levels: Sequence[Level | float | str | None], X: Any, y: Any, groups: Any = None
+    ) -> Iterator[Any]:
+        """Fitted estimators in turn, one per level, each the same as if it were fitted alone.
+
+        The data are checked and prepared once, and ERM, where every level starts, is solved once.
+        """
+        models = [clone(self).set_params(alpha=level) for level in levels]
+        goals, rows = self._prepared(models, X, y, groups, None)
+        in_batches = self.model == "mlp" or self.domains_per_batch is not None
+        solver = None if in_batches else self._solver(rows)
+        for model, goal in zip(models, goals, strict=True):
+            if solver is None:
+                model._train_each([(model, goal)], rows)
+            else:
+                solver.forget()
+                model._solve(solver, goal)
+            model._keep_risks(goal, rows)
+            yield model
+
+    def _prepared(
         self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
-    ) -> None:
+    ) -> tuple[list[Goal], TrainingRows]:
         goals = [model._checked_goal() for model in models]
         asked = any(goal.level is not None for goal in goals)
         rows = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
@@ -118,6 +138,12 @@ class QRMEstimator(DomainEstimator):
             for name in ("n_features_in_", "feature_names_in_", "classes_"):
                 if hasattr(self, name):
                     setattr(model, name, getattr(self, name))
+        return goals, rows
+
+    def _fit_each(
+        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
+    ) -> None:
+        goals, rows = self._prepared(models, X, y, groups, sample_weight)
         # From the mean to the highest level, each starting where the one before has ended.
         order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
         if self.model == "mlp" or self.domains_per_batch is not None:

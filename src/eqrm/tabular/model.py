@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import one_of, refuse_unknown
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.task import Task
-from eqrm.errors import DataFileError, DomainDataError, SettingError, did_you_mean
+from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
 from eqrm.training.runs.loading import TableNetwork, load_table_network
@@ -62,29 +62,11 @@ def new_estimator(
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """An estimator that is not fitted yet; settings that it does not have are refused."""
-    classifier, regressor = MODELS[known_model(model)]
-    kind = ESTIMATORS.load(classifier if task.classes else regressor)
-    allowed = [name for name in inspect.signature(kind).parameters if name not in DECIDED]
-    for setting in settings or {}:
-        if setting not in allowed:
-            raise SettingError(
-                f"The model {model!r} has no setting {setting!r}. {did_you_mean(setting, allowed)}"
-            )
+    classifier, regressor = MODELS[one_of(model, MODELS, "model")]
+    name, given = classifier if task.classes else regressor, settings or {}
+    refuse_unknown(given, ESTIMATORS.settings(name, DECIDED), f"Model {model!r}")
     chosen = {"model": model} if MODELS[model] == QRM else {}
-    return kind(alpha=level, random_state=seed, **chosen, **(settings or {}))
-
-
-def known_model(model: str) -> str:
-    """The name, if there is such a model.
-
-    >>> known_model("xgbost")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: There is no model 'xgbost'. Did you mean 'xgboost'? ...
-    """
-    if model not in MODELS:
-        raise SettingError(f"There is no model {model!r}. {did_you_mean(model, MODELS)}")
-    return model
+    return ESTIMATORS.load(name)(alpha=level, random_state=seed, **chosen, **given)
 
 
 def save_table_model(model: TableModel, path: Path) -> None:

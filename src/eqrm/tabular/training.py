@@ -1,30 +1,41 @@
-"""From a table to models for several levels, judged on domains that none of them has seen."""
+"""From a table to models for several levels, evaluated on domains that none of them has seen."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import NON_NEGATIVE_INTEGER
+from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import one_class_note
+from eqrm.data.tables.task import Task, one_class_note
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
-from eqrm.tabular.gains import predictor_name
-from eqrm.tabular.model import TableModel, known_model, new_estimator
+from eqrm.tabular.model import MODELS, TableModel, new_estimator
+from eqrm.text import listed
 
+ERM = "ERM"
 FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
+
+
+def predictor_name(level: Level | None) -> str:
+    """What a predictor is called in tables, figures and reports.
+
+    >>> predictor_name(Level(0.9)), predictor_name(None)
+    ('α = 0.9', 'ERM')
+    """
+    return ERM if level is None else f"α = {level}"
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,8 @@ class TrainingPlan:
         NON_NEGATIVE_INTEGER.check(rest.get("seed", 0), "seed")
         found = {Level.of(level).interior("A quantile of risks") for level in levels}
         if not found:
-            raise SettingError("There is no level to train for: give at least one, such as 0.9.")
-        known_model(rest.get("model", "linear"))
+            raise SettingError("At least one level to train for is required, such as 0.9.")
+        one_of(rest.get("model", "linear"), MODELS, "model")
         return cls(tuple(sorted(found)), **rest)
 
 
@@ -75,10 +86,10 @@ def train_on_table(
     plan: TrainingPlan,
     progress: Callable[[str], None] = lambda what: None,
 ) -> TableTraining:
-    """Train ERM and every level on ``train``, and judge all of them on ``test``.
+    """Train ERM and every level on ``train``, and evaluate all of them on ``test``.
 
     The two tables must share no domain. ``progress`` is told what begins. Ctrl-C while a level
-    is trained keeps the models that are ready, and judges those.
+    is trained keeps the models that are ready, and evaluates those.
 
     >>> rng = np.random.default_rng(0)
     >>> days, x = np.repeat(np.arange(40), 25).astype(str), rng.normal(size=1000)
@@ -93,7 +104,7 @@ def train_on_table(
     preprocessor = TablePreprocessor.fit(train, plan.task)
     task, encoder = preprocessor.task, preprocessor.encoder
     labels, test_labels = task.labels(train.target), task.labels(test.target)
-    new_estimator(plan.model, task, None, plan.seed, plan.settings)  # wrong settings, before work
+    new_estimator(plan.model, task, None, plan.seed, plan.settings)  # refuses wrong settings
     seen = encoder.transform(train.columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
@@ -103,19 +114,21 @@ def train_on_table(
     if task.classes:
         notes += one_class_note(labels, train.domains)
     models: dict[str, TableModel] = {}
-    for level in (None, *plan.levels):
+    levels = (None, *plan.levels)
+    fits = fitted_in_turn(plan, task, levels, seen, labels, train.domains)
+    for level in levels:
         name = predictor_name(level)
         try:
             progress(f"training {name}")
-            estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings)
-            notes += _fitted(estimator, seen, labels, train.domains, name)
+            with _noting(notes, name):
+                estimator = next(fits)
         except KeyboardInterrupt:
             if len(models) < FEWEST_MODELS:
                 raise
-            notes.append(f"Interrupted: {name} and what was to follow were not trained.")
+            notes.append(f"Interrupted: {name} and the levels after it were not trained.")
             break
         models[name] = TableModel(estimator, preprocessor, level)
-    progress("judging on unseen domains")
+    progress("evaluating on held-out domains")
     # From the margins: a probability that is rounded to 0 would make a loss infinite.
     losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}
     return TableTraining(
@@ -128,45 +141,54 @@ def train_on_table(
     )
 
 
-def _fitted(
-    estimator: Any,
+def fitted_in_turn(
+    plan: TrainingPlan,
+    task: Task,
+    levels: Sequence[Level | None],
     matrix: NDArray[np.float64],
     labels: NDArray[Any],
     domains: NDArray[np.str_],
-    name: str,
-) -> list[str]:
-    """Fit, and give what was warned of on the way."""
+) -> Iterator[Any]:
+    """Fitted estimators, one per level, as if each were fitted alone."""
+    estimator = new_estimator(plan.model, task, None, plan.seed, plan.settings)
+    if hasattr(estimator, "fit_one_by_one"):
+        yield from estimator.fit_one_by_one(levels, matrix, labels, domains)
+        return
+    for level in levels:
+        estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings)
+        yield estimator.fit(matrix, labels, groups=domains)
+
+
+@contextmanager
+def _noting(notes: list[str], name: str) -> Iterator[None]:
+    """Turn our warnings into notes; others are passed on."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
-        estimator.fit(matrix, labels, groups=domains)
+        yield
     for warning in caught:
-        if not issubclass(warning.category, EqrmWarning):
+        if issubclass(warning.category, EqrmWarning):
+            notes.append(f"{name}: {warning.message}")
+        else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    return [
-        f"{name}: {warning.message}"
-        for warning in caught
-        if issubclass(warning.category, EqrmWarning)
-    ]
 
 
 def refuse_shared_domains(train: Table, test: Table) -> None:
     """Raise if a domain is in both tables, or a column of training is not in the test table."""
-    shared = sorted(set(train.domain_names) & set(test.domain_names))
+    known = set(test.domain_names)
+    shared = [name for name in train.domain_names if name in known]
     if shared:
-        names = ", ".join(repr(name) for name in shared[:3])
-        more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
         domains = "1 domain is" if len(shared) == 1 else f"{len(shared)} domains are"
         raise DomainDataError(
-            f"{domains} in both training and test: {names}{more}. Test domains must be unseen: "
-            "remove them from one of the two."
+            f"{domains} in both training and test: {listed(shared, 3)}. Test domains must be "
+            "unseen: remove them from one of the two."
         )
     refuse_absent(list(train.columns), list(test.columns))
-    for table, what in ((train, "train on"), (test, "judge by")):
+    for table, what in ((train, "train on"), (test, "evaluate on")):
         if len(table.domain_names) < FEWEST_DOMAINS:
             raise DomainDataError(
-                f"There is {len(table.domain_names)} domain to {what}, and a quantile over domains "
-                f"needs at least {FEWEST_DOMAINS}, better dozens. Is {table.domain_name!r} the "
-                "column of the domains?"
+                f"There is {len(table.domain_names)} domain to {what}; a quantile over domains "
+                f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Does "
+                f"{table.domain_name!r} hold the domains?"
             )

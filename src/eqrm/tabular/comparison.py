@@ -1,0 +1,95 @@
+"""Every level against ERM on held-out domains, in numbers: what it gains and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqrm.errors import LevelError, TooFewDomainsError
+from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.summary import Summary, summarised
+from eqrm.level import Level
+from eqrm.tabular.training import ERM, TableTraining, predictor_name
+
+TOLD_FIRST = 0.9
+"""The level to speak of first is the trained one next to this."""
+
+
+@dataclass(frozen=True)
+class LevelGain:
+    """A level and ERM: the quantile that was trained for, the mean risk, and certificates.
+
+    ``quantile`` and ``mean`` are differences, paired by domain, on domains that neither saw.
+    Where there are too few domains for a certificate, the sentence that says so is in its place.
+    """
+
+    level: Level
+    quantile: Difference
+    mean: Difference
+    certificate: Certificate | str
+    certificate_of_erm: Certificate | str
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonWithERM:
+    """All that is said about a training, computed once.
+
+    ``table`` holds mean and quantiles at the trained levels and 1; ``summary`` holds noise and
+    signs that domains are not exchangeable.
+    """
+
+    gains: tuple[LevelGain, ...]
+    table: RiskTable
+    summary: Summary
+    confidence: float
+
+    @property
+    def first(self) -> LevelGain:
+        """The level to speak of first."""
+        return min(self.gains, key=lambda gain: abs(gain.level.alpha - TOLD_FIRST))
+
+    @property
+    def best_in_own_column(self) -> int:
+        """How many levels have the lowest value of the quantile they were trained for."""
+        rows = list(self.table.cells.values())[1:]
+        # Column 0 is the mean, so that the level of row i stands in column i + 1.
+        return sum(row[place].best for place, row in enumerate(rows, start=1))
+
+
+def compare_with_erm(training: TableTraining, confidence: float = 0.95) -> ComparisonWithERM:
+    """Compare every trained level with ERM on the domains held out."""
+    judged, levels = training.evaluation, training.levels
+    differences = judged.compare(ERM, list(levels), confidence=confidence)
+    gains = []
+    for place, level in enumerate(levels):
+        of_level = differences[predictor_name(level)]
+        quantiles = [each for each in of_level if each.statistic == "quantile"]
+        gains.append(
+            LevelGain(
+                level,
+                quantiles[place],
+                next(each for each in of_level if each.statistic == "mean"),
+                _certificate(judged, level, predictor_name(level), confidence),
+                _certificate(judged, level, ERM, confidence),
+            )
+        )
+    # A certificate speaks of levels below 1.
+    possible = [level for level in levels if level.alpha < 1.0]
+    certified = min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=Level(0.9))
+    return ComparisonWithERM(
+        tuple(gains),
+        judged.risk_table([*levels, Level(1.0)], [], confidence=confidence, worst=0),
+        summarised(judged, certified, confidence),
+        confidence,
+    )
+
+
+def _certificate(
+    evaluation: Evaluation, level: Level, predictor: str, confidence: float
+) -> Certificate | str:
+    try:
+        return evaluation.certificate(level, confidence, predictor=predictor)
+    except (TooFewDomainsError, LevelError) as refusal:
+        return str(refusal)

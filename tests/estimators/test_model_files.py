@@ -20,7 +20,7 @@ from eqrm.estimators.model_files import READABLE
 from eqrm.files.archive import read_archive, write_archive
 from estimators.worlds import classes_world, numbers_world
 
-MLP: dict[str, Any] = {"model": "mlp", "hidden": (5, 4), "erm_steps": 5, "steps": 5}
+MLP: dict[str, Any] = {"model": "mlp", "hidden": [5, 4], "erm_steps": 5, "steps": 5}
 ESTIMATORS = {
     "binary": (QRMClassifier(Level(log_tail=-60.0), l2=0.01), classes_world(2)),
     "three classes": (QRMClassifier("0.8", measure="superquantile"), classes_world(3)),

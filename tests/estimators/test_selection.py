@@ -315,6 +315,11 @@ def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
         expected = eqrm.evaluation.probability_bound(row, 0.65, 1.0 - 0.05 / 3).bound
         assert bound == pytest.approx(expected)
         assert bound < (row <= 0.65).mean()
+    header, *rows = str(sure).splitlines()
+    assert header.split() == ["trained", "for", "mean", "risk", "q(0.8)", "within", "at", "least"]
+    assert rows[0].split()[-1] == f"{np.floor(1e4 * sure.bounds[0]) / 100:g}%"
+    assert "with 95% confidence" in sure.sentence
+    assert sure.alpha is None
 
 
 def test_needs_that_make_no_sense_are_refused() -> None:

@@ -92,7 +92,7 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
     return _dense(found)
 
 
-def as_column(values: Any) -> NDArray[Any]:
+def target_values(values: Any) -> NDArray[Any]:
     """A list, an array, or a column of a frame as an array."""
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
@@ -116,7 +116,7 @@ def _checked_target(estimator: Any, y: Any) -> NDArray[Any]:
         raise DomainDataError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    found = as_column(y)
+    found = target_values(y)
     if found.dtype.kind == "O":
         unusable = np.array([is_missing(value) for value in found.ravel().tolist()], dtype=bool)
     else:

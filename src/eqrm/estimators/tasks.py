@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.fit_inputs import as_column, checked_features
+from eqrm.estimators.fit_inputs import checked_features, target_values
 from eqrm.linear.solving.risk_functions import Array
 
 TINY = np.finfo(np.float64).tiny
@@ -53,7 +53,7 @@ class PredictsScores(ABC):
 
     def losses(self, X: Any, y: Any) -> Array:
         """The loss of each row (n,): log-loss, or squared error."""
-        scores, target = self._checked_scores(X), as_column(y)
+        scores, target = self._checked_scores(X), target_values(y)
         if target.shape != scores.shape[:1]:
             raise DomainDataError(
                 f"y must have one value per row: X has {len(scores)} rows, and y has shape "
@@ -156,7 +156,7 @@ def row_losses(estimator: Any, X: Any, y: Any) -> Array:
         found: Array = estimator.losses(X, y)
         return found
     check_is_fitted(estimator)
-    target = as_column(y)
+    target = target_values(y)
     if not is_classifier(estimator):
         predictions = np.asarray(estimator.predict(X), dtype=np.float64)
         return (predictions.reshape(len(target)) - target.astype(np.float64)) ** 2

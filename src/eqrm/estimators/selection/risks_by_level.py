@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from eqrm.checks import integer
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.fit_inputs import as_column
+from eqrm.estimators.fit_inputs import target_values
 from eqrm.estimators.groups import as_groups, required_groups
 from eqrm.estimators.selection.splitters import DomainKFold
 from eqrm.estimators.tasks import row_losses
@@ -86,7 +86,10 @@ def cross_fitted(
     """
     if not hasattr(cv, "split"):
         cv = DomainKFold(5 if cv is None else integer(2).check(cv, "cv"))
-    named, target = required_groups(groups, _num_samples(X), "A risk on new domains"), as_column(y)
+    named, target = (
+        required_groups(groups, _num_samples(X), "A risk on new domains"),
+        target_values(y),
+    )
     found = np.full((len(levels), len(named)), np.nan)
     for train, test in cv.split(X, target, groups=named.ids):
         both = np.intersect1d(named.ids[train], named.ids[test])

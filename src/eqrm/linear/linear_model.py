@@ -91,9 +91,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         every objective is least squares: a ``OneDomainWarning`` says so.
         """
         self._check_settings()
-        moments = self._moments_of(X, y, groups)
-        given = isinstance(X, DomainMoments) or groups is not None
-        self._fit_moments(moments, least_domains=2 if given and self._needs_domains else 1)
+        self._fit_moments(self._moments_of(X, y, groups))
         return self
 
     def _check_settings(self) -> None:
@@ -114,23 +112,31 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self.n_features_in_ = X.num_features
             named = X.features != default_names(X.num_features)
             self._keep_names(X.features if named else ())
-            return X
+            return self._of_several_domains(X)
         names = frame_columns(X) if is_frame(X) else []
         # Values that are not finite are refused by column and domain when they are summed.
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 2}
         rows, target = self._checked(X, _off_device(y), y_numeric=True, **options)
         self._keep_names(names if all(isinstance(name, str) for name in names) else ())
-        if groups is None:
-            groups = "all rows"
-            if self._needs_domains:
-                warnings.warn(
-                    "groups=None: all rows are one domain, so there is no distribution of risk "
-                    "over domains and this is least squares. Pass groups= with the domain of "
-                    "each row.",
-                    OneDomainWarning,
-                    stacklevel=3,
-                )
-        return DomainMoments.from_arrays(rows, target, groups, features=names or None)
+        if groups is not None:
+            moments = DomainMoments.from_arrays(rows, target, groups, features=names or None)
+            return self._of_several_domains(moments)
+        if self._needs_domains:
+            warnings.warn(
+                "groups=None: all rows are one domain, so there is no distribution of risk over "
+                "domains and this is least squares. Pass groups= with the domain of each row.",
+                OneDomainWarning,
+                stacklevel=3,
+            )
+        return DomainMoments.from_arrays(rows, target, "all rows", features=names or None)
+
+    def _of_several_domains(self, moments: DomainMoments) -> DomainMoments:
+        if self._needs_domains and len(moments) < 2:
+            raise DomainDataError(
+                "At least 2 domains are needed, got 1: one domain has no distribution of risk over "
+                "domains. LinearERM fits a single domain."
+            )
+        return moments
 
     def _keep_names(self, names: Sequence[str]) -> None:
         if hasattr(self, "feature_names_in_"):
@@ -149,24 +155,17 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             except ValueError as error:
                 raise DomainDataError(str(error)) from None
 
-    def _fit_moments(
-        self, moments: DomainMoments, more: Sequence[Array] = (), least_domains: int = 2
-    ) -> Array:
+    def _fit_moments(self, moments: DomainMoments, more: Sequence[Array] = ()) -> Array:
         """Solve, keep what was found, and return the parameters of the best minimum."""
         with one_thread():
-            problem, coordinates = self._pose(moments, least_domains)
+            problem, coordinates = self._pose(moments)
             points = [*more, *self._starting_points(problem, coordinates)]
             ends = distinct_minima(problem, points, self.max_steps)
             self._keep(moments, coordinates, ends)
         return ends[0].theta
 
-    def _pose(self, moments: DomainMoments, least_domains: int = 1) -> tuple[Problem, Coordinates]:
+    def _pose(self, moments: DomainMoments) -> tuple[Problem, Coordinates]:
         """The minimisation problem of these moments."""
-        if len(moments) < least_domains:
-            raise DomainDataError(
-                f"At least {least_domains} domains are needed, got {len(moments)}: one domain has "
-                "no distribution of risk over domains. LinearERM fits a single domain."
-            )
         problems = moments.problems(self.fit_intercept) if self.l2 == 0.0 else []
         if problems:
             raise DomainDataError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqrm.checks import POSITIVE, is_number, number
 from eqrm.errors import SettingError
@@ -93,3 +94,13 @@ class NoiseLaw:
                 "a law with lighter tails."
             )
         return cls(value, mean, variance)
+
+    def draw(self, generator: np.random.Generator, size: int) -> NDArray[np.float64]:
+        """``size`` independent numbers, in an array of its own."""
+        if getattr(getattr(self.law, "dist", None), "name", "") != "norm":
+            return np.array(self.law.rvs(size, random_state=generator), dtype=np.float64)
+        # scipy's numbers without its checks, which take half as long as the drawing itself.
+        values = generator.standard_normal(size)
+        values *= math.sqrt(self.variance)
+        values += self.mean
+        return values

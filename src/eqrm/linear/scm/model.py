@@ -265,7 +265,7 @@ def _draw(
     values: dict[str, Floats] = {}
     for name, each in assignments.items():
         # The noise is drawn even where `do` hides it: other variables keep theirs.
-        value = np.asarray(each.noise.law.rvs(rows, random_state=generator), dtype=np.float64)
+        value = each.noise.draw(generator, rows)
         value *= each.gain * each.factor
         value += each.shift
         for parent, coefficient in each.parents.items():

@@ -1,4 +1,4 @@
-"""Issue 4, reproductions: Figure 3, appendix G.1.2 and the linear-SEM tasks at full size."""
+"""Reproductions at full size: Figure 3, appendix G.1.2 and the linear-SEM tasks."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ def all_checks(found: dict[str, Any]) -> Result:
     )
 
 
-@check("4.2.figure", "Figure 3 A-D and the CDF figure at the paper's size, by number")
+@check(
+    "reproductions.linear-regression",
+    "Figure 3 A-D and the CDF figure at the paper's size, by number",
+)
 def figure_three(options: Options) -> Result:
     return all_checks(reproduce(options, "linear-regression"))
 
 
-@check("4.3.run", "linear-regression at full size in 60 s and 1 GB, 14 levels in 1 s")
+@check("reproductions.cost", "linear-regression at full size in 60 s and 1 GB, 14 levels in 1 s")
 def cost(options: Options) -> Result:
     found = reproduce(options, "linear-regression")
     settings, megabytes = found["settings"], found["cost"]["peak_megabytes"]
@@ -73,11 +76,13 @@ def cost(options: Options) -> Result:
     )
 
 
-@check("4.4.recovery", "causal-recovery: the table and seven cases of appendix G.1.2")
+@check(
+    "reproductions.causal-recovery", "causal-recovery: the table and seven cases of appendix G.1.2"
+)
 def recovery(options: Options) -> Result:
     return all_checks(reproduce(options, "causal-recovery"))
 
 
-@check("4.sem", "linear-sem: the eight tasks of the IRM paper, four methods")
+@check("reproductions.linear-sem", "linear-sem: the eight tasks of the IRM paper, four methods")
 def sem(options: Options) -> Result:
     return all_checks(reproduce(options, "linear-sem"))

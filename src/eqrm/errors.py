@@ -6,9 +6,6 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
-
 
 class EqrmError(Exception):
     """Base of every error raised on purpose by this package."""
@@ -66,38 +63,3 @@ class MissingExtraError(EqrmError, ImportError):
 
 class EqrmWarning(UserWarning):
     """Base of every warning issued by this package."""
-
-
-def did_you_mean(name: object, choices: Iterable[str]) -> str:
-    """Suggest the nearest of ``choices``, then list them (at most 20).
-
-    >>> did_you_mean("gausian", ["gaussian", "kde"])
-    "Did you mean 'gaussian'? Choose from: gaussian, kde."
-    """
-    options = sorted(choices)
-    close = difflib.get_close_matches(str(name).lower(), options, n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    more = f" and {len(options) - 20} more" if len(options) > 20 else ""
-    return f"{hint}Choose from: {', '.join(options[:20])}{more}."
-
-
-def near_names(name: object, choices: Sequence[object], at_most: int = 20) -> str:
-    """Suggest the nearest of many names, and list the first of them.
-
-    >>> near_names("Hospitl", ["hospital", "y"])
-    "Did you mean 'hospital'? There are: 'hospital', 'y'."
-    """
-    texts = {str(choice).lower(): choice for choice in choices}
-    close = difflib.get_close_matches(str(name).lower(), list(texts), n=1)
-    hint = f"Did you mean {texts[close[0]]!r}? " if close else ""
-    more = f" and {len(choices) - at_most} more" if len(choices) > at_most else ""
-    return f"{hint}There are: {', '.join(repr(c) for c in choices[:at_most])}{more}."
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things in words.
-
-    >>> counted(1, "domain"), counted(1200, "domain")
-    ('1 domain', '1,200 domains')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns
 from eqrm.data.tables.task import PREDICTION
-from eqrm.errors import MissingExtraError, SettingError, did_you_mean
+from eqrm.errors import MissingExtraError, SettingError
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
+from eqrm.text import did_you_mean
 
 ENDINGS = (".csv", ".parquet")
 

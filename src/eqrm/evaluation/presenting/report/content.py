@@ -203,11 +203,11 @@ def _middle_cut(name: Name, longest: int = 200) -> str:
 
 
 def _columns(evaluation: Evaluation, chosen: Any, longest: int) -> dict[str, Any]:
-    measured = list(evaluation.predictors.values())
+    measured, domains = list(evaluation.predictors.values()), evaluation.domains
     counts = [risks.counts[chosen].tolist() for risks in measured]
     same = all(column == counts[0] for column in counts)
     return {
-        "names": [_middle_cut(evaluation.domains[i], longest) for i in chosen],
+        "names": [_middle_cut(domains[i], longest) for i in chosen],
         "counts": counts[:1] if same else counts,
         "risks": [
             significant(risks.risks[chosen], digits_of_spread(risks.risks)) for risks in measured

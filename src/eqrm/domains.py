@@ -44,7 +44,8 @@ def number_domains(values: Any, rows: int | None = None, what: str = "domains") 
     """Number the domains of rows in the order of their names.
 
     ``values`` is a list, an array, a tensor, or a column of pandas, polars or Arrow, with one
-    value per row; ``rows`` is how many there must be, and ``what`` names them in errors.
+    value per row, or domains that are numbered already; ``rows`` is how many there must be, and
+    ``what`` names them in errors.
 
     >>> numbered = number_domains(["b", "a", "b"])
     >>> numbered.ids, numbered.names
@@ -52,6 +53,8 @@ def number_domains(values: Any, rows: int | None = None, what: str = "domains") 
     >>> number_domains(np.array(["2013-01-31", "2013-01-30T17:45"], dtype="datetime64[m]")).names
     ('2013-01-30 17:45:00', '2013-01-31')
     """
+    if isinstance(values, NumberedDomains) and rows in (None, len(values.ids)):
+        return values
     column = _column(values, rows, what)
     if hasattr(column, "codes"):
         return _of_codes(np.asarray(column.codes), list(column.categories), what)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from eqrm.errors import LevelError, TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
@@ -61,27 +62,31 @@ class ComparisonWithERM:
 def compare_with_erm(training: TableTraining, confidence: float = 0.95) -> ComparisonWithERM:
     """Compare every trained level with ERM on the domains held out."""
     judged, levels = training.evaluation, training.levels
-    differences = judged.compare(ERM, list(levels), confidence=confidence)
+    # A certificate speaks of levels below 1.
+    possible = [level for level in levels if level.alpha < 1.0]
+    certified = min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=Level(0.9))
+    summary = summarised(judged, certified, confidence)
+    differences = summary.differences
+    if any(level.alpha not in COMPARED_LEVELS for level in levels):
+        differences = judged.compare(ERM, list(levels), confidence=confidence)
     gains = []
     for place, level in enumerate(levels):
         of_level = differences[predictor_name(level)]
-        quantiles = [each for each in of_level if each.statistic == "quantile"]
+        if differences is summary.differences:
+            place = COMPARED_LEVELS.index(level.alpha)
         gains.append(
             LevelGain(
                 level,
-                quantiles[place],
+                [each for each in of_level if each.statistic == "quantile"][place],
                 next(each for each in of_level if each.statistic == "mean"),
                 _certificate(judged, level, predictor_name(level), confidence),
                 _certificate(judged, level, ERM, confidence),
             )
         )
-    # A certificate speaks of levels below 1.
-    possible = [level for level in levels if level.alpha < 1.0]
-    certified = min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=Level(0.9))
     return ComparisonWithERM(
         tuple(gains),
         judged.risk_table([*levels, Level(1.0)], [], confidence=confidence, worst=0),
-        summarised(judged, certified, confidence),
+        summary,
         confidence,
     )
 

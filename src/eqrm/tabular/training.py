@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import Task, one_class_note
+from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
@@ -109,13 +111,14 @@ def train_on_table(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
         unseen = encoder.transform(test.columns, plan.unseen)
+    domains = train.numbered_domains
     notes = [*encoder.notes, *(str(warning.message) for warning in caught)]
     notes += task.note(train.target)
     if task.classes:
-        notes += one_class_note(labels, train.domains)
+        notes += one_class_note(labels, domains)
     models: dict[str, TableModel] = {}
     levels = (None, *plan.levels)
-    fits = fitted_in_turn(plan, task, levels, seen, labels, train.domains)
+    fits = fitted_in_turn(plan, task, levels, seen, labels, domains)
     for level in levels:
         name = predictor_name(level)
         try:
@@ -130,10 +133,11 @@ def train_on_table(
         models[name] = TableModel(estimator, preprocessor, level)
     progress("evaluating on held-out domains")
     # From the margins: a probability that is rounded to 0 would make a loss infinite.
-    losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}
+    with config_context(assume_finite=True):  # the encoder has refused what is not
+        losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}
     return TableTraining(
         models,
-        replace(evaluate(domains=test.domains, losses=losses), loss=task.metric),
+        replace(evaluate(domains=test.numbered_domains, losses=losses), loss=task.metric),
         tuple(model.level for model in models.values() if model.level is not None),
         tuple(dict.fromkeys(notes)),
         len(train),
@@ -147,7 +151,7 @@ def fitted_in_turn(
     levels: Sequence[Level | None],
     matrix: NDArray[np.float64],
     labels: NDArray[Any],
-    domains: NDArray[np.str_],
+    domains: NumberedDomains,
 ) -> Iterator[Any]:
     """Fitted estimators, one per level, as if each were fitted alone."""
     estimator = new_estimator(plan.model, task, None, plan.seed, plan.settings)

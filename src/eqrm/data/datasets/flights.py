@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqrm.data.tables.table import Table
+from eqrm.domains import NumberedDomains
 
 FILE = "flights.npz.xz"
 WEATHER = ("temperature", "humidity", "wind_speed", "precipitation", "visibility")
@@ -50,7 +51,8 @@ def load_flights(weather: bool = False) -> Table:
         for name in WEATHER:
             columns[name] = stored[f"{name}_values"][stored[name]][observation]
     late = np.unpackbits(stored["late"], count=len(day)).astype(np.float64)
-    return Table(columns, late, stored["days"][day], target_name="late", domain_name="day")
+    days: Any = NumberedDomains(day.astype(np.int64), tuple(stored["days"].tolist()))
+    return Table(columns, late, days, target_name="late", domain_name="day")
 
 
 def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> Table:

@@ -61,8 +61,8 @@ class NumberColumn:
         """The names of its columns in the matrix."""
         return [self.name, f"{self.name} is missing"] if self.may_be_missing else [self.name]
 
-    def encode(self, column: Column, unseen: str) -> list[Matrix]:
-        """Its columns (n,) of the matrix."""
+    def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
+        """Fill in its columns of the matrix, which is 0."""
         if not is_numbers(column):
             first = next((v for v in column.tolist() if number_of(v) is None), column[0])
             raise DomainDataError(
@@ -77,8 +77,9 @@ class NumberColumn:
                 f"(first: row {np.flatnonzero(missing)[0] + 1:,}), but was never missing in "
                 "training, so the model has no way to handle it. Fill it in."
             )
-        values = np.where(missing, 0.0, (column - self.mean) / self.scale)
-        return [values, missing.astype(np.float64)] if self.may_be_missing else [values]
+        matrix[:, 0] = np.where(missing, 0.0, (column - self.mean) / self.scale)
+        if self.may_be_missing:
+            matrix[:, 1] = missing
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class CategoryColumn:
         """The names of its columns in the matrix."""
         return [f"{self.name}={c}" if c else f"{self.name} is missing" for c in self.categories]
 
-    def encode(self, column: Column, unseen: str) -> list[Matrix]:
-        """Its columns (n,) of the matrix."""
+    def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
+        """Fill in its columns of the matrix, which is 0."""
         if is_numbers(column):
             raise DomainDataError(
                 f"Column {self.name!r} held categories in training, such as "
@@ -119,7 +120,7 @@ class CategoryColumn:
         other = known[place] != values
         if other.any():
             self._tell_unseen(values[other], len(values), unseen)
-        return [((place == i) & ~other).astype(np.float64) for i in range(len(known))]
+        matrix[np.arange(len(values)), place] = ~other
 
     def _tell_unseen(self, values: Column, rows: int, unseen: str) -> None:
         names = np.unique(values).tolist()
@@ -207,15 +208,16 @@ class TableEncoder:
         """
         one_of(unseen, UNSEEN, "value of unseen")
         refuse_absent(self.names, frame_columns(frame))
-        encoded = [
-            values
-            for part in self.columns
-            for values in part.encode(as_column(column(frame, part.name), part.name), unseen)
-        ]
-        lengths = {len(values) for values in encoded}
+        columns = [as_column(column(frame, part.name), part.name) for part in self.columns]
+        lengths = {len(values) for values in columns}
         if len(lengths) > 1:
             raise DomainDataError(f"All columns must have the same number of rows, got {lengths}.")
-        return np.column_stack(encoded)
+        matrix = np.zeros((lengths.pop(), len(self.features)))
+        end = 0
+        for part, values in zip(self.columns, columns, strict=True):
+            start, end = end, end + len(part.features)
+            part.encode(values, matrix[:, start:end], unseen)
+        return matrix
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads it back."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import OPEN_FRACTION, is_missing
 from eqrm.data.splits import parts_of_domains
-from eqrm.domains import number_domains
+from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.text import did_you_mean
 
@@ -84,6 +84,12 @@ class Table:
     def domain_names(self) -> tuple[str, ...]:
         """The names of the domains, each once, in order (2 before 10)."""
         return tuple(self._names[np.unique(self._ids)].tolist())
+
+    @property
+    def numbered_domains(self) -> NumberedDomains:
+        """The domain of each row by number, which others need not number again."""
+        used, ids = np.unique(self._ids, return_inverse=True)
+        return NumberedDomains(ids, tuple(self._names[used].tolist()))
 
     def rows(self, chosen: Any) -> Table:
         """The rows that a mask (n,) or an array of positions picks, in that order.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.data.tables.table import Column, is_numbers
+from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError
 
 AUTO, CLASSIFICATION, REGRESSION = "auto", "classification", "regression"
@@ -143,21 +144,21 @@ class Task:
         return cls(names, bool(content.get("numbers", False)))
 
 
-def one_class_note(labels: NDArray[Any], domains: NDArray[Any]) -> list[str]:
+def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
     """How many domains hold a single class, in words; their risk counts like any other.
 
-    >>> one_class_note(np.array([0, 1, 1]), np.array(["a", "a", "b"]))
+    >>> one_class_note(np.array([0, 1, 1]), number_domains(["a", "a", "b"]))
     ["1 of 2 domains hold one class only, 'b' among them: their risk is the loss on that class."]
     """
-    names, ids = np.unique(domains, return_inverse=True)
-    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-    np.minimum.at(low, ids, labels)
-    np.maximum.at(high, ids, labels)
+    number = len(domains.names)
+    low, high = np.full(number, np.inf), np.full(number, -np.inf)
+    np.minimum.at(low, domains.ids, labels)
+    np.maximum.at(high, domains.ids, labels)
     alone = np.flatnonzero(low == high)
     if alone.size == 0:
         return []
     return [
-        f"{alone.size} of {len(names)} domains hold one class only, {str(names[alone[0]])!r} "
+        f"{alone.size} of {number} domains hold one class only, {domains.names[alone[0]]!r} "
         "among them: their risk is the loss on that class."
     ]
 

@@ -139,8 +139,12 @@ class LogisticRisks(RiskFunctions):
         """The work on every part, in as many threads; numpy releases the GIL in long loops."""
         if len(parts) == 1:
             return [work(parts[0])]
-        with ThreadPoolExecutor(len(parts)) as pool:
-            return list(pool.map(work, parts))
+        return list(self._pool.map(work, parts))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Kept, because new threads for every step cost a tenth of a solve."""
+        return ThreadPoolExecutor(self.workers)
 
     @cached_property
     def row_parts(self) -> list[slice]:

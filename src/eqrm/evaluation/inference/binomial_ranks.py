@@ -7,6 +7,8 @@ laws without jumps. Nothing else about the risks matters.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
 from eqrm.evaluation.inference.risk_checks import checked_alpha
 
@@ -14,6 +16,7 @@ ROUNDING = 1e-12
 """Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
 
 
+@lru_cache(maxsize=1024)
 def at_least(successes: int, trials: int, probability: float) -> float:
     """P(Binomial(trials, probability) ≥ successes).
 
@@ -25,6 +28,7 @@ def at_least(successes: int, trials: int, probability: float) -> float:
     return float(binom.sf(successes - 1, trials, probability))
 
 
+@lru_cache(maxsize=1024)  # the same for every predictor of an evaluation
 def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     """The smallest k with P(R_(k) < q) ≤ miss, counting from 1; None if even k = m is too low.
 

@@ -8,16 +8,20 @@ size of the domain, or differ between training and held-out domains are evidence
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqrm.checks import integer
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 
+Places = NDArray[np.int64]
 SIGNIFICANT = 0.05
 MOST_PERMUTED = 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
@@ -166,18 +170,30 @@ def _permuted(
     ranks: Vector, places: Vector, serial: bool, permutations: int, seed: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Statistics and p-values (1 + as extreme)/(1 + permutations), exact at any level."""
-    generator = np.random.default_rng(seed)
     found = _rank_statistics(ranks[None], places, serial)
     extreme = dict.fromkeys(found, 1)
-    block = max(1, 1_000_000 // ranks.size)
-    for start in range(0, permutations, block):
-        rows = min(block, permutations - start)
-        shuffled = generator.permuted(np.tile(ranks, (rows, 1)), axis=1)
-        for name, values in _rank_statistics(shuffled, places, serial).items():
+    for order in _orders(ranks.size, permutations, seed):
+        for name, values in _rank_statistics(ranks[order], places, serial).items():
             # Up to rounding, equal is as extreme.
             extreme[name] += int((np.abs(values) >= abs(found[name][0]) - 1e-12).sum())
     p_values = {name: count / (permutations + 1) for name, count in extreme.items()}
     return {name: float(values[0]) for name, values in found.items()}, p_values
+
+
+def _orders(size: int, permutations: int, seed: int) -> Iterable[Places]:
+    """Random orders in blocks (rows, size); few enough for one block are kept for the next test."""
+    block = max(1, 1_000_000 // size)
+    if permutations <= block:
+        return [_one_block(size, permutations, seed)]
+    generator = np.random.default_rng(seed)
+    sizes = (min(block, permutations - start) for start in range(0, permutations, block))
+    return (generator.permuted(np.tile(np.arange(size), (rows, 1)), axis=1) for rows in sizes)
+
+
+@lru_cache(maxsize=1)
+def _one_block(size: int, permutations: int, seed: int) -> Places:
+    rows = np.tile(np.arange(size), (permutations, 1))
+    return np.random.default_rng(seed).permuted(rows, axis=1)
 
 
 def _normal_limit(

@@ -68,6 +68,7 @@ def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
     whole.legend(frameon=False, loc="lower right", fontsize="small")
     tail.set_yscale("log")
     tail.set_ylim(8e-4, 1)
+    tail.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
     tail.set_ylabel("share of unseen domains above")
     for axes in (whole, tail):
         axes.set_xlabel("risk of a domain")

@@ -347,7 +347,7 @@ def test_predict_names_what_is_wrong(
     assert (code, "'west'" in err) == (2, True)
     code, _, err = predicted(frame.drop(columns=["ill", "hospital"]))
     assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_no", "p_yes"])
-    for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "holds the data")):
+    for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "is the table itself")):
         code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
         assert (code, words in err) == (2, True)
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")

@@ -60,7 +60,7 @@ def test_wrong_data_is_refused_in_words(change: dict[str, Any], words: str) -> N
 
 
 def test_no_example_at_all_is_refused() -> None:
-    with pytest.raises(DomainDataError, match="no examples"):
+    with pytest.raises(DomainDataError, match="At least one example"):
         DomainData.from_arrays([], [], [])
 
 

@@ -136,7 +136,7 @@ def test_no_images_no_archive_and_no_folder_are_said(tmp_path: Path) -> None:
         read(archive)
     with pytest.raises(DataFileError, match="does not exist"):
         read(tmp_path / "nothing")
-    with pytest.raises(DataFileError, match="no VLCS or vlcs in the data root"):
+    with pytest.raises(DataFileError, match="VLCS or vlcs is not in the data root"):
         eqrm.dataset("vlcs", tmp_path)
     with pytest.raises(SettingError, match="Unknown value of resident 'yes'"):
         read(write_folder(tmp_path / "q", pictures()), resident="yes")

@@ -108,7 +108,7 @@ def test_the_oracle_has_two_domains_of_the_same_flip(generated: Any) -> None:
     ("settings", "words"),
     [
         ({"flips": [1.1]}, r"from 0 to 1, got 1\.1"),
-        ({"flips": []}, "at least one flip"),
+        ({"flips": []}, "At least one flip"),
         ({"size": 20}, "28 .* or 14"),
         ({"split": "tset"}, "Did you mean 'test'"),
         ({"label_noise": "much"}, "probability"),

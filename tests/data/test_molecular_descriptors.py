@@ -47,5 +47,5 @@ def test_molecules_without_a_ring_can_be_domains_of_their_own_or_left_out(root: 
 
 
 def test_a_file_that_is_not_there_is_named(root: Path) -> None:
-    with pytest.raises(DataFileError, match=r"no other\.csv"):
+    with pytest.raises(DataFileError, match=r"other\.csv is not in"):
         descriptor_table(root, file="other.csv")

@@ -209,7 +209,7 @@ def test_domains_without_examples_are_refused() -> None:
         (torch.tensor([0, -1]), "numbered from 0, got -1"),
         (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long"),
         ([0, 1], "got list"),
-        (torch.zeros(0, dtype=torch.long), "no examples to draw from"),
+        (torch.zeros(0, dtype=torch.long), "At least one example to draw from"),
     ],
 )
 def test_domains_that_are_no_numbers_from_0_are_refused(domains: Any, words: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from eqrm.cli.options import option
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 
@@ -18,17 +19,21 @@ def predict(
             help="Model file that 'eqrm train' saved, or run folder of 'eqrm train-network'."
         ),
     ],
-    table: Annotated[str, typer.Argument(help="A CSV or Parquet file with the same columns.")],
-    output: Annotated[Path, typer.Option(help="A .csv or .parquet file for the predictions.")],
+    table: Annotated[
+        str, typer.Argument(help="A CSV or Parquet file with the columns of the training table.")
+    ],
+    output: Annotated[
+        Path, option("File to write the predictions to, ending in .csv or .parquet.")
+    ],
     unseen: Annotated[
-        str, typer.Option(help="Categories that training had not: warn or error.")
+        str, option("On categories that did not occur in training: warn or error.")
     ] = "warn",
 ) -> None:
     """Predict for the rows of a table: classes with probabilities, or numbers."""
     from eqrm.tabular.predictions import check_output, predict_file
 
     if Path(table).exists() and output.exists() and output.samefile(table):
-        raise SettingError(f"{table} holds the data. Name another file for the predictions.")
+        raise SettingError(f"{table} is the table itself. Choose another file for the predictions.")
     check_output(output)
     if not model.exists():
         raise DataFileError(

@@ -324,7 +324,7 @@ def _domains_of(data: DomainData | Tensor) -> Integers:
             f"example, got {type(domains).__name__}."
         )
     if len(domains) == 0:
-        raise DomainDataError("There are no examples to draw from: at least one is needed.")
+        raise DomainDataError("At least one example to draw from is needed, got none.")
     if int(domains.min()) < 0:
         raise DomainDataError(f"Domains are numbered from 0, got {int(domains.min())}.")
     found: Integers = domains.cpu().numpy()

@@ -97,7 +97,7 @@ class DomainData:
         (('Oslo', 'Rome'), tensor([1, 0, 1]), torch.int64)
         """
         if len(domains) == 0:
-            raise DomainDataError("There are no examples: at least one is needed.")
+            raise DomainDataError("At least one example is needed, got none.")
         numbered = number_domains(domains)
         inputs = x if _is_lazy(x) else _tensor_from(x, "x")
         names = tuple(str(name) for name in numbered.names)
@@ -351,7 +351,7 @@ def _check_lengths(x: Any, y: Any, domains: Any) -> None:
             f"x, y and domains must hold the same number of examples, got {told}."
         )
     if len(domains) == 0:
-        raise DomainDataError("There are no examples: at least one is needed.")
+        raise DomainDataError("At least one example is needed, got none.")
     if y.device != domains.device:
         raise DomainDataError(f"y is on {y.device} and domains are on {domains.device}; use .to.")
 

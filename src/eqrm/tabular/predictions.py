@@ -34,7 +34,7 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     """Read, predict and write; gives a sentence about what was done.
 
     The file has the rows of the table in their order: its domain and target where it has them,
-    then the predictions. ``eqrm evaluate`` can judge it. In a Parquet file, domain and target
+    then the predictions. ``eqrm evaluate`` can read it. In a Parquet file, domain and target
     have the types that they have in the table, and predicted classes the type of the target.
     """
     check_output(output)

@@ -72,7 +72,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class TableTraining:
-    """What came out: a model per predictor, and their evaluation on unseen domains."""
+    """The result: a model per predictor, and their evaluation on held-out domains."""
 
     models: Mapping[str, TableModel]
     evaluation: Evaluation

@@ -67,7 +67,7 @@ def mnist_files(root: Path) -> list[Path]:
     missing = [name for name in MNIST_MD5 if name not in found]
     if missing:
         raise DataFileError(
-            f"There is no mnist/{missing[0]}.gz in the data root {root}. 'eqrm data get mnist' "
+            f"mnist/{missing[0]}.gz is not in the data root {root}. 'eqrm data get mnist' "
             "fetches MNIST or says where to get it; stand_in=True takes generated digits instead."
         )
     return [found[name] for name in MNIST_MD5]

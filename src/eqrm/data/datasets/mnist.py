@@ -60,7 +60,7 @@ def colored_mnist(
     for probability in (label_noise, *(flip for part in wanted for flip in parts[part])):
         FRACTION.check(probability, "The probability of a flip")
     if not any(parts[part] for part in wanted):
-        raise SettingError("There is no domain: give at least one flip.")
+        raise SettingError("At least one flip is required: each is a domain.")
     found = digits(root, stand_in)
     images, labels, names = [], [], []
     whose: list[str] = []

@@ -101,7 +101,7 @@ def graphs_of(molecules: Iterable[Any]) -> Graphs:
             bonds += [bond_features(bond)] * 2
         sizes.append((molecule.GetNumAtoms(), 2 * molecule.GetNumBonds()))
     if not sizes:
-        raise DomainDataError("There are no molecules: at least one is needed.")
+        raise DomainDataError("At least one molecule is needed, got none.")
     nodes_and_edges = torch.tensor(sizes)
     return Graphs.from_sizes(
         x=torch.from_numpy(np.array(atoms, dtype=np.uint8)),

@@ -105,7 +105,7 @@ class MoleculeTable:
         if tasks is None:
             tasks = [name for name in columns if name not in (*NOT_TASKS, smiles)]
         if not tasks:
-            raise SettingError("There is no task: name the columns with the labels (tasks).")
+            raise SettingError("tasks must name at least one column of labels.")
         if not columns[smiles]:
             raise DataFileError(f"{path} contains no molecules.")
         labels = [_numbers(columns[task], path, task) for task in tasks]

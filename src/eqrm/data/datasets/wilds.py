@@ -68,7 +68,7 @@ def iwildcam(
 
 
 def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
-    """The columns of metadata.csv, and those of numbers as numbers; refused if it was cut off.
+    """The columns of metadata.csv, and those of numbers as numbers; refused if truncated.
 
     The published file ends with a line, and its numbers count from 0 without a gap, which is
     what WILDS checks too.

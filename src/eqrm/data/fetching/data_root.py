@@ -41,7 +41,7 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
     >>> own_file("/", "no/such/file.csv")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: There is no file no/such/file.csv in the working directory ...
+    eqrm.errors.DataFileError: The file no/such/file.csv is not in the working ...
     """
     places = {f"the working directory {Path.cwd()}": Path(file).expanduser()}
     if root is not None or os.environ.get("EQRM_DATA"):
@@ -50,7 +50,7 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
         if place.exists() or glob.glob(str(place), recursive=True):
             return place
     hint = "" if len(places) > 1 else " (there is no data root to look in: EQRM_DATA, --data-root)"
-    raise DataFileError(f"There is no file {file} in {' or in '.join(places)}{hint}.")
+    raise DataFileError(f"The file {file} is not in {' or in '.join(places)}{hint}.")
 
 
 def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
@@ -59,7 +59,7 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
     >>> data_file("/", "no/such/file")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: There is no no/such/file in the data root /. ...
+    eqrm.errors.DataFileError: no/such/file is not in the data root /. ...
     """
     if len(places) == 1 and Path(places[0]).expanduser().is_absolute():
         path = Path(places[0]).expanduser()
@@ -71,8 +71,8 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
         if (folder / place).exists():
             return folder / place
     raise DataFileError(
-        f"There is no {' or '.join(places)} in the data root {folder}. "
-        "'eqrm data list' shows what there is, 'eqrm data get NAME' how to get the rest."
+        f"{' or '.join(places)} is not in the data root {folder}. 'eqrm data list' shows what is; "
+        "'eqrm data get NAME' fetches a dataset."
     )
 
 

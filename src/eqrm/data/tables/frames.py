@@ -142,8 +142,8 @@ def _numbers(frame: Any, name: Any) -> NDArray[np.float64]:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise DomainDataError(
-            f"Column {name!r} does not hold numbers only. Turn it into numbers first, or leave "
-            "it out of the features."
+            f"Column {name!r} does not hold numbers only. Convert it to numbers, or leave it "
+            "out of the features."
         ) from None
 
 

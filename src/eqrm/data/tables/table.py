@@ -224,7 +224,9 @@ def as_column(values: Any, name: object) -> Column:
         return np.asarray(names[np.asarray(categorical.codes)])
     array = np.asarray(values)
     if array.ndim != 1:
-        raise DomainDataError(f"Column {name!r} must be one value per row, not {array.shape}.")
+        raise DomainDataError(
+            f"Column {name!r} must hold one value per row, got the shape {array.shape}."
+        )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
     if array.dtype.kind == "U":
@@ -232,8 +234,8 @@ def as_column(values: Any, name: object) -> Column:
     if array.dtype.kind == "O":
         return _of_objects(array, name)
     raise DomainDataError(
-        f"Column {name!r} holds neither numbers nor text ({array.dtype}). Turn it into one of "
-        "them (a date into its month, say), or leave it out."
+        f"Column {name!r} holds neither numbers nor text ({array.dtype}). Convert it (a date to "
+        "its month, for example), or leave it out."
     )
 
 

@@ -147,7 +147,8 @@ class Task:
 def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
     """How many domains hold a single class, in words; their risk counts like any other.
 
-    >>> one_class_note(np.array([0, 1, 1]), number_domains(["a", "a", "b"]))
+    >>> domains = NumberedDomains(np.array([0, 0, 1]), ("a", "b"))
+    >>> one_class_note(np.array([0, 1, 1]), domains)
     ["1 of 2 domains hold one class only, 'b' among them: their risk is the loss on that class."]
     """
     number = len(domains.names)

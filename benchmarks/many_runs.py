@@ -12,7 +12,7 @@ and then EQRM with a fresh Adam and cosine decay. Three ways to train the same r
 Throughput is steps of runs per second. Only the first runs are trained one by one (the column
 "timed"); the risks of their first 50 steps are compared with those of the same runs in the stack
 (after hundreds of steps with small batches the rounding of float32 has grown into other weights;
-in float64 the whole runs agree, ``verify`` 7.8). Settings with levels
+in float64 the whole runs agree, ``verify`` networks.many-runs). Settings with levels
 share their burn-in when trained together, since runs of one seed are the same until then; those
 with seeds only show what batching alone brings. Images are random: the time does not depend on
 what they show.

@@ -14,7 +14,8 @@ and the medians of at least 20 steps each are compared. Beside them stands what 
 takes alone, from given losses to their gradient, which is free of the network's noise. Other
 programs on the same cores can spoil a measurement by 10%, so a broken bound is measured again,
 up to three times; every attempt is printed.
-``make verify`` demands at most 1.05 ERM steps (must-hold 3.8). Takes about 4 minutes on 2 cores.
+``make verify`` demands at most 1.05 ERM steps (objectives.step-cost). Takes about 4 minutes on
+2 cores.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ backward, step), the least that any training can do.
 
 Other programs on the same cores spoil measurements, so a broken bound is measured again, up to
 three times; every attempt is printed. ``make verify`` demands EQRM ≤ 1.05 ERM and a data path
-≤ 5% of the step (must-hold 7.5). Takes about 8 minutes on 2 cores.
+≤ 5% of the step (``training.step-cost``). Takes about 8 minutes on 2 cores.
 """
 
 from __future__ import annotations

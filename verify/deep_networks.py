@@ -1,4 +1,4 @@
-"""Issue 7, networks: ColoredMNIST, molecules end to end, many runs together, pretrained weights."""
+"""Networks at full size: ColoredMNIST, molecules, many runs together, pretrained weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def has_data(name: str) -> bool:
         return False
 
 
-@check("7.4", "ColoredMNIST on two cores: ERM learns colour, EQRM shape, 3 seeds")
+@check("networks.colored-mnist", "on two cores: ERM learns colour, EQRM shape, 3 seeds")
 def colored_mnist_by_the_trainer(options: Options) -> Result:
     file = options.output / "colored_mnist.json"
     file.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def molecules_end_to_end(name: str, options: Options) -> dict[str, float]:
     }
 
 
-@check("7.6.training", "Tox21 and HIV by scaffold train end to end on the CPU")
+@check("networks.molecules", "Tox21 and HIV by scaffold train end to end on the CPU")
 def molecules_by_scaffold(options: Options) -> Result:
     if importlib.util.find_spec("rdkit") is None or not has_data("molecules"):
         return skipped("needs rdkit and molecules/*.csv.gz in the data root")
@@ -120,7 +120,7 @@ def molecules_by_scaffold(options: Options) -> Result:
     return passed(good, told, **found)
 
 
-@check("7.8", "many runs: 20 together match 20 apart; throughput")
+@check("networks.many-runs", "20 runs together match 20 apart; throughput")
 def many_runs_match(options: Options) -> Result:
     data = colored_mnist(seed=0, examples_per_domain=2_500, stand_in="if-missing").splits(
         test=["0.9"]
@@ -173,7 +173,7 @@ def _threads() -> dict[str, str]:
     return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(CORES))}
 
 
-@check("7.pretrained", "EfficientNet-lite's published weights tell PACS classes apart")
+@check("networks.pretrained", "EfficientNet-lite's weights tell PACS classes apart")
 def pretrained_features(options: Options) -> Result:
     """A linear layer on frozen features, trained on photos and judged on other photos and art."""
     from sklearn.linear_model import LogisticRegression

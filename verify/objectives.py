@@ -1,4 +1,4 @@
-"""Issue 3, the objectives: every must-hold item at full size."""
+"""The objectives at full size, and how checks run tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run_benchmark(options: Options, name: str) -> tuple[int, dict[str, object]]:
     return finished.returncode, json.loads(path.read_text())
 
 
-@check("3.1", "each objective against something independent")
+@check("objectives.independent", "each objective against something independent; warnings")
 def independent_checks(options: Options) -> Result:
     shared = ("conformance", "across_processes", "everywhere", "paper_relations")
     ignored = [f"--ignore={TESTS}/test_{name}.py" for name in shared]
@@ -84,26 +84,13 @@ def independent_checks(options: Options) -> Result:
     return counts.result("closed forms, hand-computed cases, finite differences, properties")
 
 
-@check("3.2", "Gaussian EQRM is mean + z·std; its relation to VREx")
-def relation_to_vrex(options: Options) -> Result:
-    counts = run_tests(
-        options,
-        "objectives-vrex",
-        f"{TESTS}/test_paper_relations.py",
-        "-k",
-        "gaussian_eqrm or vrex",
-    )
-    return counts.result("value at β = m·z/σ̂, gradient at half of it")
+@check("objectives.paper", "the paper's relations: VREx, α = ½, α → 1, Propositions A.4 and A.5")
+def paper_relations(options: Options) -> Result:
+    counts = run_tests(options, "objectives-paper", f"{TESTS}/test_paper_relations.py")
+    return counts.result("value at β = m·z/σ̂, gradient at half of it; minimisers, paths, limits")
 
 
-@check("3.3", "α = ½, α → 1, Propositions A.4 and A.5, limits of the superquantile")
-def limits(options: Options) -> Result:
-    selection = ["-k", "not gaussian_eqrm and not vrex"]
-    counts = run_tests(options, "objectives-limits", f"{TESTS}/test_paper_relations.py", *selection)
-    return counts.result("minimisers, paths over levels and limits")
-
-
-@check("3.4", "the one line on the CPU, autocast, torch.compile, accumulation, two processes")
+@check("objectives.everywhere", "the one line: autocast, torch.compile, accumulation, 2 processes")
 def everywhere(options: Options) -> Result:
     paths = [f"{TESTS}/test_everywhere.py", f"{TESTS}/test_across_processes.py"]
     counts = run_tests(
@@ -112,7 +99,7 @@ def everywhere(options: Options) -> Result:
     return counts.result("20 steps of 2 processes to 1e-6 and 1e-10; documented accumulation")
 
 
-@check("3.4.cuda", "the one line on CUDA: agreement, no waiting, graphs, autocast, torch.compile")
+@check("objectives.cuda", "the one line on CUDA: agreement, no waiting, graphs, torch.compile")
 def on_cuda(options: Options) -> Result:
     if not torch.cuda.is_available():
         return skipped("no CUDA device here; the last run on one is recorded in docs/objectives.md")
@@ -120,7 +107,13 @@ def on_cuda(options: Options) -> Result:
     return counts.result(torch.cuda.get_device_name())
 
 
-@check("3.5", "many domains: the memory's quantile, gradient, and what is learned")
+@check("objectives.conformance", "50 steps on 1, 2 and 5 domains, unequal batches, every variant")
+def conformance(options: Options) -> Result:
+    counts = run_tests(options, "objectives-conformance", f"{TESTS}/test_conformance.py")
+    return counts.result("all objectives of the registry, and variants")
+
+
+@check("objectives.many-domains", "the memory's quantile and gradient, and what is learned")
 def many_domains(options: Options) -> Result:
     code, content = run_benchmark(options, "many_domains")
     verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]
@@ -129,7 +122,7 @@ def many_domains(options: Options) -> Result:
     return passed(code == 0, "; ".join([summary, *failed]), verdicts=verdicts)
 
 
-@check("3.6", "quadratic worlds: exact EQRM ends at or below ERM and the published gradient")
+@check("objectives.quadratic-worlds", "exact EQRM ends at or below ERM and the published gradient")
 def quadratic_worlds(options: Options) -> Result:
     code, content = run_benchmark(options, "quadratic_worlds")
     rows: list[dict[str, float]] = content["rows"]  # type: ignore[assignment]
@@ -141,22 +134,7 @@ def quadratic_worlds(options: Options) -> Result:
     return passed(code == 0, f"mean end quantile of ERM/published/exact {ends}", **content)
 
 
-@check("3.7", "50 steps on 1, 2 and 5 domains, unequal batches, a domain of one example")
-def fifty_steps(options: Options) -> Result:
-    counts = run_tests(options, "objectives-conformance", f"{TESTS}/test_conformance.py")
-    more = run_tests(
-        options, "objectives-fifty", f"{TESTS}/test_risk_based.py", "-k", "fifty_steps"
-    )
-    both = Counts(
-        counts.passed + more.passed,
-        counts.failed + more.failed,
-        counts.skipped + more.skipped,
-        counts.log,
-    )
-    return both.result("all objectives of the registry, and variants")
-
-
-@check("3.8", "EQRM's step costs at most 1.05 ERM steps")
+@check("objectives.step-cost", "EQRM's step costs at most 1.05 ERM steps")
 def step_cost(options: Options) -> Result:
     code, content = run_benchmark(options, "step_cost")
     rows: list[dict[str, float]] = content["rows"]  # type: ignore[assignment]
@@ -166,9 +144,3 @@ def step_cost(options: Options) -> Result:
         for row in rows
     )
     return passed(code == 0, ratios, **content)
-
-
-@check("3.9", "a quantile below every risk is reported, with advice")
-def reported(options: Options) -> Result:
-    counts = run_tests(options, "objectives-warnings", f"{TESTS}/test_quantile_warnings.py")
-    return counts.result("warnings of EQRM")

@@ -26,6 +26,11 @@ from objectives.toy_worlds import (
 from objectives.training_loop import apply, optimizers_for, train
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
+variants_in_full = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.full if case.label else ()) for case in CASES],
+    ids=str,
+)
 one_per_class = pytest.mark.parametrize(
     "case", {case.name: case for case in CASES}.values(), ids=lambda case: case.name
 )
@@ -55,7 +60,7 @@ def test_fifty_steps_learn_and_stay_finite(case: Case, num_domains: int) -> None
     assert risk_of(predictor, batch) < 0.7 * start
 
 
-@every_case
+@variants_in_full
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_other_tasks_are_learned_or_refused(case: Case, task: str) -> None:
     batch = toy_batch(task)

@@ -34,6 +34,8 @@ OBJECTIVES: dict[str, Callable[[], RiskObjective]] = {
 }
 
 KEEPING_STATE = ("groupdro", "eqrm-memory", "eqrm-denoise")
+COMPILED_QUICKLY = ("eqrm", "eqrm-denoise", "groupdro")
+FULL = pytest.mark.full
 
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -129,7 +131,10 @@ class TestCompile:
     def from_scratch(self) -> None:
         torch.compiler.reset()
 
-    @every_objective
+    @pytest.mark.parametrize(
+        "name",
+        [pytest.param(n, marks=() if n in COMPILED_QUICKLY else FULL) for n in OBJECTIVES],
+    )
     def test_a_compiled_objective_is_the_eager_one(self, name: str) -> None:
         """aot_eager traces forward and backward as inductor does, and needs no compiler."""
         check_compiled_objective(name, "aot_eager", "cpu")

@@ -1,9 +1,9 @@
 """Training that several processes share, as a program for ``torchrun``.
 
-    python several_processes.py FOLDER STEPS                       # one process
-    torchrun --nproc-per-node 2 several_processes.py FOLDER STEPS
+    python several_processes.py FOLDER STEPS OBJECTIVE…                       # one process
+    torchrun --nproc-per-node 2 several_processes.py FOLDER STEPS OBJECTIVE…
 
-Every case is trained and its losses, weights and held-out risks are written to
+Every objective is trained in every layout; its losses, weights and held-out risks are written to
 ``FOLDER/world-N.json``, for a comparison of different numbers of processes.
 """
 
@@ -140,13 +140,13 @@ def with_batch_norm() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
 
 
-def main(folder: Path, steps: int) -> None:
+def main(folder: Path, steps: int, objectives: list[str]) -> None:
     torch.set_num_threads(1)
     with process_group():
         found: dict[str, Any] = {
             f"{name}, {across}": trained(name, across, steps, folder / f"runs-{world_size()}")
             for across in LAYOUTS
-            for name in OBJECTIVES
+            for name in objectives
         }
         extra = {
             "resumed": resumed_is_the_same(folder / f"resumed-{world_size()}", 12),
@@ -158,4 +158,4 @@ def main(folder: Path, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

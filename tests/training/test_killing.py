@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from training.killed_run import CHECKPOINT_EVERY
-from training.killing import Runs, killed_and_resumed, run_to_the_end
-
-STEPS, WIDTH = 40, 64
+from training.killing import Kills, Runs, killed_and_resumed, run_to_the_end
 
 
-def test_three_kills_and_the_run_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
+def kills_leave_the_run_as_it_was(folder: Path, steps: int, width: int, kills: int) -> Kills:
+    """Kill a run again and again; its weights and metrics end as those of a run left alone."""
     with Runs() as runs:
-        run_to_the_end(runs, tmp_path / "whole", STEPS, WIDTH)
-        seen = killed_and_resumed(runs, tmp_path / "killed", STEPS, WIDTH, kills=3)
+        run_to_the_end(runs, folder / "whole", steps, width)
+        seen = killed_and_resumed(runs, folder / "killed", steps, width, kills)
     assert max(seen.steps_lost) <= CHECKPOINT_EVERY
     for name in ("weights.safetensors", "metrics.jsonl"):
-        whole, killed = (tmp_path / run / name for run in ("whole", "killed"))
+        whole, killed = (folder / run / name for run in ("whole", "killed"))
         assert whole.read_bytes() == killed.read_bytes()
+    return seen
+
+
+def test_a_run_killed_while_it_writes_a_checkpoint_ends_bit_for_bit_the_same(
+    tmp_path: Path,
+) -> None:
+    kills_leave_the_run_as_it_was(tmp_path, steps=24, width=64, kills=1)
+
+
+@pytest.mark.full
+def test_twenty_kills_and_the_run_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
+    seen = kills_leave_the_run_as_it_was(tmp_path, steps=200, width=512, kills=20)
+    assert seen.kills == 20
+    assert seen.while_writing > 0

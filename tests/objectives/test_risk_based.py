@@ -310,7 +310,7 @@ class TestBadInput:
         assert objective.memory.staleness().never_seen == 3
 
     def test_a_wrong_distribution_gets_a_suggestion(self) -> None:
-        with pytest.raises(SettingError, match=r"no distribution 'gausian'. Did you mean 'gauss"):
+        with pytest.raises(SettingError, match=r"Unknown distribution 'gausian'. Did you mean 'gauss"):
             EQRM(distribution="gausian")
         with pytest.raises(SettingError, match=r"a name or a class .* not int"):
             EQRM(distribution=3)  # type: ignore[arg-type]
@@ -343,7 +343,7 @@ class TestBadInput:
 
     def test_weights_for_other_domains_are_refused(self) -> None:
         objective = EQRM(weights=torch.ones(3))
-        with pytest.raises(DomainDataError, match=r"weights for 3 domains, .* risks of 2"):
+        with pytest.raises(DomainDataError, match=r"weights for 3 domains, .* the risks of 2"):
             objective(torch.rand(4), [0, 0, 1, 1])
 
     def test_a_negative_penalty_is_refused(self) -> None:

@@ -229,7 +229,7 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
     data, phase = world(), Phase("erm", 2)
     with pytest.raises(SettingError, match=r"functions of the risks.*IRM needs more"):
         train_many([Run(0, (Phase(IRM(), 2),))], data, small())
-    with pytest.raises(SettingError, match="memory has no place"):
+    with pytest.raises(SettingError, match="cannot have a memory there"):
         train_many([Run(0, (Phase(EQRM(0.9, memory=RiskMemory(3)), 2),))], data, small())
     with pytest.raises(SettingError, match="runs is empty"):
         train_many([], data, small())

@@ -153,7 +153,7 @@ def test_a_folder_that_another_run_writes_to_is_refused(tmp_path: Path) -> None:
 
     def while_training(*arguments):  # type: ignore[no-untyped-def]
         if first.state.step == 3:
-            with pytest.raises(SettingError, match="Another process trains in") as refused:
+            with pytest.raises(SettingError, match="Another process is training in") as refused:
                 everything(tmp_path).fit()
             refusals.append(refused)
         return take(*arguments)

@@ -215,7 +215,7 @@ class Phase:
     def minimised(self) -> Objective:
         """The objective itself, made once where it was given by name."""
         if self.objective is None:
-            raise SettingError("A phase needs an objective here: Phase('erm', steps=100), say.")
+            raise SettingError("A phase needs an objective, as in Phase('erm', steps=100).")
         if isinstance(self.objective, str):
             return objective(self.objective, **self.hyperparameters)
         return (
@@ -228,9 +228,7 @@ class Phase:
     def length(self) -> int:
         """Its steps, which are known once a run has filled in what was left out."""
         if self.steps is None:
-            raise SettingError(
-                "A phase needs a number of steps here: Phase('erm', steps=100), say."
-            )
+            raise SettingError("A phase needs its steps, as in Phase('erm', steps=100).")
         return self.steps
 
     def rate_factor(self, step: int) -> float:

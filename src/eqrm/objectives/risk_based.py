@@ -142,7 +142,7 @@ class EQRM(RiskObjective):
             return weights
         if own.shape[-1] != risks.shape[-1]:
             raise DomainDataError(
-                f"EQRM was given weights for {own.shape[-1]} domains, but there are risks of "
+                f"EQRM has weights for {own.shape[-1]} domains, but got the risks of "
                 f"{risks.shape[-1]}. Pass num_domains, so that absent domains keep their place."
             )
         return own if weights is None else own * weights

@@ -163,7 +163,8 @@ class RiskMemory(nn.Module):
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
-        makes the batch a sample of domains that count alike. Without ageing, all p_i are equal.
+        makes the batch a sample of domains that all count the same. Without ageing, all p_i are
+        equal.
         No gradient reaches a domain that is not in the batch, whatever its factor.
         """
         number = present.sum()

@@ -1,4 +1,4 @@
-"""Ctrl-C, or a cluster that takes the machine back: finish the step, save, say how to go on."""
+"""Ctrl-C, or a scheduler that stops the job: finish the step, save, and say how to continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Training was asked to stop, and stopped after a whole step; the message says how to go on."""
+    """Training was asked to stop, and did after a whole step; the message says how to continue."""
 
 
 class InterruptionWatch:

@@ -22,8 +22,8 @@ from eqrm.training.processes import average_gradients
 class Optimizers:
     """The predictor's optimizer and those of the objective's own networks, for one phase.
 
-    ``kept`` is the predictor's optimizer of the phase before, for phases that go on with its
-    state; it is kept if it holds the same parameters.
+    ``kept`` is the predictor's optimizer of the phase before, for phases that keep its state; it
+    is used if it holds the same parameters.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -
         raise SettingError(f"A predictor must be an nn.Module, got {type(network).__name__}.")
     elif loss is None:
         raise SettingError(
-            f"{type(network).__name__} is a plain network: say how it is judged, "
+            f"{type(network).__name__} is a plain network without a loss: give "
             "loss='cross-entropy', 'binary-cross-entropy', 'squared' or a function."
         )
     else:

@@ -55,14 +55,14 @@ def process_group() -> Iterator[None]:
 
 
 def refuse_several_processes(objectives: Iterable[Objective]) -> None:
-    """Refuse what would train something else than one process does, before it starts."""
+    """Refuse objectives that would not train what one process does, before training starts."""
     if not several_processes():
         return
     for objective in objectives:
         if not isinstance(objective, RiskObjective) or not objective.across_processes:
             raise SettingError(
                 f"{type(objective).__name__} looks at the examples of its own process only, so "
-                f"{world_size()} processes would minimise something else than one. Train it in "
+                f"{world_size()} processes would not minimise what one does. Train it in "
                 "one process, or use an objective of the risks: erm, eqrm, superquantile, "
                 "groupdro, vrex."
             )
@@ -76,7 +76,7 @@ def refuse_local_batch_norm(predictor: nn.Module) -> None:
         if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d) and module.training:
             raise SettingError(
                 f"The batch norm {name!r} would use the statistics of its own process's part of "
-                "the batch, so several processes would train another network than one. Freeze it "
+                "the batch, so several processes would not train what one does. Freeze it "
                 "(batch_norm: frozen), or convert the network with "
                 "torch.nn.SyncBatchNorm.convert_sync_batchnorm (on GPUs)."
             )
@@ -147,7 +147,7 @@ def messages_of_all(message: bytes) -> list[bytes]:
 
 
 def refuse_different(what: str, own: str) -> None:
-    """Refuse to go on where processes do not see the same, as without a common file system.
+    """Refuse to continue where processes see different files, as without a common file system.
 
     >>> refuse_different("checkpoints", "step-10")
     """

@@ -111,7 +111,7 @@ class TrainingState:
             for name in ("optimizers", "batches", "average", "stopping"):
                 part = getattr(self, name)
                 if (part is None) != (state[name] is None):
-                    raise CheckpointError(f"It was written by a run with other {name}.")
+                    raise CheckpointError(f"It was written by a run with different {name}.")
                 if part is not None:
                     part.load_state_dict(state[name])
             self.divisor = None if state["divisor"] is None else float(state["divisor"])

@@ -150,7 +150,7 @@ class Trainer:
                     if asked or self._due(settings.checkpoint_every) or state.step == steps:
                         self._save()
                     if asked and state.step < steps:
-                        raise TrainingInterrupted(self._how_to_go_on())
+                        raise TrainingInterrupted(self._how_to_continue())
             return self._finish(began_at)
 
     @contextmanager
@@ -163,7 +163,7 @@ class Trainer:
             if any_process(not own):
                 where = None if self.files is None else self.files.path
                 raise SettingError(
-                    f"Another process trains in {where} at this moment. Wait for it, stop it, or "
+                    f"Another process is training in {where}. Wait for it to finish, stop it, or "
                     "choose another folder."
                 )
             yield
@@ -354,8 +354,8 @@ class Trainer:
         """The run's folder, in the process that writes to it."""
         return None if self.files is None or rank() > 0 else self.files.path
 
-    def _how_to_go_on(self) -> str:
+    def _how_to_continue(self) -> str:
         done = f"Stopped after step {self.state.step} of {self.phases.steps}."
         if self.files is None:
             return f"{done} The run has no folder, so nothing was saved."
-        return f"{done} Saved in {self.files.path}: start the same run again to go on from there."
+        return f"{done} Saved in {self.files.path}: start the same run again to continue."

@@ -79,7 +79,9 @@ class TrainingSettings:
             self.weight_average, "weight_average (a decay, such as 0.999)"
         )
         if self.early_stopping is not None and self.evaluate_every is None:
-            raise SettingError("early_stopping needs evaluate_every: how often to look.")
+            raise SettingError(
+                "early_stopping needs evaluate_every, the steps between evaluations."
+            )
         self.torch_device()
 
     def torch_device(self) -> torch.device:

@@ -60,15 +60,8 @@ class TableNetwork:
 
 
 def load_table_network(folder: str | Path) -> TableNetwork:
-    """The network that ``eqrm train-network`` trained on a table, ready to predict for another.
-
-    >>> load_table_network("no/such/run")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.DataFileError: no/such/run does not hold a finished run: ...
-    """
-    files = _finished(folder)
-    config, spec = RunConfig.from_file(files.path / "config.yaml"), _saved_spec(files)
+    """The network that ``eqrm train-network`` trained on a table, ready to predict for another."""
+    files, config, spec = _finished_run(folder)
     if spec is None:
         raise DataFileError(
             f"The run in {files.path} was written by version 0.1, which did not save how the "
@@ -95,28 +88,25 @@ def load_predictor(folder: str | Path, *, data_root: str | Path | None = None) -
         ...
     eqrm.errors.DataFileError: no/such/run does not hold a finished run: ...
     """
-    files = _finished(folder)
-    config, spec = RunConfig.from_file(files.path / "config.yaml"), _saved_spec(files)
+    files, config, spec = _finished_run(folder)
     if spec is None:
         data = RunData.read_as_version_0_1(config.data, data_root)
         spec = PredictorSpec.of(config.predictor, data)
     return _loaded(files, config, spec)
 
 
-def _finished(folder: str | Path) -> RunFolder:
+def _finished_run(folder: str | Path) -> tuple[RunFolder, RunConfig, PredictorSpec | None]:
+    """The files of a run, its configuration, and what its predictor took from the data."""
     files = RunFolder(Path(folder))
     if not files.done:
         raise DataFileError(
             f"{files.path} does not hold a finished run: the file DONE is missing. Give the folder "
             "that 'eqrm train-network' printed, or start the run again to finish it."
         )
-    return files
-
-
-def _saved_spec(files: RunFolder) -> PredictorSpec | None:
+    config = RunConfig.from_file(files.path / "config.yaml")
     content = files.read_json("predictor.json")
     try:
-        return None if content is None else PredictorSpec.from_dict(content)
+        return files, config, None if content is None else PredictorSpec.from_dict(content)
     except (KeyError, TypeError, ValueError) as error:
         raise DataFileError(
             f"{files.path / 'predictor.json'} is damaged ({error}). Train the network again."

@@ -109,7 +109,7 @@ class RunFolder:
     def cut_metrics(self, size: Any) -> None:
         """Remove the lines that were written after a checkpoint."""
         if not isinstance(size, int) or size < 0:
-            raise CheckpointError("It does not say how long the metrics were.")
+            raise CheckpointError("It does not record how long the metrics were.")
         there = self.metrics_path.stat().st_size if self.metrics_path.exists() else 0
         if there < size:
             raise CheckpointError(

@@ -25,8 +25,8 @@ def checked_phase(phase: Phase) -> RiskObjective:
         )
     if getattr(objective, "memory", None) is not None:
         raise SettingError(
-            "A stack's batches hold every domain, so an objective with a memory has no place "
-            "there. Leave out the memory."
+            "A stack's batches hold every domain, so an objective cannot have a memory there. "
+            "Leave out the memory."
         )
     return objective
 

@@ -139,7 +139,7 @@ def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
         for phase in run.phases:
             checked_phase(phase)
     if not datasets:
-        raise DomainDataError("There is no data to train on: give at least one dataset.")
+        raise DomainDataError("data is empty: give at least one dataset.")
     for each in datasets:
         if not isinstance(each.x, Tensor):
             raise DomainDataError("Runs are trained together on tensors that fit the device.")

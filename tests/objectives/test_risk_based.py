@@ -310,9 +310,9 @@ class TestBadInput:
         assert objective.memory.staleness().never_seen == 3
 
     def test_a_wrong_distribution_gets_a_suggestion(self) -> None:
-        with pytest.raises(SettingError, match=r"Unknown distribution 'gausian'. Did you mean 'gauss"):
+        with pytest.raises(SettingError, match=r"Unknown distribution .* Did you mean 'gaussian'"):
             EQRM(distribution="gausian")
-        with pytest.raises(SettingError, match=r"a name or a class .* not int"):
+        with pytest.raises(SettingError, match=r"a name or a class .* got int"):
             EQRM(distribution=3)  # type: ignore[arg-type]
 
     def test_a_wrong_bandwidth_gets_a_suggestion(self) -> None:

@@ -164,8 +164,7 @@ class RiskMemory(nn.Module):
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
         makes the batch a sample of domains that all count the same. Without ageing, all p_i are
-        equal.
-        No gradient reaches a domain that is not in the batch, whatever its factor.
+        equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
         number = present.sum()
         if self.half_life is None:

@@ -148,3 +148,11 @@ def test_a_hyperparameter_is_declared_once() -> None:
     assert Tilted(3.0)(torch.tensor([1.0, 1.0]), ["a", "b"]).item() == pytest.approx(1.0)
     with pytest.raises(SettingError, match=r"Tilted's tilt \(how much .* above 0, got -1"):
         Tilted(tilt=-1)
+
+
+def test_a_forgotten_decorator_is_named() -> None:
+    class Undecorated(WorstCase):
+        tilt: float = hyperparameter(2.0, "how much large risks count")
+
+    with pytest.raises(TypeError, match=r"Undecorated needs the decorator @dataclass"):
+        Undecorated(tilt=1.0)

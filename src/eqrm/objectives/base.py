@@ -12,7 +12,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -88,6 +88,10 @@ class Objective(nn.Module, ABC):
 
     def __new__(cls: type[O], *args: Any, **kwargs: Any) -> O:
         """Name a mistyped hyperparameter before ``__init__`` is called with it."""
+        if not torch.compiler.is_compiling() and any(
+            isinstance(v, Field) for v in vars(cls).values()
+        ):
+            raise TypeError(f"{cls.__name__} needs the decorator @dataclass(eq=False, repr=False)")
         known = list(inspect.signature(cls.__init__).parameters)[1:]
         refuse_unknown(kwargs, known, cls.__name__, "hyperparameter")
         made = super().__new__(cls)
@@ -193,9 +197,9 @@ class Phase:
     schedule: str | None = None
     fresh_optimizer: bool = True
     loss_scaling: str = "none"
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    hyperparameters: dict[str, Any] = field(default_factory=dict, hash=False)
     search: Mapping[str, SearchSpace[float]] = field(
-        default_factory=dict, repr=False, metadata={"in_files": None}
+        default_factory=dict, repr=False, hash=False, metadata={"in_files": None}
     )
 
     def __post_init__(self) -> None:

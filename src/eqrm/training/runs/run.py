@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -91,16 +90,21 @@ def _trainer(
 
 def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:
     """Refuse to continue a run on inputs that are encoded differently."""
-    if spec.preprocessor is None or not files.checkpoints.paths():
+    table = spec.preprocessor
+    if table is None or not files.checkpoints.paths():
         return
-    before = files.read_json("predictor.json")
+    content = files.read_json("predictor.json")
     again = "Start it again (resume=False, --no-resume), or use another folder."
-    if before is None:
+    if content is None:
         raise CheckpointError(
             f"The run in {files.path} was begun with version 0.1, which encoded its table with the "
             f"test domains included, and cannot be continued. {again}"
         )
-    if before != json.loads(json.dumps(spec.to_dict())):
+    before = PredictorSpec.from_dict(content).preprocessor
+    if before is None or (before.encoder.columns, before.task) != (
+        table.encoder.columns,
+        table.task,
+    ):
         raise CheckpointError(
             f"The table has changed since the run in {files.path} began: its columns or classes "
             f"would be encoded differently. Bring back the table as it was. {again}"

@@ -136,6 +136,8 @@ class PredictorSpec:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> PredictorSpec:
         """What :meth:`to_dict` described."""
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
         inputs, table = content["inputs"], content["table"]
         return cls(
             None if inputs is None else tuple(inputs),

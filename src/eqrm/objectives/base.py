@@ -88,9 +88,8 @@ class Objective(nn.Module, ABC):
 
     def __new__(cls: type[O], *args: Any, **kwargs: Any) -> O:
         """Name a mistyped hyperparameter before ``__init__`` is called with it."""
-        if not torch.compiler.is_compiling() and any(
-            isinstance(v, Field) for v in vars(cls).values()
-        ):
+        compiling = torch.compiler.is_compiling()
+        if not compiling and any(isinstance(value, Field) for value in vars(cls).values()):
             raise TypeError(f"{cls.__name__} needs the decorator @dataclass(eq=False, repr=False)")
         known = list(inspect.signature(cls.__init__).parameters)[1:]
         refuse_unknown(kwargs, known, cls.__name__, "hyperparameter")

@@ -104,13 +104,7 @@ def _finished_run(folder: str | Path) -> tuple[RunFolder, RunConfig, PredictorSp
             "that 'eqrm train-network' printed, or start the run again to finish it."
         )
     config = RunConfig.from_file(files.path / "config.yaml")
-    content = files.read_json("predictor.json")
-    try:
-        return files, config, None if content is None else PredictorSpec.from_dict(content)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataFileError(
-            f"{files.path / 'predictor.json'} is damaged ({error}). Train the network again."
-        ) from None
+    return files, config, PredictorSpec.saved_in(files)
 
 
 def _loaded(files: RunFolder, config: RunConfig, spec: PredictorSpec) -> Predictor:

@@ -42,7 +42,7 @@ def train_run(
                 tell(note)
         files.make()
         write_text(files.path / "config.yaml", config.to_yaml())
-        files.write_json("predictor.json", spec.to_dict())
+        spec.save(files)
     return trainer.fit(resume)
 
 
@@ -90,21 +90,16 @@ def _trainer(
 
 def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:
     """Refuse to continue a run on inputs that are encoded differently."""
-    table = spec.preprocessor
-    if table is None or not files.checkpoints.paths():
+    if spec.preprocessor is None or not files.checkpoints.paths():
         return
-    content = files.read_json("predictor.json")
+    before = PredictorSpec.saved_in(files)
     again = "Start it again (resume=False, --no-resume), or use another folder."
-    if content is None:
+    if before is None:
         raise CheckpointError(
             f"The run in {files.path} was begun with version 0.1, which encoded its table with the "
             f"test domains included, and cannot be continued. {again}"
         )
-    before = PredictorSpec.from_dict(content).preprocessor
-    if before is None or (before.encoder.columns, before.task) != (
-        table.encoder.columns,
-        table.task,
-    ):
+    if not before.encodes_like(spec):
         raise CheckpointError(
             f"The table has changed since the run in {files.path} began: its columns or classes "
             f"would be encoded differently. Bring back the table as it was. {again}"

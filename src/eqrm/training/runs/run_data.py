@@ -14,13 +14,14 @@ from torch import Tensor
 from eqrm.data.datasets.registry import dataset, raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.errors import EqrmError, SettingError
+from eqrm.errors import DataFileError, EqrmError, SettingError
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.registry import predictor
 from eqrm.training.runs.config import DataConfig, Names, PredictorConfig
+from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.training_settings import naming_field
 
-FORMAT = "eqrm predictor 1"
+FILE, FORMAT = "predictor.json", "eqrm predictor 1"
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,28 @@ class PredictorSpec:
         except (TypeError, ValueError, RuntimeError) as error:  # torch: a width of −1, dropout of 2
             chosen = {"outputs": self.outputs, **config.settings}
             raise SettingError(f"{config.name} cannot be made with {chosen}: {error}.") from None
+
+    def encodes_like(self, other: PredictorSpec) -> bool:
+        """Whether both turn a table into the same inputs and targets."""
+        mine, theirs = self.preprocessor, other.preprocessor
+        if mine is None or theirs is None:
+            return mine is theirs
+        return mine.encoder.columns == theirs.encoder.columns and mine.task == theirs.task
+
+    def save(self, files: RunFolder) -> None:
+        """Write it to the folder of a run."""
+        files.write_json(FILE, self.to_dict())
+
+    @classmethod
+    def saved_in(cls, files: RunFolder) -> PredictorSpec | None:
+        """What :meth:`save` wrote; None for a run of version 0.1, which did not."""
+        content = files.read_json(FILE)
+        try:
+            return None if content is None else cls.from_dict(content)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataFileError(
+                f"{files.path / FILE} is damaged ({error}). Train the network again."
+            ) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.linear import DomainMoments
@@ -197,6 +199,15 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         DomainMoments.load(path)
     with pytest.raises(DataFileError, match="does not exist"):
         DomainMoments.load(tmp_path / "nothing")
+
+
+def test_a_file_of_version_0_1_without_a_part_of_the_moments_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "moments.safetensors"
+    names = json.dumps({"names": ["a"], "features": ["x1"], "target": "y"})
+    header = {"format": "eqrm.DomainMoments/1", "moments": names}
+    save_file({"counts": torch.ones(1).double(), "mean": torch.zeros(1, 2).double()}, path, header)
+    with pytest.raises(DataFileError, match="a part of the moments is missing"):
+        DomainMoments.load(path)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -41,7 +41,9 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[
     return done.stdout, seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@check("6.1", "make demo from a fresh clone: ERM and five levels on the flights, with a report")
+@check(
+    "tables.demo", "make demo from a fresh clone: ERM and five levels on the flights, with a report"
+)
 def demo(options: Options) -> Result:
     if not options.clean_clone:  # the same command in this checkout, whose packages are there
         folder = options.output / "flights"
@@ -66,7 +68,10 @@ def demo_result(printed: str, seconds: float, cpu: float, folder: Path, where: s
     return passed(holds, words, seconds=seconds, processor_seconds=cpu, printed=printed)
 
 
-@check("6.2", "each level best or tied in its own column on unseen days; .9-quantile against ERM")
+@check(
+    "tables.levels",
+    "each level best or tied in its own column on unseen days; .9-quantile against ERM",
+)
 def levels(options: Options) -> Result:
     code, content = run_benchmark(options, "flights_levels")
     found: dict[str, Any] = content
@@ -79,14 +84,16 @@ def levels(options: Options) -> Result:
     return passed(code == 0 and all(found["holds"].values()), "; ".join(words), **found)
 
 
-@check("6.flights", "327,346 flights in a file of at most 1.5 MB, compared with two other copies")
+@check(
+    "tables.flights", "327,346 flights in a file of at most 1.5 MB, compared with two other copies"
+)
 def flights(options: Options) -> Result:
     size = len(resources.files("eqrm.data.datasets").joinpath("flights.npz.xz").read_bytes())
     found = run_tests(options, "flights", "tests/data/test_flights.py").result(f"{size:,} bytes")
     return passed(found.status == "PASS" and size <= LARGEST_FILE, found.summary, bytes=size)
 
 
-@check("6.7.tables", "tables that cannot be used are refused in words; no row is dropped")
+@check("tables.refusals", "tables that cannot be used are refused in words; no row is dropped")
 def refusals(options: Options) -> Result:
     counts = run_tests(
         options,

@@ -1,4 +1,4 @@
-"""Issue 7, the data side of deep training: its must-hold items at full size."""
+"""Datasets: damaged files, batches of several processes, settings and downloads, at full size."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def outcome(read: Callable[[], object], intact: object) -> str:
     return "no difference" if same else "another content"
 
 
-@check("7.2.1", "damaged, truncated and foreign dataset files are refused; none runs code")
+@check(
+    "data.damaged-files", "damaged, truncated and foreign dataset files are refused; none runs code"
+)
 def damaged_files(options: Options) -> Result:
     """Every kind of file, cut off, changed bit by bit, or replaced by a pickle."""
     torch.set_printoptions(threshold=10**7)
@@ -163,7 +165,7 @@ def damaged_files(options: Options) -> Result:
     return passed(taken == 0 and bits == 0 and not ran, summary, counts=counts)
 
 
-@check("7.3.1", "the batches of 1, 2, 3 and 5 processes are the same, also resumed")
+@check("data.batches", "the batches of 1, 2, 3 and 5 processes are the same, also resumed")
 def batches_of_processes(options: Options) -> Result:
     """45,001 domains, 1,001 in a batch: all ranks together, and a stream resumed half-way."""
     generator = torch.Generator().manual_seed(0)
@@ -196,7 +198,7 @@ def batches_of_processes(options: Options) -> Result:
     return passed(right, f"{compared} batches of up to 5 processes equal to those of one")
 
 
-@check("7.9.1", "wrong data settings are refused before any work")
+@check("data.settings", "wrong data settings are refused before any work")
 def wrong_settings(options: Options) -> Result:
     """A domain listed twice, a batch larger than the data, a test domain in training, …"""
     data = eqrm.data.DomainData.from_arrays(np.zeros((6, 1)), np.zeros(6), list("aabbcc"))
@@ -227,7 +229,7 @@ def wrong_settings(options: Options) -> Result:
     )
 
 
-@check("7.0.1", "eqrm data get: resumes at any byte, and keeps no wrong file")
+@check("data.downloads", "eqrm data get: resumes at any byte, and keeps no wrong file")
 def downloads(options: Options) -> Result:
     """A server that breaks off at 25 random bytes, then a wrong checksum, a 404, a cut-off file."""
     import hashlib

@@ -1,15 +1,14 @@
-"""Issue 7, molecules and the official layouts of WILDS and OGB, at full size."""
+"""Molecules, and the official layouts of WILDS and OGB, at full size."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from verify.deep_data import DATA, NO_DATA, own_folder, quiet
-from verify.registry import ROOT, Options, Result, check, passed, skipped
+from verify.data_files import DATA, NO_DATA, own_folder, quiet
+from verify.registry import Options, Result, check, passed, skipped
 
 import eqrm
 from data.wilds_layout import CAMERAS, write_iwildcam, write_ogb_molpcba
@@ -18,7 +17,7 @@ from eqrm.data.graphs import Graphs
 MOLECULES = {"tox21": (8_006, 2_325), "hiv": (41_120, 19_082), "muv": (93_127, 42_595)}
 
 
-@check("7.6.1", "Tox21, HIV and MUV by scaffold, read whole")
+@check("data.molecules", "Tox21, HIV and MUV by scaffold, read whole")
 def molecules_by_scaffold(options: Options) -> Result:
     """Numbers of molecules and scaffolds, time with and without the cache."""
     if not all((DATA / f"molecules/{name}.csv.gz").exists() for name in MOLECULES):
@@ -45,7 +44,9 @@ def molecules_by_scaffold(options: Options) -> Result:
     return passed(right, "; ".join(lines))
 
 
-@check("7.6.2", "iWildCam and OGB-MolPCBA in the layout of their official downloads")
+@check(
+    "data.official-layouts", "iWildCam and OGB-MolPCBA in the layout of their official downloads"
+)
 def official_layouts(options: Options) -> Result:
     """Small data in the published layout, every split; and all of Tox21's molecules as OGB's."""
     from data.wilds_layout import MOLECULES as SMALL
@@ -121,41 +122,7 @@ def _tox21_through_ogb(folder: Path) -> tuple[int, int]:
     return same, len(source)
 
 
-@check("7.6.3", "Tox21 and HIV by scaffold train end to end on the CPU")
-def molecules_trained(options: Options) -> Result:
-    """The examples' configurations at small size: ERM, then EQRM, on scaffolds never seen."""
-    from eqrm.training.runs.config import RunConfig
-    from eqrm.training.runs.run import train_run
-
-    if not all((DATA / f"molecules/{name}.csv.gz").exists() for name in ("tox21", "hiv")):
-        return skipped(NO_DATA)
-    small = ["predictor.settings={width: 32, depth: 2, dropout: 0.0}", "training.device=cpu"]
-    small += ["data.settings={min_examples: 5}", "training.evaluate_every=null"]
-    lengths = {
-        "untrained": ["steps=1", "phases=[{objective: erm, learning_rate: 1.0e-9}]"],
-        "trained": ["steps=240", "phases=[{objective: erm, steps: 160}, {learning_rate: 1.0e-4}]"],
-    }
-    lines, right = [], True
-    for name in ("tox21", "hiv"):
-        start = time.perf_counter()
-        risks = {}
-        for length, changes in lengths.items():
-            with tempfile.TemporaryDirectory() as folder, quiet():
-                file = ROOT / "examples" / f"{name}.yaml"
-                found = train_run(RunConfig.from_file(file, [*small, *changes]), folder)
-            risks[length] = found.risks["test"].risks
-        means = {length: float(values.mean()) for length, values in risks.items()}
-        right &= bool(np.isfinite(risks["trained"]).all())
-        right &= means["trained"] < 0.85 * means["untrained"]
-        lines.append(
-            f"{name} mean risk on {len(risks['trained'])} unseen scaffolds "
-            f"{means['untrained']:.3f} untrained, {means['trained']:.3f} after 160 steps of ERM "
-            f"and 80 of EQRM, {time.perf_counter() - start:.0f} s"
-        )
-    return passed(right, "; ".join(lines))
-
-
-@check("7.0.2", "a batch of graphs is gathered faster than torch-geometric joins it")
+@check("data.graphs", "a batch of graphs is gathered faster than torch-geometric joins it")
 def graphs_speed(options: Options) -> Result:
     """Batches of 1,024 molecules from 8,006: ours against Batch.from_data_list, in turns."""
     try:

@@ -23,7 +23,7 @@ FOLDER, LIBRARY = Path("src/eqrm/distributions/kde"), "libeqrm.so"
 
 
 def build(source: Path, library: Path) -> str | None:
-    """Compile ``source`` into ``library``; returns why not when that does not work."""
+    """Compile ``source`` into ``library``; returns the reason when that does not work."""
     compiler = os.environ.get("CC", "cc")
     with tempfile.TemporaryDirectory() as scratch:
         compiled, linked = Path(scratch, "native.o"), Path(scratch, LIBRARY)
@@ -35,7 +35,7 @@ def build(source: Path, library: Path) -> str | None:
             try:
                 subprocess.run(command, check=True, capture_output=True, text=True)
             except FileNotFoundError:
-                return f"there is no C compiler {compiler!r}"
+                return f"no C compiler {compiler!r} was found"
             except subprocess.CalledProcessError as error:
                 return f"{compiler} said: {error.stderr.strip()[-300:]}"
         content = linked.read_bytes()

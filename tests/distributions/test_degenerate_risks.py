@@ -68,13 +68,18 @@ def _too_large(name: str, risks: Tensor, level: eqrm.Level, dtype: torch.dtype) 
 
 @pytest.mark.parametrize("name", EQUIVARIANT_DISTRIBUTIONS)
 @pytest.mark.parametrize("level", ["0.1", "0.5", "0.9", "1-e^-1000"])
-@pytest.mark.parametrize("size", [1e-30, 1e30, 1e-300, 1e300])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [
+        (1e-30, torch.float32),
+        (1e30, torch.float32),
+        (1e-300, torch.float64),
+        (1e300, torch.float64),
+    ],
+)
 def test_tiny_and_huge_risks_are_like_all_others(
     name: str, level: str, size: float, dtype: torch.dtype
 ) -> None:
-    if size not in (1e-30, 1e30) and dtype == torch.float32:
-        pytest.skip("beyond float32")
     plain = distinct_risks(5)
     expected, expected_gradient = value_and_gradient(name, plain.tolist(), LEVELS[level])
     tensor = (plain * size).to(dtype).requires_grad_()

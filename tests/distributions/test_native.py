@@ -60,7 +60,7 @@ def test_without_a_compiler_the_build_says_so(
     monkeypatch.setenv("CC", "no-such-compiler")
     source = ROOT / "src/eqrm/distributions/kde/native.c"
     refused = _build_script().build(source, tmp_path / "libeqrm.so")
-    assert refused == "there is no C compiler 'no-such-compiler'"
+    assert refused == "no C compiler 'no-such-compiler' was found"
     assert not list(tmp_path.iterdir())
 
 

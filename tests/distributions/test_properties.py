@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import eqrm
+from eqrm.distributions.bandwidths import Silverman
 from oracle.catalogue import (
     DISTRIBUTIONS,
     EQUIVARIANT_DISTRIBUTIONS,
@@ -235,3 +236,15 @@ def test_effective_number_of_domains_is_one_over_the_sum_of_squares() -> None:
     variance = (p * (risks - mean) ** 2).sum() / (1.0 - (p * p).sum())
     expected = (4.0 / 3.0 * (p * p).sum()) ** 0.2 * variance.sqrt()
     torch.testing.assert_close(eqrm.KDE(risks, weights=unequal_weights(6)).bandwidth, expected)
+
+
+def test_a_rule_derived_from_another_is_its_own() -> None:
+    class Doubled(Silverman):
+        def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+            return 2.0 * super().__call__(risks, weights)
+
+    risks = distinct_risks(9).requires_grad_()
+    estimate = eqrm.KDE(risks, Doubled())
+    fixed = eqrm.KDE(risks, float(estimate.bandwidth.detach()))
+    torch.testing.assert_close(estimate.quantile(0.8), fixed.quantile(0.8))
+    assert torch.autograd.gradcheck(lambda r: eqrm.KDE(r, Doubled()).quantile(0.8), (risks,))

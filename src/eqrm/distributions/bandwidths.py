@@ -56,8 +56,9 @@ class Bandwidth(ABC):
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether :meth:`of_row` is there."""
-        return type(self).of_row is not Bandwidth.of_row
+        """Whether :meth:`of_row` is there, and not of a rule that this one derives from."""
+        own = next(vars(c) for c in type(self).__mro__ if "__call__" in vars(c))
+        return "of_row" in own and type(self).of_row is not Bandwidth.of_row
 
 
 @dataclass(frozen=True)

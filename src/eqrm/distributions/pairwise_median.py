@@ -79,13 +79,17 @@ def row_median_distance(values: Array, weights: Array | None) -> Places:
     """
     if values.size < 2:
         return 0.0, np.zeros(4, dtype=np.int64), HALVES
-    order = values.argsort()
-    sorted_weights = None if weights is None else weights[order]
     search = _middle_pairs if native.LIBRARY is None else native.middle_pairs
-    (a, b), (c, d) = search(values[order], sorted_weights)
-    places = order[[b, a, d, c]]
-    longer, shorter = values[places].reshape(2, 2).T
-    return float((longer - shorter).mean()), places, HALVES
+    if weights is None:  # without weights, sorting and looking for four values is quicker
+        ascending = np.sort(values)
+        pairs = search(ascending, None)
+        found = [[int((values == ascending[k]).argmax()) for k in pair] for pair in pairs]
+    else:
+        order = values.argsort()
+        found = [[int(order[k]) for k in pair] for pair in search(values[order], weights[order])]
+    (a, b), (c, d) = found
+    distance = 0.5 * (float(values[b] - values[a]) + float(values[d] - values[c]))
+    return distance, np.array([b, a, d, c]), HALVES
 
 
 HALVES = np.array([0.5, -0.5, 0.5, -0.5])

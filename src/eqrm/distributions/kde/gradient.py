@@ -92,7 +92,7 @@ def quantile_by_composition(
 
 def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
     """Whether the rule itself says how h follows these risks; else autograd has to."""
-    return isinstance(rule, SigmaRule) or (rule.has_closed_form and _is_one_row(risks))
+    return rule.has_closed_form and (isinstance(rule, SigmaRule) or _is_one_row(risks))
 
 
 def _is_one_row(risks: Tensor) -> bool:

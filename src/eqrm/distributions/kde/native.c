@@ -211,25 +211,56 @@ typedef struct {
     ptrdiff_t pairs;
 } within;
 
-/* From j on to the first value beyond v[i] + distance, all of i + 1 .. j - 1 being within. */
-INSIDE ptrdiff_t reach_of(const double *v, ptrdiff_t n, double distance, ptrdiff_t i, ptrdiff_t j)
+/* From j on to the first value beyond v[i] + distance, all of i + 1 .. j - 1 being within. Some
+ * values follow that are larger than any. */
+INSIDE ptrdiff_t reach_of(const double *v, double distance, ptrdiff_t i, ptrdiff_t j)
 {
     const double end = v[i] + distance;
     j = j > i ? j : i + 1;
-    while (j < n && v[j] <= end && distance >= 0.0)
+    while (v[j] <= end)
         j++;
     return j;
 }
 
+/* All pairs are counted on a path of 2n steps: to the next j where v[j] is within the distance of
+ * v[i], else to the next i, whose run of neighbours ends at j. No branch could be foretold, so
+ * there is none; and six parts of the path take turns, so that none waits for its last step. */
+#define PARTS 6
+
 static within pairs_within(const double *v, const double *c, ptrdiff_t n, double distance)
 {
     within found = {distance, 0.0, 0};
-    for (ptrdiff_t i = 0, j = 1; i < n; i++) {
-        j = reach_of(v, n, distance, i, j);
-        found.pairs += j - i - 1;
-        if (c)
-            found.weight += (c[i + 1] - c[i]) * (c[j] - c[i + 1]);
+    const ptrdiff_t steps = (2 * n + PARTS - 1) / PARTS;
+    ptrdiff_t i[PARTS], j[PARTS];
+    for (int part = 0; part < PARTS; part++) { /* where the path is after part * steps steps */
+        const ptrdiff_t taken = part * steps < 2 * n ? part * steps : 2 * n;
+        ptrdiff_t least = taken > n ? taken - n : 0, most = taken < n ? taken : n;
+        while (least < most) {
+            const ptrdiff_t middle = (least + most) / 2;
+            if (v[taken - middle - 1] <= v[middle] + distance)
+                most = middle;
+            else
+                least = middle + 1;
+        }
+        i[part] = least;
+        j[part] = taken - least;
     }
+    double weight[PARTS] = {0.0};
+    ptrdiff_t ends[PARTS] = {0};
+    for (ptrdiff_t step = 0; step < steps; step++)
+        for (int part = 0; part < PARTS; part++) {
+            const ptrdiff_t a = i[part], b = j[part], passed = v[b] <= v[a] + distance;
+            ends[part] += b & (passed - 1);
+            if (c)
+                weight[part] += (double)(1 - passed) * (c[a + 1] - c[a]) * (c[b] - c[a + 1]);
+            i[part] += 1 - passed;
+            j[part] += passed;
+        }
+    for (int part = 0; part < PARTS; part++) {
+        found.pairs += ends[part];
+        found.weight += weight[part];
+    }
+    found.pairs -= n * (n + 1) / 2;
     if (!c)
         found.weight = (double)found.pairs;
     return found;
@@ -249,10 +280,9 @@ static int pairs_between(const double *v, const double *c, ptrdiff_t n, double l
                          pair *pairs)
 {
     int count = 0;
-    for (ptrdiff_t i = 0, j = 1, end = 1; i < n; i++) {
-        j = reach_of(v, n, low, i, j);
-        end = reach_of(v, n, high, i, end);
-        for (ptrdiff_t k = j; k < end; k++) {
+    for (ptrdiff_t i = 0, end = 1; i < n; i++) {
+        end = reach_of(v, high, i, end);
+        for (ptrdiff_t k = end - 1; k > i && (low < 0.0 || v[k] > v[i] + low); k--) {
             if (count == FEW)
                 return 1;
             const pair new = {v[k] - v[i], c ? (c[i + 1] - c[i]) * (c[k + 1] - c[k]) : 1.0, i, k};
@@ -270,7 +300,7 @@ static pair next_pair(const double *v, ptrdiff_t n, double distance)
 {
     pair found = {DBL_MAX, 0.0, 0, n - 1};
     for (ptrdiff_t i = 0, j = 1; i < n; i++) {
-        j = reach_of(v, n, distance, i, j);
+        j = reach_of(v, distance, i, j);
         if (j < n && v[j] - v[i] < found.distance)
             found = (pair){v[j] - v[i], 0.0, i, j};
     }
@@ -278,8 +308,8 @@ static pair next_pair(const double *v, ptrdiff_t n, double distance)
 }
 
 /* The pairs at the lower and the upper weighted median of the distances v[j] - v[i] of n > 1
- * ascending values: found = {i, j, i, j}. Distances up to low weigh less than half, up to high at
- * least half. Secant steps aim a little beyond the half, so that both ends come close to it. */
+ * ascending values, padded: found = {i, j, i, j}. Distances up to low weigh less than half, up to
+ * high at least half. Secant steps aim a little beyond the half, so that both ends come close. */
 int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, ptrdiff_t *found)
 {
     /* Twice the range, since v[0] + range may be rounded to less than the last value. */

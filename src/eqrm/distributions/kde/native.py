@@ -35,6 +35,7 @@ _ARGUMENTS = {
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER),
 }
+_BEYOND = np.full(8, np.finfo(np.float64).max)
 _Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
 
@@ -73,10 +74,12 @@ def middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]:
 
     Pairs weigh p_i·p_j; None stands for equal weights.
     """
-    found = _Places()
-    before = None if weights is None else np.concatenate([[0.0], weights.cumsum()])
-    cumulative = None if before is None else _pointer(before)
-    LIBRARY.eqrm_middle_pairs(_pointer(values), cumulative, values.size, found)
+    found, cumulative = _Places(), None
+    padded = np.concatenate([values, _BEYOND])
+    if weights is not None:
+        before = np.concatenate([[0.0], weights.cumsum(), np.zeros(8)])
+        cumulative = _pointer(before)
+    LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, found)
     return [(found[0], found[1]), (found[2], found[3])]
 
 

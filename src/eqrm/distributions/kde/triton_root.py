@@ -1,4 +1,4 @@
-"""The root solve of :mod:`.quantile_root` on a GPU, in one kernel launch.
+"""The root solve of :mod:`.root_in_tensors` on a GPU, in one kernel launch.
 
 In eager mode the solver in tensors is bound by the launches of its hundreds of small kernels.
 Here one program per row takes the same steps in a loop that ends when the row has converged;

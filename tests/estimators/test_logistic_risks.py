@@ -167,7 +167,7 @@ def test_threads_and_long_domains_change_nothing(
 ) -> None:
     world = classes_world(classes, domains=7, rows=900)  # several blocks of rows
     one = problem(world).risks
-    monkeypatch.setattr("eqrm.estimators.linear.logistic_risks.LONG", long)
+    monkeypatch.setattr("eqrm.linear.solving.logistic_risks.LONG", long)
     several = replace(one, workers=3)
     assert len(several.row_parts) == 3
     theta = np.random.default_rng(0).normal(size=one.parameters)

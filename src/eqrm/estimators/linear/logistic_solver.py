@@ -17,9 +17,9 @@ import torch
 from scipy.optimize import minimize
 
 from eqrm.estimators.fit_inputs import TrainingRows
-from eqrm.estimators.linear.logistic_risks import LogisticRisks
 from eqrm.estimators.linear.standardised import Scaling, sorted_by_domain
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.logistic_risks import LogisticRisks
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.newton import End, ParameterMetric, minimise_costly, one_thread
 from eqrm.linear.solving.risk_functions import Array

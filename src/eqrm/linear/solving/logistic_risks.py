@@ -93,8 +93,12 @@ class LogisticRisks(RiskFunctions):
 
     def at(self, theta: Array) -> LogisticRisksAt:
         """The risks at θ."""
-        kind = TwoClasses if self.classes == 2 else SeveralClasses
-        return LogisticRisksAt(self, kind(self, theta.reshape(self.outputs, -1)))
+        table = theta.reshape(self.outputs, -1)
+        return LogisticRisksAt(self, self.losses_of(lambda part: self.rows[part] @ table.T))
+
+    def losses_of(self, outputs: Callable[[slice], Array]) -> TwoClasses | SeveralClasses:
+        """The losses of all rows, where ``outputs`` computes the outputs f (k, C) of some."""
+        return (TwoClasses if self.classes == 2 else SeveralClasses)(self, outputs)
 
     def by_domain(self, per_row: Array) -> Array:
         """Σ s_i v_i in each domain (m,) of values v (n,)."""
@@ -168,13 +172,12 @@ def _slices(cuts: Sequence[int]) -> list[slice]:
 class TwoClasses:
     """ℓ(f) = log(1 + e^(−yf)) for y = ±1, with its derivatives in f."""
 
-    def __init__(self, risks: LogisticRisks, theta: Array) -> None:
+    def __init__(self, risks: LogisticRisks, outputs: Callable[[slice], Array]) -> None:
         self.signs = risks.signs
         self.margins, self._small, self.losses = (np.empty(len(self.signs)) for _ in range(3))
 
         def fill(part: slice) -> None:
-            margins = risks.rows[part] @ theta[0]
-            margins *= self.signs[part]
+            margins = outputs(part)[:, 0] * self.signs[part]
             small = np.exp(-np.abs(margins))
             self.margins[part], self._small[part] = margins, small
             self.losses[part] = np.log1p(small) + np.maximum(-margins, 0.0)
@@ -200,9 +203,9 @@ class TwoClasses:
 class SeveralClasses:
     """ℓ(f) = log Σ e^(z_k) − z_y with logits z = Bf, and its derivatives in f (C,)."""
 
-    def __init__(self, risks: LogisticRisks, theta: Array) -> None:
+    def __init__(self, risks: LogisticRisks, outputs: Callable[[slice], Array]) -> None:
         self.basis, self.labels = risks.basis, risks.labels
-        logits = risks.rows @ (theta.T @ self.basis.T)
+        logits = outputs(slice(0, len(self.labels))) @ self.basis.T
         logits -= logits.max(axis=1, keepdims=True)
         powers = np.exp(logits)
         totals = powers.sum(axis=1, keepdims=True)

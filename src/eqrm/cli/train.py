@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +15,13 @@ from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
 if TYPE_CHECKING:
+    from eqrm.data.splits import TimeSplit
     from eqrm.data.tables.table import Table
 
 FLIGHTS = "flights"
+SHARE = 0.5
 LEVELS = ("0.5", "0.75", "0.9", "0.95", "0.99")
+IN_TIME = ("--order", "--test-after", "--test-last")
 DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
 
 
@@ -51,8 +54,34 @@ def train(
         list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
     ] = None,
     test_share: Annotated[
-        float, option("Share of the domains to hold out, drawn with --seed.", HELD_OUT)
-    ] = 0.5,
+        float | None,
+        option(
+            f"Share of the domains to hold out, drawn with --seed (default: {SHARE}).", HELD_OUT
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        option(
+            "Column with the time of each row, a date or a number: train on the past, hold out "
+            f"later domains (the last {SHARE} of them unless --test-after or --test-last is given; "
+            "for these the default is the domain itself). It is not a feature unless --feature "
+            "lists it.",
+            HELD_OUT,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    test_after: Annotated[
+        str | None,
+        option(
+            "Hold out the domains that begin strictly after this day, month, moment or number.",
+            HELD_OUT,
+            metavar="DATE",
+        ),
+    ] = None,
+    test_last: Annotated[
+        float | None,
+        option("Share of the domains to hold out, the latest.", HELD_OUT, metavar="SHARE"),
+    ] = None,
     alpha: Annotated[
         list[str] | None,
         option(f"Levels to train for, besides ERM (default: {','.join(LEVELS)}). {SEVERAL}", WHAT),
@@ -72,7 +101,9 @@ def train(
         str,
         option("On categories that only test domains have: warn or error.", WHAT),
     ] = "warn",
-    seed: Annotated[int, option("Random seed of the split and of the model.", WHAT)] = 0,
+    seed: Annotated[
+        int | None, option("Random seed of the split and of the model (default: 0).", WHAT)
+    ] = None,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
         float, option("Confidence level of intervals and certificates.", HOW)
@@ -89,11 +120,20 @@ def train(
     from eqrm.tabular.wording import in_words
 
     OPEN_FRACTION.check(confidence, "--confidence")
+    held_out = {
+        "--test": test,
+        "--test-domains": separated(test_domains or []) or None,
+        "--test-share": test_share,
+        "--order": order,
+        "--test-after": test_after,
+        "--test-last": test_last,
+    }
+    _refuse_conflicts(held_out, seeded=seed is not None, model=model)
     plan = TrainingPlan.of(
         separated(alpha or LEVELS),
         model=model,
         task=task,
-        seed=seed,
+        seed=seed or 0,
         settings=parse_settings(settings or []),
         unseen=unseen,
     )
@@ -104,10 +144,11 @@ def train(
             "features": separated(feature) if feature else None,
             "drop": separated(drop or []),
             "categories": separated(category or []),
+            "order": order,
         }
         table = _read(data, target, domain, weather, columns)
-        parts = _split(table, test, separated(test_domains or []), test_share, seed)
-        found = train_on_table(*parts, plan, tell)
+        seen, unseen_part, in_time = _split(table, held_out, plan.seed)
+        found = train_on_table(seen, unseen_part, plan, tell, in_time)
         tell("writing")
         compared = compare_with_erm(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
@@ -131,6 +172,11 @@ def _read(
                 "The table 'flights' has the target 'late' and the domain 'day'; leave out "
                 "--target, --domain and --category."
             )
+        if columns["order"] not in (None, "day"):
+            raise SettingError(
+                "The table 'flights' is ordered by its domain 'day': leave out --order, or give "
+                "--order day."
+            )
         return load_flights(weather).with_features(columns["features"], columns["drop"])
     from eqrm.data.tables.reading import read_table
 
@@ -142,16 +188,39 @@ def _read(
     return read_table(data, str(target), str(domain), **columns)
 
 
+def _refuse_conflicts(given: Mapping[str, Any], *, seeded: bool, model: str) -> None:
+    """Refuse options that choose the held-out domains in two ways, all of them at once."""
+    named = [name for name, value in given.items() if value is not None]
+    in_time = [name for name in named if name in IN_TIME]
+    ways = [name for name in named if name != "--order"]
+    if in_time == ["--order"]:
+        ways.append("--order")
+    problems = []
+    if len(ways) > 1:
+        problems.append(
+            f"{', '.join(ways[:-1])} and {ways[-1]} cannot be combined: each of them chooses the "
+            "held-out domains. Use one."
+        )
+    if in_time and seeded and model == "linear":
+        problems.append("--seed has no effect on a split in time and a linear model: leave it out.")
+    if problems:
+        raise SettingError(" ".join(problems))
+
+
 def _split(
-    table: Table, test: str | None, test_domains: list[str], share: float, seed: int
-) -> tuple[Table, Table]:
-    if test is not None and test_domains:
-        raise SettingError("Give --test or --test-domains, not both.")
-    if test is None:
-        return table.split(test_domains or share, seed)
+    table: Table, given: Mapping[str, Any], seed: int
+) -> tuple[Table, Table, TimeSplit | None]:
+    """The tables to train and to evaluate on, and how they were split if that was in time."""
+    if any(given[name] is not None for name in IN_TIME):
+        after, last = given["--test-after"], given["--test-last"]
+        in_time = table.in_time(after=after, last=SHARE if after is None and last is None else last)
+        return *table.split(in_time), in_time
+    if given["--test"] is None:
+        share = SHARE if given["--test-share"] is None else given["--test-share"]
+        return *table.split(given["--test-domains"] or share, seed), None
     from eqrm.data.tables.reading import read_test_table
 
-    return table, read_test_table(test, table)
+    return table, read_test_table(given["--test"], table), None
 
 
 @contextmanager

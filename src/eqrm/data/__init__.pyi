@@ -5,4 +5,5 @@ from .domain_data import DomainData as DomainData
 from .domain_data import Rows as Rows
 from .domain_data import Splits as Splits
 from .fetching.data_root import data_root as data_root
+from .splits import TimeSplit as TimeSplit
 from .tables.table import Table as Table

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.splits import examples_to_hold_out, parts_of_domains
-from eqrm.domains import number_domains
+from eqrm.data.splits import TimeSplit, examples_to_hold_out, parts_of_domains, split_in_time
+from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import counted, did_you_mean
 
@@ -216,9 +216,21 @@ class DomainData:
         x = self.x[here] if isinstance(self.x, Tensor) else InputsAt.of(self.x, rows)
         return replace(self, x=x, y=self.y[here], domains=domains.to(self.device), names=names)
 
+    def in_time(
+        self, order: Any = None, *, after: Any = None, last: float | None = None
+    ) -> TimeSplit:
+        """The past and later domains, for :meth:`splits`: :func:`eqrm.data.splits.split_in_time`.
+
+        >>> data = DomainData.from_arrays(torch.zeros(3, 1), [0, 1, 0], [2011, 2012, 2013])
+        >>> data.splits(test=data.in_time(after=2011)).test.names
+        ('2012', '2013')
+        """
+        numbered = NumberedDomains(self.domains.cpu().numpy(), self.names)
+        return split_in_time(numbered, order, after=after, last=last)
+
     def splits(
         self,
-        test: Sequence[str | int] | float = (),
+        test: Sequence[str | int] | float | TimeSplit = (),
         validation: Sequence[str | int] | float = (),
         train: Sequence[str | int] | None = None,
         seed: int = 0,
@@ -226,13 +238,17 @@ class DomainData:
         """Keep whole domains apart for training, validation and test.
 
         ``test`` and ``validation`` are domains by name or number, or a share of the domains
-        between 0 and 1, drawn with ``seed``. ``train`` is the rest unless it is given.
+        between 0 and 1, drawn with ``seed``. ``train`` is the rest unless it is given. ``test`` may
+        also be what :meth:`in_time` gives: the other parts are then earlier domains only.
 
         >>> data = DomainData.from_arrays(torch.zeros(4, 1), [0, 1, 0, 1], ["a", "b", "c", "d"])
         >>> parts = data.splits(test=["d"], validation=0.25)
         >>> parts.test.names, parts.train.num_domains, parts.validation.num_domains
         (('d',), 2, 1)
         """
+        if isinstance(test, TimeSplit):
+            whole = self.select([*test.train, *test.test])
+            return whole.splits(test.test, validation, train, seed)
         given = {
             "train": None if train is None else self.ids(train),
             "validation": self._listed_or_share(validation),

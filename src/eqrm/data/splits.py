@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION
+from eqrm.data.times import DomainSpans, Times, domain_spans, last_moment_of, shown_time
+from eqrm.domains import NumberedDomains
 from eqrm.errors import DataFileError, SettingError
 
 PARTS = ("train", "validation", "test")
@@ -64,6 +69,111 @@ def _refuse_overlap(parts: Mapping[str, Sequence[int]], names: Sequence[str]) ->
                     "A domain may be in one of them only: remove it from the other."
                 )
             used[number] = part
+
+
+@dataclass(frozen=True, eq=False)
+class TimeSplit:
+    """Domains to train on, later ones to test on, and those that belong to neither.
+
+    Every row of the first is earlier than every row of the second. A domain with rows on both
+    sides of the cut is in ``left_out``: to train on it would be to train on the future.
+
+    Attributes:
+        train, test, left_out: names of domains.
+        trained, tested: the first and the last time of both parts, in words.
+        order: the column that the times are from.
+        test_times: (number of test domains,) when each of them began.
+    """
+
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    left_out: tuple[str, ...]
+    trained: tuple[str, str]
+    tested: tuple[str, str]
+    order: str
+    test_times: Times = field(repr=False)
+
+
+def split_in_time(
+    domains: NumberedDomains,
+    times: Any = None,
+    *,
+    after: Any = None,
+    last: float | None = None,
+    order: str = "domains",
+) -> TimeSplit:
+    """Train on the past, test on domains that begin later.
+
+    ``times`` holds a time per row; without them the domains' names are the times. ``after``: test
+    on the domains that begin strictly later; a day, a month or a year means its end. ``last``:
+    test on this share of the domains, the latest to begin, rounded so that domains which begin
+    at the same time stay together.
+
+    >>> days = NumberedDomains(np.arange(4), ("2013-01-01", "2013-01-02", "2013-01-03", "2013-02"))
+    >>> split_in_time(days, after="2013-01-02").test, split_in_time(days, last=0.3).test
+    (('2013-01-03', '2013-02'), ('2013-02',))
+    """
+    if (after is None) == (last is None):
+        raise SettingError("A split in time needs either 'after' or 'last', and not both.")
+    names = tuple(str(name) for name in domains.names)
+    what = f"The {'domains' if times is None else 'order column'} ({order!r})"
+    remedy = "Name the column that orders the domains (--order COLUMN, or order=)."
+    spans = domain_spans(domains.ids, names, times, what, remedy)
+    if last is not None:
+        test, cut = _latest(spans, OPEN_FRACTION.check(last, "The share of domains to test on"))
+        train = spans.before(cut)
+    else:
+        cut = last_moment_of(after, spans.first, repr(order))
+        test, train = spans.first > cut, spans.last <= cut
+    _refuse_empty(train, test, spans, f"after {after}" if last is None else f"the last {last:g}")
+
+    def named(part: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(names[number] for number in np.flatnonzero(part))
+
+    def period(part: NDArray[np.bool_]) -> tuple[str, str]:
+        return shown_time(spans.first[part].min()), shown_time(spans.last[part].max())
+
+    return TimeSplit(
+        named(train),
+        named(test),
+        named(~(train | test)),
+        period(train),
+        period(test),
+        order,
+        spans.first[test],
+    )
+
+
+def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:
+    """Which domains begin last, and when the first of them does."""
+    domains = len(spans.first)
+    starts = spans.starts([domains - max(1, round(share * domains))])
+    if not starts:
+        raise SettingError(
+            f"All {domains} domains begin at {shown_time(spans.first[0])}: there is no earlier and "
+            "no later. Is this the column of the time?"
+        )
+    cut = spans.first[spans.order[starts[0]]]
+    return spans.first >= cut, cut
+
+
+def _refuse_empty(
+    train: NDArray[np.bool_], test: NDArray[np.bool_], spans: DomainSpans, cut: str
+) -> None:
+    for part, what in ((train, "train on"), (test, "test on")):
+        if not part.any():
+            both = int((~(train | test)).sum())
+            raise SettingError(
+                f"No domain is left to {what} when testing on {cut}: the times go from "
+                f"{shown_time(spans.first.min())} to {shown_time(spans.last.max())}, and {both} of "
+                f"{len(train)} domains have rows on both sides. "
+                + (
+                    "A split in time needs domains that end before others begin, such as days or "
+                    "hospital and month together."
+                    if both
+                    else "Choose another cut."
+                )
+            )
 
 
 def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
+from eqrm.data.splits import TimeSplit
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
@@ -72,7 +73,10 @@ class TrainingPlan:
 
 @dataclass(frozen=True, eq=False)
 class TableTraining:
-    """The result: a model per predictor, and their evaluation on held-out domains."""
+    """The result: a model per predictor, and their evaluation on held-out domains.
+
+    ``in_time`` is how the domains were split, where the held-out ones are later.
+    """
 
     models: Mapping[str, TableModel]
     evaluation: Evaluation
@@ -80,6 +84,7 @@ class TableTraining:
     notes: tuple[str, ...]
     train_rows: int
     train_domains: int
+    in_time: TimeSplit | None = None
 
 
 def train_on_table(
@@ -87,11 +92,13 @@ def train_on_table(
     test: Table,
     plan: TrainingPlan,
     progress: Callable[[str], None] = lambda what: None,
+    in_time: TimeSplit | None = None,
 ) -> TableTraining:
     """Train ERM and every level on ``train``, and evaluate all of them on ``test``.
 
     The two tables must share no domain. ``progress`` is told what begins. Ctrl-C while a level
-    is trained keeps the models that are ready, and evaluates those.
+    is trained keeps the models that are ready, and evaluates those. ``in_time`` is what
+    :meth:`Table.in_time` gave, where that made the two tables: the summary then tells the periods.
 
     >>> rng = np.random.default_rng(0)
     >>> days, x = np.repeat(np.arange(40), 25).astype(str), rng.normal(size=1000)
@@ -113,7 +120,7 @@ def train_on_table(
         unseen = encoder.transform(test.columns, plan.unseen)
     domains = train.numbered_domains
     notes = [*encoder.notes, *(str(warning.message) for warning in caught)]
-    notes += task.note(train.target)
+    notes += [*task.note(train.target), *_order_note(train, in_time)]
     if task.classes:
         notes += one_class_note(labels, domains)
     models: dict[str, TableModel] = {}
@@ -142,7 +149,23 @@ def train_on_table(
         tuple(dict.fromkeys(notes)),
         len(train),
         len(train.domain_names),
+        in_time,
     )
+
+
+def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
+    """Whether the column that orders the domains is a feature."""
+    if in_time is None or in_time.order == train.domain_name:
+        return []
+    if in_time.order in train.columns:
+        return [
+            f"The order column {in_time.order!r} is a feature: its values in later domains were "
+            "never seen in training."
+        ]
+    return [
+        f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
+        "--feature."
+    ]
 
 
 def fitted_in_turn(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import textwrap
 from fractions import Fraction
 
+from eqrm.data.splits import TimeSplit
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.noise import MUCH, NoiseSplit
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.level import Level
 from eqrm.tabular.comparison import ComparisonWithERM, LevelGain
 from eqrm.tabular.training import ERM, TableTraining, predictor_name
-from eqrm.text import aligned
+from eqrm.text import aligned, listed
 
 WIDTH = 96
 NO_CHANGE = "0.0%"
@@ -26,7 +28,7 @@ ONE_ROW = (
 def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
     """The risk table, what each level gains and costs, and what that means."""
     sure = as_percent(compared.confidence)
-    last = [*_warnings(compared), *(f"Note: {note}" for note in training.notes)]
+    last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
     noise = _noise(compared.summary.noise[ERM])
     return "\n\n".join(
         [
@@ -41,6 +43,7 @@ def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
             _wrapped(
                 f"Certified: with {sure} confidence, at least a share α of new domains drawn like "
                 "these has at most this risk ('too few': not enough domains to say so)."
+                f"{_about_the_future(training)}"
             ),
             _wrapped(gain_in_words(compared.first, noise)),
             *([_wrapped(*last)] if last else []),
@@ -53,10 +56,45 @@ def _opening(training: TableTraining) -> str:
     judged = training.evaluation
     name = next(iter(training.models.values())).preprocessor.domain_name
     loss = {"squared": "squared error"}.get(judged.loss, judged.loss)
+    split, kind, trained, tested, ending = training.in_time, "held-out", ",", "", ""
+    if split is not None:
+        kind, trained, tested = (
+            "later",
+            f", {_period(split.trained)};",
+            f", {_period(split.tested)}",
+        )
+        ending = f" Domains are ordered by {split.order!r}.{_left_out(split)}"
     return (
-        f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows), evaluated "
-        f"on {len(judged.domains):,} held-out domains ({judged.examples:,} rows). A domain is a "
-        f"value of {name!r}; its risk is the mean {loss} of its rows."
+        f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows){trained} "
+        f"evaluated on {len(judged.domains):,} {kind} domains ({judged.examples:,} rows){tested}. "
+        f"A domain is a value of {name!r}; its risk is the mean {loss} of its rows.{ending}"
+    )
+
+
+def _period(ends: tuple[str, str]) -> str:
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _left_out(split: TimeSplit) -> str:
+    """The domains that belong to neither part, if there are any."""
+    if not split.left_out:
+        return ""
+    have = "1 domain has" if len(split.left_out) == 1 else f"{len(split.left_out):,} domains have"
+    return (
+        f" {have} rows both before and after the cut and so took no part in training or "
+        f"evaluation: {listed(split.left_out)}."
+    )
+
+
+def _about_the_future(training: TableTraining) -> str:
+    """What a certificate does not cover where domains are ordered in time."""
+    if training.in_time is None:
+        return ""
+    return (
+        " This assumes that future domains are drawn like the evaluated ones, which an evaluation "
+        "on later domains cannot prove: a trend, or a season that does not occur from "
+        f"{' to '.join(training.in_time.tested)}, is not covered. Check the certificate as new "
+        "domains arrive."
     )
 
 
@@ -151,12 +189,15 @@ def _noise(split: NoiseSplit | None) -> str:
     )
 
 
-def _warnings(compared: ComparisonWithERM) -> list[str]:
+def _warnings(training: TableTraining, compared: ComparisonWithERM) -> list[str]:
     """What makes the numbers less certain than they seem."""
     summary, name = compared.summary, predictor_name(compared.first.level)
+    tests, split = list(summary.exchangeability[name]), training.in_time
+    if tests and split is not None and not any("time" in test.what for test in tests):
+        tests.append(order_test(training.evaluation[name].risks, split.test_times))
     splits = {each: summary.noise[each] for each in (ERM, name)}
     found = [(each, ONE_ROW if split is None else split.warning) for each, split in splits.items()]
-    found += [(name, test.warning) for test in summary.exchangeability[name]]
+    found += [(name, test.warning) for test in tests]
     return [f"Warning ({each}): {text}" for each, text in found if text]
 
 

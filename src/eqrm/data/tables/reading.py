@@ -44,11 +44,13 @@ def read_table(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
+    order: str | None = None,
 ) -> Table:
     """A table from CSV or Parquet files, patterns or folders.
 
-    ``features`` are all columns but target, domain and ``drop``, unless they are listed.
-    ``categories`` are columns to take as categories although they look like numbers.
+    ``features`` are all columns but target, domain, ``order`` and ``drop``, unless they are listed.
+    ``categories`` are columns to take as categories although they look like numbers. ``order`` is
+    the column with the time of each row, for :meth:`Table.in_time`; it may be the domain.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "stays.csv"
@@ -58,20 +60,28 @@ def read_table(
     (array([31., 57., nan]), array(['A', 'B', 'A'], dtype='<U1'), array(['1', '1', '02'], ...))
     """
     with opened(_listed(files), None, MEMORY) as source:
-        for name in (target, domain, *(features or ()), *drop, *categories):
+        order = None if order == domain else order
+        given = () if order is None else (order,)
+        for name in (target, domain, *given, *(features or ()), *drop, *categories):
             source.column(name)
-        if target == domain:
-            raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
-        names = _feature_names(source, target, domain, features, drop)
+        for name, what in ((domain, "domain"), (order, "order")):
+            if target == name:
+                raise DomainDataError(f"Target and {what} cannot be the same column, {target!r}.")
+        names = _feature_names(
+            source, target, domain, features, (*drop, *(given if features is None else ()))
+        )
         kinds = {name: "category" if name in categories else "" for name in names}
         columns = _columns(source, {**kinds, target: TARGET, domain: DOMAIN})
-    domains = columns.pop(domain)
+        # Apart: as a feature the same column is of another kind.
+        times = None if order is None else _columns(source, {order: DOMAIN})[order]
     return Table(
         {name: columns[name] for name in names},
         columns[target],
-        domains,
+        columns[domain],
         target_name=target,
         domain_name=domain,
+        order=times,
+        order_name=order or "order",
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import OPEN_FRACTION, is_missing
-from eqrm.data.splits import parts_of_domains
+from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
+from eqrm.data.times import as_times
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.text import did_you_mean
@@ -31,7 +32,8 @@ class Table:
     """n rows: feature columns by name, a target, and the domain that each row belongs to.
 
     A feature column holds numbers (float64) or categories (text). The target is numbers or
-    text, and never missing; domains are text.
+    text, and never missing; domains are text. ``order`` is the time of each row, as dates or
+    numbers, where the domains' names are not their times.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names
@@ -43,6 +45,8 @@ class Table:
     domains: NDArray[np.str_]
     target_name: str = "target"
     domain_name: str = "domain"
+    order: Column | None = None
+    order_name: str = "order"
     _ids: NDArray[np.int64] = field(init=False, repr=False)
     _names: NDArray[np.str_] = field(init=False, repr=False)
 
@@ -50,10 +54,12 @@ class Table:
         columns = {str(name): as_column(values, name) for name, values in self.columns.items()}
         target = _complete(self.target, self.target_name)
         numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
-        for name, length in (
-            *((f"Column {name!r}", len(column)) for name, column in columns.items()),
-            ("The column of domains", len(numbered.ids)),
-        ):
+        lengths = [(f"Column {name!r}", len(column)) for name, column in columns.items()]
+        lengths.append(("The column of domains", len(numbered.ids)))
+        if self.order is not None:
+            self._set(order=as_times(self.order, f"The order column ({self.order_name!r})"))
+            lengths.append(("The order column", len(self.order)))
+        for name, length in lengths:
             if length != len(target):
                 raise DomainDataError(
                     f"{name} has {length:,} rows and the target has {len(target):,}. All columns "
@@ -104,6 +110,7 @@ class Table:
             columns={name: column[chosen] for name, column in self.columns.items()},
             target=self.target[chosen],
             domains=self.domains[chosen],
+            order=None if self.order is None else self.order[chosen],
             _ids=self._ids[chosen],
         )
         if len(part) == 0:
@@ -147,16 +154,36 @@ class Table:
         found: NDArray[np.bool_] = np.isin(self._names, list(names))[self._ids]
         return found
 
-    def split(self, test: float | Sequence[str] = 0.5, seed: int = 0) -> tuple[Table, Table]:
+    def in_time(self, *, after: Any = None, last: float | None = None) -> TimeSplit:
+        """Which domains to train on and which later ones to hold out, for :meth:`split`.
+
+        Times are those of ``order``, or else the domains' names. ``after`` holds out the domains
+        that begin strictly later; a day, a month or a year means its end. ``last`` holds out a
+        share of the domains, the latest to begin. Domains with rows on both sides are left out.
+
+        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["2013-01", "2013-02", "2013-03"])
+        >>> train, later = table.split(table.in_time(after="2013-02"))
+        >>> train.domain_names, later.domain_names
+        (('2013-01', '2013-02'), ('2013-03',))
+        """
+        name = self.domain_name if self.order is None else self.order_name
+        return split_in_time(self.numbered_domains, self.order, after=after, last=last, order=name)
+
+    def split(
+        self, test: float | Sequence[str] | TimeSplit = 0.5, seed: int = 0
+    ) -> tuple[Table, Table]:
         """Two tables that share no domain: the one to train on, and the one held out.
 
-        ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names.
+        ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names, or
+        what :meth:`in_time` gives.
 
         >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "c"])
         >>> train, held_out = table.split(["b"])
         >>> train.domain_names, held_out.domain_names
         (('a', 'c'), ('b',))
         """
+        if isinstance(test, TimeSplit):
+            return self.in_domains(test.train), self.in_domains(test.test)
         drawn = isinstance(test, (int, float))
         names = self.domain_names
         held_out = list(dict.fromkeys(_drawn(names, test, seed) if drawn else test))  # type: ignore[arg-type]

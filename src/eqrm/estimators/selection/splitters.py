@@ -15,7 +15,16 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, is_integer
+from eqrm.checks import (
+    NON_NEGATIVE_INTEGER,
+    OPEN_FRACTION,
+    POSITIVE_INTEGER,
+    Rule,
+    integer,
+    is_integer,
+    optional,
+)
+from eqrm.data.times import domain_spans
 from eqrm.errors import SettingError
 from eqrm.estimators.groups import Groups, required_groups
 from eqrm.linear.linear_model import RANDOM_STATE
@@ -104,10 +113,105 @@ class DomainShuffleSplit(WholeDomains):
             yield out[groups.ids]
 
     def _number(self, domains: int) -> int:
-        number = self.test_size if is_integer(self.test_size) else round(self.test_size * domains)
+        number = _domains_of(self.test_size, domains)
         if not 0 < number < domains:
             raise SettingError(
                 f"test_size={self.test_size!r} of {domains} domains leaves none to train on or "
                 "none to test on."
             )
-        return int(number)
+        return number
+
+
+class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
+    """Train on the past, test on later domains: scikit-learn's TimeSeriesSplit of whole domains.
+
+    Domains are ordered by time and each split tests on the next ones. Its training domains are
+    those whose rows are all earlier than every row tested on: a domain that lasts beyond that
+    moment is in neither part of the split, so that nothing is learned from the future. Domains
+    that begin at the same time are tested together, so parts may differ in size by them.
+
+    Times are given row by row as ``times=``, dates or numbers (with metadata routing:
+    ``params={"groups": …, "times": …}``); without them the domains themselves are the times.
+
+    Args:
+        n_splits: number of splits, at least 2.
+        max_train_size: train on at most so many domains, the latest: a sliding window.
+        test_size: number or share of the domains that each split tests on; by default
+            one part of ``n_splits + 1``.
+        gap: domains to leave out between training and testing.
+
+    >>> X, day = (
+    ...     np.zeros((6, 1)),
+    ...     ["2013-05", "2013-05", "2013-06", "2013-07", "2013-07", "2013-08"],
+    ... )
+    >>> for train, test in DomainTimeSplit(2, test_size=1).split(X, groups=day):
+    ...     print(train, test)
+    [0 1 2] [3 4]
+    [0 1 2 3 4] [5]
+    """
+
+    __metadata_request__split = {"groups": True, "times": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        max_train_size: int | None = None,
+        test_size: float | None = None,
+        gap: int = 0,
+    ) -> None:
+        self.n_splits = integer(2).check(n_splits, "n_splits")
+        self.max_train_size = optional(POSITIVE_INTEGER).check(max_train_size, "max_train_size")
+        self.test_size = optional(TEST_SIZE).check(test_size, "test_size")
+        self.gap = NON_NEGATIVE_INTEGER.check(gap, "gap")
+
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, times: Any = None
+    ) -> int:
+        """The number of splits."""
+        return self.n_splits
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, times: Any = None
+    ) -> Iterator[Split]:
+        """The training rows and the test rows of each split, in the order of time."""
+        domains = required_groups(groups, _num_samples(X), type(self).__name__)
+        what = "groups" if times is None else "times"
+        remedy = "Pass the time of each row as times=."
+        spans = domain_spans(domains.ids, domains.names, times, what, remedy)
+        order, by_end = spans.order, np.argsort(spans.last, kind="stable")
+        starts = spans.starts(self._wanted_starts(len(domains)))
+        if len(set(starts)) < self.n_splits:
+            raise SettingError(
+                f"n_splits={self.n_splits} needs domains that begin at more different times: "
+                f"{len(np.unique(spans.first))} times of {len(domains)} domains are too few."
+            )
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
+            earlier = by_end[spans.before(spans.first[order[start]])[by_end]]
+            kept = earlier[: max(0, len(earlier) - self.gap)][-(self.max_train_size or 0) :]
+            if not kept.size:
+                raise SettingError(
+                    f"Split {number + 1} of {self.n_splits} has no domain to train on: "
+                    f"{len(earlier)} of {len(domains)} end before the test domains begin, and "
+                    f"gap={self.gap}. Use fewer splits, a smaller test_size or a smaller gap."
+                )
+            parts = (kept, order[start:end])
+            yield tuple(np.flatnonzero(np.isin(domains.ids, part)) for part in parts)  # type: ignore[misc]
+
+    def _wanted_starts(self, domains: int) -> list[int]:
+        """Where the test domains of each split would begin if no two were of the same time."""
+        size = domains // (self.n_splits + 1)
+        if self.test_size is not None:
+            size = _domains_of(self.test_size, domains)
+        if size < 1 or domains - self.n_splits * size < 1:
+            raise SettingError(
+                f"{domains} domains are too few for n_splits={self.n_splits} and test_size="
+                f"{self.test_size}: every split needs domains to test on, and the first one "
+                "earlier domains to train on."
+            )
+        return list(range(domains - self.n_splits * size, domains, size))
+
+
+def _domains_of(size: float, domains: int) -> int:
+    """A number or a share of the domains as a number."""
+    return int(size) if is_integer(size) else round(size * domains)

@@ -1,0 +1,147 @@
+"""DomainTimeSplit: TimeSeriesSplit over whole domains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+
+from eqrm import QRMRegressor, quantile_risk
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators import DomainTimeSplit
+from estimators.worlds import numbers_world
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_splits": 5},
+        {"n_splits": 3, "test_size": 4},
+        {"n_splits": 4, "gap": 2, "max_train_size": 7},
+        {"n_splits": 2, "test_size": 5, "max_train_size": 3},
+    ],
+)
+def test_with_one_row_per_domain_it_is_scikit_learns_own(settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    times = rng.permutation(31)
+    X, names = np.zeros((31, 1)), [f"d{i}" for i in range(31)]
+    ours = DomainTimeSplit(**settings)
+    found = list(ours.split(X, groups=names, times=times))
+    expected = list(TimeSeriesSplit(**settings).split(X))
+    assert len(found) == len(expected) == ours.get_n_splits(X, groups=names, times=times)
+    for pair, theirs in zip(found, expected, strict=True):
+        for rows, places in zip(pair, theirs, strict=True):
+            np.testing.assert_array_equal(np.sort(times[rows]), places)
+
+
+@pytest.mark.parametrize("settings", [{}, {"gap": 3}, {"max_train_size": 20}, {"test_size": 0.05}])
+def test_nothing_of_the_future_is_trained_on(settings: dict[str, Any]) -> None:
+    """Domains last for a while and many begin on the same day."""
+    rng = np.random.default_rng(1)
+    ids = np.repeat(np.arange(120), 4)
+    times = rng.integers(0, 60, 120)[ids] + rng.integers(0, 4, 480)
+    began = np.array([times[ids == i].min() for i in range(120)])
+    tested: list[int] = []
+    for train, test in DomainTimeSplit(4, **settings).split(np.zeros((480, 1)), None, ids, times):
+        assert times[train].max() < times[test].min()
+        inside = {part: np.unique(ids[rows]) for part, rows in (("train", train), ("test", test))}
+        for part, rows in (("train", train), ("test", test)):  # whole domains
+            assert len(rows) == 4 * len(inside[part])
+        outside = np.setdiff1d(np.arange(120), inside["test"])
+        assert not set(began[inside["test"]]) & set(began[outside])  # whole moments
+        tested += inside["test"].tolist()
+    assert len(tested) == len(set(tested))
+
+
+def test_a_share_is_of_all_domains_and_the_gap_is_in_domains() -> None:
+    days = np.arange(20)
+    splits = DomainTimeSplit(2, test_size=0.25, gap=3).split(np.zeros((20, 1)), groups=days)
+    found = [(train.tolist(), test.tolist()) for train, test in splits]
+    assert found == [
+        (list(range(7)), list(range(10, 15))),
+        (list(range(12)), list(range(15, 20))),
+    ]
+
+
+def test_in_cross_validation_times_are_routed_and_groups_have_an_order_of_their_own() -> None:
+    world = numbers_world()
+    names = np.array([f"d{(g * 7) % 100:03d}" for g in world.groups])  # not in the order of time
+    cv = DomainTimeSplit(3)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = cross_val_score(
+            QRMRegressor(0.9),
+            world.X,
+            world.y,
+            cv=cv,
+            scoring=quantile_risk(0.9),
+            params={"groups": names, "times": world.groups},
+        )
+        own = cross_val_score(
+            QRMRegressor(0.9),
+            world.X,
+            world.y,
+            cv=cv,
+            scoring=quantile_risk(0.9),
+            params={"groups": world.groups},
+        )
+        search = GridSearchCV(
+            QRMRegressor(), {"alpha": [None, 0.9]}, cv=cv, scoring=quantile_risk(0.9)
+        ).fit(world.X, world.y, groups=names, times=world.groups)
+    by_hand = []
+    for train, test in cv.split(world.X, groups=world.groups):
+        model = QRMRegressor(0.9).fit(world.X[train], world.y[train], names[train])
+        score = quantile_risk(0.9)(model, world.X[test], world.y[test], groups=names[test])
+        by_hand.append(score)
+    np.testing.assert_allclose(routed, by_hand)
+    np.testing.assert_allclose(own, by_hand)
+    assert search.n_splits_ == 3
+    plain = cross_val_score(LinearRegression(), world.X, world.y, groups=world.groups, cv=cv)
+    assert len(plain) == 3
+
+
+@pytest.mark.parametrize(
+    ("splitter", "given", "message"),
+    [
+        (DomainTimeSplit(2), {}, "DomainTimeSplit needs groups"),
+        (DomainTimeSplit(2), {"groups": list("abcdef")}, "got 'a'. Pass the time .* times="),
+        (DomainTimeSplit(2), {"groups": list("abcdef"), "times": [1, 2]}, "there are 6 rows"),
+        (DomainTimeSplit(6), {"groups": range(6)}, "6 domains are too few for n_splits=6"),
+        (DomainTimeSplit(2, test_size=3), {"groups": range(6)}, "too few for n_splits=2"),
+        (DomainTimeSplit(2, gap=2), {"groups": range(6)}, "Split 1 of 2 has no domain to train"),
+        (
+            DomainTimeSplit(3),
+            {"groups": list("abcdef"), "times": [1, 1, 1, 2, 2, 2]},
+            "2 times of 6 domains are too few",
+        ),
+        (DomainTimeSplit(2), {"groups": list("abcdef"), "times": [1] * 6}, "1 times of 6"),
+    ],
+)
+def test_impossible_splits_in_time_are_refused(
+    splitter: Any, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((DomainDataError, SettingError), match=message):
+        list(splitter.split(np.zeros((6, 1)), **given))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_splits": 1}, "n_splits must be an integer of at least 2, got 1"),
+        ({"test_size": 0}, "test_size must be None or a share"),
+        ({"gap": -1}, "gap must be an integer of at least 0, got -1"),
+        ({"max_train_size": 0}, "max_train_size must be None or an integer of at least 1, got 0"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        DomainTimeSplit(**settings)
+
+
+def test_it_is_printed_with_its_settings() -> None:
+    assert repr(DomainTimeSplit(3, gap=1)) == (
+        "DomainTimeSplit(gap=1, max_train_size=None, n_splits=3, test_size=None)"
+    )

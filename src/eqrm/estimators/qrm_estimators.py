@@ -170,6 +170,7 @@ class QRMEstimator(DomainEstimator):
         solution = solver.at(goal)
         self.coef_, self.intercept_ = solution.coefficients, solution.intercepts
         self.n_iter_, self.converged_ = solution.steps, solution.converged
+        self.optimality_ = solution.optimality
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped after max_steps={self.max_steps} before it reached "
@@ -200,6 +201,7 @@ class QRMEstimator(DomainEstimator):
             phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]
             model._network = train(examples, network, phases, batches, float(self.l2))
             model.n_iter_ = self.erm_steps + self.steps
+            model.optimality_ = None
             model.converged_ = True  # a fixed number of steps has no other way to end
             erm_steps = 0  # later levels start from the network of the one before
 

@@ -13,3 +13,4 @@ from .scm.interventions import Noise as Noise
 from .scm.interventions import Scale as Scale
 from .scm.interventions import Shift as Shift
 from .scm.model import LinearSCM as LinearSCM
+from .solving.newton import Optimality as Optimality

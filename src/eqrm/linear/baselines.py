@@ -12,7 +12,7 @@ from eqrm.level import Level
 from eqrm.linear.linear_model import LinearModel, Starts
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.solving.criteria import Criterion, MeanPlusSquares, MeasureOfRisks
-from eqrm.linear.solving.kernel_measures import EmpiricalMeasure
+from eqrm.linear.solving.kernel_measures import WorstShare
 from eqrm.linear.solving.measures import Mean, MeanPlusVariance
 from eqrm.linear.solving.risk_functions import Array, Quadratics, scale_slope_quadratics
 
@@ -78,7 +78,7 @@ class LinearGroupDRO(LinearModel):
     starts: Starts = field(default=1, kw_only=True)
 
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
-        return MeasureOfRisks(risks, EmpiricalMeasure(Level(1.0), len(moments)), l2)
+        return MeasureOfRisks(risks, WorstShare(Level(1.0), len(moments)), l2)
 
 
 @dataclass(eq=False, repr=False)

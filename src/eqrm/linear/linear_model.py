@@ -58,7 +58,8 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     After :meth:`fit` it has ``coef_`` (d,), ``intercept_``, ``risks_`` (E,) of the domains it was
     fitted to, ``value_`` of the objective (the penalty included), ``minima_`` (the distinct
     minima found, best first), ``converged_``, ``n_iter_`` (steps of Newton's method on the way
-    to those minima), ``moments_``, ``n_features_in_`` and, where columns have names,
+    to those minima), ``optimality_`` (the :class:`~eqrm.linear.Optimality` of a convex objective,
+    else None), ``moments_``, ``n_features_in_`` and, where columns have names,
     ``feature_names_in_``.
 
     Args:
@@ -220,6 +221,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.minima_ = tuple(Minimum(beta.copy(), b, value) for beta, b, value in found)
         self.coef_, self.intercept_ = self.minima_[0].coefficients, self.minima_[0].intercept
         self.value_, self.converged_ = best.value, best.converged
+        self.optimality_ = best.optimality
         self.n_iter_ = sum(end.steps for end in ends)
         self.risks_: Array = moments.risks(self.coef_, self.intercept_).numpy()
         if not best.converged:

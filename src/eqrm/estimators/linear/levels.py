@@ -19,6 +19,7 @@ from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.linear_qrm import LinearQRM
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.solving.measures import Mean
+from eqrm.linear.solving.newton import Optimality
 from eqrm.linear.solving.risk_functions import Array
 
 
@@ -30,6 +31,7 @@ class Solution:
     intercepts: Any
     steps: int
     converged: bool
+    optimality: Optimality | None
 
 
 class Solver(ABC):
@@ -62,7 +64,7 @@ class LogisticLevels(Solver):
         if not isinstance(measure, Mean):
             self._before = end.theta
         coefficients, intercepts = self.problem.predictor(end.theta)
-        return Solution(coefficients, intercepts, end.steps, end.converged)
+        return Solution(coefficients, intercepts, end.steps, end.converged, end.optimality)
 
 
 class QuadraticLevels(Solver):
@@ -85,7 +87,13 @@ class QuadraticLevels(Solver):
         if self.scaling.intercept:
             table = np.append(table, [[model.intercept_]], axis=1)
         coefficients, intercepts = self.scaling.predictor(table)
-        return Solution(coefficients[0], float(intercepts[0]), model.n_iter_, model.converged_)
+        return Solution(
+            coefficients[0],
+            float(intercepts[0]),
+            model.n_iter_,
+            model.converged_,
+            model.optimality_,
+        )
 
     def _model(self, goal: Goal) -> LinearModel:
         if goal.level is None or len(self.moments) < 2:

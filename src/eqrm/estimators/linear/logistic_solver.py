@@ -5,6 +5,7 @@ float64, from the minimiser of the mean risk. The mean risk is convex; a quantil
 domains of low risk may have a negative weight in its gradient. The trust region needs no
 convexity: it descends along negative curvature, and ends in a minimum to second order, near the
 minimiser of the mean risk. With more than ``NEWTON_UP_TO`` parameters, L-BFGS takes over.
+Empirical superquantiles are convex: :mod:`eqrm.linear.solving.interior_point` minimises them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.optimize import minimize
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.linear.standardised import Scaling, sorted_by_domain
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.interior_point import proved_mean
 from eqrm.linear.solving.logistic_risks import LogisticRisks
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.newton import End, ParameterMetric, minimise_costly, one_thread
@@ -68,7 +70,8 @@ class LogisticProblem:
         zero = np.zeros(self.risks.parameters)
         criterion = MeasureOfRisks(self.risks, Mean(), self.penalty)
         with one_thread():
-            return self._descent(criterion, zero, self._metric, self.max_steps)
+            end = self._descent(criterion, zero, self._metric, self.max_steps)
+            return proved_mean(criterion, end, self._metric)
 
     def least(self, measure: Measure, start: Array | None = None) -> list[End]:
         """The minima of a measure of the risks, best first.

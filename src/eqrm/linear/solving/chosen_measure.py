@@ -20,9 +20,10 @@ from eqrm.distributions.bandwidths import (
 from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
+from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
-from eqrm.linear.solving.kernel_measures import EmpiricalMeasure, KernelMeasure
+from eqrm.linear.solving.kernel_measures import EmpiricalQuantile, KernelMeasure, WorstShare
 from eqrm.linear.solving.measures import Local, Mean, MeanPlusDeviations, Measure, no_curvature
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import Estimator, estimate, quantile_at, resolve_distribution
@@ -71,7 +72,9 @@ class MeasureChoice:
         if beyond and level.log_tail == 0.0:
             return Mean()
         if self.estimator is Empirical:
-            return EmpiricalMeasure(level, domains, beyond)
+            if beyond or equal_step_index(domains, level.alpha, level.tail) == domains - 1:
+                return WorstShare(level if beyond else Level(1.0), domains)
+            return EmpiricalQuantile(level, domains)
         if self.estimator is Gaussian:
             inside = level.interior("A normal law")
             return MeanPlusDeviations(inside.tail_mean if beyond else inside.z)

@@ -176,14 +176,13 @@ class KernelMeasure(Measure):
         return curvature
 
 
-class EmpiricalMeasure(Measure):
-    """A step at each of m risks: the k-th smallest, or the mean of the worst share 1−α.
+class EmpiricalQuantile(Measure):
+    """The k-th smallest of m risks: the quantile of a law with a step at each of them.
 
-    With smoothing δ each step is a Gaussian kernel of width δ. The k-th smallest is the limit
-    of their quantile at (k − ½)/m, the middle of its step. The largest risk, and every
-    superquantile, is convex in the risks, and so is its smooth form.
+    With smoothing δ each step is a Gaussian kernel of width δ. The k-th smallest is the limit of
+    their quantile at (k − ½)/m, the middle of its step.
 
-    >>> measure = EmpiricalMeasure(Level(0.5), domains=4)
+    >>> measure = EmpiricalQuantile(Level(0.5), domains=4)
     >>> spread = np.array([-3.0, -1.0, 1.0, 3.0])
     >>> measure.at(5.0, spread).value, round(measure.at(5.0, spread, 1e-3).value, 6)
     (4.0, 4.0)
@@ -191,28 +190,36 @@ class EmpiricalMeasure(Measure):
 
     has_kinks = True
 
-    def __init__(self, level: Level, domains: int, superquantile: bool = False) -> None:
-        index = equal_step_index(domains, level.alpha, level.tail)
-        worst = level.tail * domains <= 1.0 if superquantile else index == domains - 1
-        if worst:
-            smooth_level = Level(1.0 - 0.5 / domains)
-        elif superquantile:
-            smooth_level = level
-        else:
-            smooth_level = Level((index + 0.5) / domains)
-        self.smooth = KernelMeasure(smooth_level, superquantile or worst, factor=0.0)
-        self.mix = np.zeros(domains)
-        if worst or not superquantile:
-            self.mix[domains - 1 if worst else index] = 1.0
-        else:
-            above = np.arange(domains - 1, -1, -1.0)
-            taken = np.clip(level.tail * domains - above, 0.0, 1.0)
-            self.mix = taken / taken.sum()
+    def __init__(self, level: Level, domains: int) -> None:
+        self.index = equal_step_index(domains, level.alpha, level.tail)
+        self.smooth = KernelMeasure(Level((self.index + 0.5) / domains))
 
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         """With δ = 0 the exact value, and one of the slopes that a kink has."""
         if smoothing > 0.0:
             return self.smooth.with_bandwidth(smoothing).at(mean, spread)
+        slope = np.zeros_like(spread)
+        slope[np.argsort(spread)[self.index]] = 1.0
+        return Local(mean + float(slope @ spread), slope, no_curvature)
+
+
+class WorstShare(Measure):
+    """The mean of the worst share 1−α of m risks, at least of the worst one.
+
+    The superquantile of a law with a step at each risk, and from (1−α)m ≤ 1 on the largest risk.
+
+    >>> spread = np.array([-3.0, -1.0, 1.0, 3.0])
+    >>> [WorstShare(Level(alpha), 4).at(5.0, spread).value for alpha in (0.0, 0.5, 0.9, 1.0)]
+    [5.0, 7.0, 8.0, 8.0]
+    """
+
+    def __init__(self, level: Level, domains: int) -> None:
+        number = max(level.tail * domains, 1.0)
+        self.mix = np.clip(number - np.arange(domains - 1, -1, -1.0), 0.0, 1.0) / number
+        self.weight_limit = 1.0 / number
+
+    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
+        """With one of the slopes that a kink has."""
         slope = np.empty_like(spread)
         slope[np.argsort(spread)] = self.mix
         return Local(mean + float(slope @ spread), slope, no_curvature)

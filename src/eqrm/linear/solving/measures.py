@@ -54,6 +54,9 @@ class Measure(ABC):
     """Whether it is smooth only with δ > 0."""
     may_fall_without_end: bool = False
     """Whether it can lie below every risk, and so have no minimum over predictors."""
+    weight_limit: float | None = None
+    """c, if it is the largest Σ λ_e R_e over weights 0 ≤ λ_e ≤ c that sum to 1. Then it is convex
+    in convex risks, and :mod:`eqrm.linear.solving.interior_point` minimises it."""
 
     def milder(self) -> Measure:
         """The same measure at a level not deeper than log(1−α) = −1000.

@@ -17,6 +17,8 @@ from scipy.optimize import minimize
 
 from eqrm.errors import SettingError
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.interior_point import minimise_superquantile, proved_mean
+from eqrm.linear.solving.measures import Mean
 from eqrm.linear.solving.newton import End, ParameterMetric, minimise
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
@@ -73,12 +75,32 @@ def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -
     """The ends of all descents, best first, without repetitions."""
     _refuse_if_unbounded(problem)
     criterion = problem.criterion
+    if isinstance(criterion, MeasureOfRisks) and criterion.measure.weight_limit is not None:
+        return [
+            _convex_minimum(problem, criterion, criterion.measure.weight_limit, starts, max_steps)
+        ]
     if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
         # Where descents meet while the kinks are still rounded, one goes on.
         smooth = replace(problem, criterion=criterion.smoothed(SMOOTHINGS[0] * _spread(problem)))
         starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
     ends = _distinct(problem, starts, max_steps)
     return [end for end in ends if end.converged] or ends[:1]
+
+
+def _convex_minimum(
+    problem: Problem,
+    criterion: MeasureOfRisks,
+    limit: float,
+    starts: Sequence[Array],
+    max_steps: int,
+) -> End:
+    """The one minimum of a convex measure: from the first start that leads to it."""
+    ends = []
+    for start in starts:
+        ends.append(minimise_superquantile(criterion, limit, start, problem.metric, max_steps))
+        if ends[-1].converged:
+            break
+    return min(ends, key=lambda end: (not end.converged, end.value))
 
 
 def _distinct(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
@@ -111,6 +133,8 @@ def _descend(problem: Problem, start: Array, max_steps: int) -> End:
     if criterion.measure.has_kinks and criterion.smoothing == 0.0:
         return _through_smoothings(problem, criterion, start, max_steps)
     end = problem.descent(criterion, start, problem.metric, max_steps)
+    if isinstance(criterion.measure, Mean):
+        return proved_mean(criterion, end, problem.metric)
     _refuse_if_diverged(criterion, end, start)
     if end.converged or criterion.smoothing > 0.0 or not np.isfinite(end.value):
         return end

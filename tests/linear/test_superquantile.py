@@ -1,0 +1,244 @@
+"""Empirical superquantiles of convex risks: solved to optimality, and proved to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
+from eqrm.linear import LinearERM, LinearGroupDRO, Optimality
+from eqrm.linear.linear_model import NotConvergedWarning
+from eqrm.linear.solving.criteria import MeasureOfRisks
+from eqrm.linear.solving.interior_point import minimise_superquantile
+from eqrm.linear.solving.kernel_measures import WorstShare
+from eqrm.linear.solving.newton import ParameterMetric
+from eqrm.linear.solving.risk_functions import Array, RiskFunctions, RisksAt
+from linear.solver_worlds import random_world
+from linear.superquantile_programs import Case, cases, stored_values
+
+CASES = list(cases())
+
+
+def superquantile(risks: Array, alpha: float) -> float:
+    """min over t of t + Σ (R_e − t)₊/((1−α)m), which is least at one of the risks."""
+    number = max((1.0 - alpha) * len(risks), 1.0)
+    return min(float(t + np.maximum(risks - t, 0.0).sum() / number) for t in risks)
+
+
+def fitted(case: Case, **changed: object) -> QRMClassifier | QRMRegressor:
+    kind = QRMRegressor if case.loss == "squared" else QRMClassifier
+    settings = {"alpha": case.alpha, "measure": "superquantile", "distribution": "empirical"}
+    return kind(**{**settings, "l2": case.l2, **changed}).fit(case.X, case.y, case.domains)
+
+
+def value_of(model: QRMClassifier | QRMRegressor, case: Case) -> float:
+    """The superquantile of the training domains plus the penalty, from predictions alone."""
+    scores = case.X @ np.ravel(model.coef_) + model.intercept_
+    if case.loss == "squared":
+        losses = (scores - case.y) ** 2
+    else:
+        losses = np.logaddexp(0.0, (1 - 2 * case.y) * scores)
+    risks = np.array([losses[case.domains == e].mean() for e in range(case.domains.max() + 1)])
+    penalty = case.l2 * float(((np.ravel(model.coef_) * case.spread) ** 2).sum())
+    return superquantile(risks, case.alpha) + penalty
+
+
+def check_proof(proof: Optimality, limit: float) -> None:
+    assert proof.residual <= 1e-8
+    assert proof.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert proof.weights.min() >= 0.0
+    assert proof.weights.max() <= limit * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.number}-{case.loss}-{case.alpha}")
+def test_a_conic_program_finds_the_same_value(case: Case) -> None:
+    model, stored = fitted(case), stored_values()[case.number]
+    assert model.converged_
+    assert value_of(model, case) == pytest.approx(stored, rel=1e-8)
+    domains = case.domains.max() + 1
+    check_proof(model.optimality_, 1.0 / max((1.0 - case.alpha) * domains, 1.0))
+
+
+@pytest.mark.parametrize("case", CASES[1::3], ids=lambda case: f"{case.number}-{case.loss}")
+def test_the_weights_of_the_proof_give_the_same_predictor(case: Case) -> None:
+    """ERM whose domains have these weights: by normal equations, or by the gradient."""
+    model = fitted(case)
+    weights = model.optimality_.weights[case.domains] / np.bincount(case.domains)[case.domains]
+    scores = case.X @ np.ravel(model.coef_) + model.intercept_
+    if case.loss == "squared":
+        slopes = 2.0 * (scores - case.y)
+    else:
+        slopes = 1.0 / (1.0 + np.exp(-scores)) - case.y
+    gradient = (weights * slopes) @ (case.X / case.spread)
+    gradient += 2.0 * case.l2 * np.ravel(model.coef_) * case.spread
+    size = np.abs(weights * slopes).sum()
+    assert np.abs(gradient).max() <= 1e-8 * size
+    assert abs(float((weights * slopes).sum())) <= 1e-8 * size
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRisks(RiskFunctions):
+    """R_e = a_e + b_eᵀθ: no curvature at all."""
+
+    offsets: Array
+    gradients: Array
+
+    @property
+    def parameters(self) -> int:
+        return self.gradients.shape[1]
+
+    def at(self, theta: Array) -> RisksAt:
+        return LinearRisksAt(self, theta)
+
+
+class LinearRisksAt(RisksAt):
+    def __init__(self, functions: LinearRisks, theta: Array) -> None:
+        self.functions = functions
+        values = functions.offsets + functions.gradients @ theta
+        self.mean = float(values.mean())
+        self.spread = values - self.mean
+
+    @property
+    def slopes(self) -> tuple[Array, Array]:
+        mean = self.functions.gradients.mean(axis=0)
+        return mean, self.functions.gradients - mean
+
+    def weighted_hessian(self, weights: Array) -> Array:
+        return np.zeros((self.functions.parameters,) * 2)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_linear_program_finds_the_same_value(alpha: float, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    m, p = 60, 3
+    risks = LinearRisks(generator.uniform(1.0, 3.0, m), generator.normal(size=(m, p)))
+    measure = WorstShare(Level(alpha), m)
+    metric = ParameterMetric.of(np.eye(p), 1.0)
+    criterion = MeasureOfRisks(risks, measure, np.zeros(p))
+    end = minimise_superquantile(criterion, measure.weight_limit, np.zeros(p), metric, 100)
+    # Variables θ, t, s: minimise t + c Σ s with s ≥ 0 and s ≥ a + Bθ − t.
+    costs = np.concatenate([np.zeros(p), [1.0], np.full(m, measure.weight_limit)])
+    left = np.hstack([risks.gradients, -np.ones((m, 1)), -np.eye(m)])
+    bounds = [(None, None)] * (p + 1) + [(0.0, None)] * m
+    program = linprog(costs, left, -risks.offsets, bounds=bounds)
+    assert program.status == 0
+    assert end.converged
+    assert end.value == pytest.approx(program.fun, rel=1e-9)
+    check_proof(end.optimality, measure.weight_limit)
+
+
+def test_level_0_is_erm_over_domains_and_level_1_the_worst() -> None:
+    moments = random_world(25, 3, seed=2)
+    lowest, highest = (
+        LinearQRM(alpha, "empirical", "superquantile").fit(moments) for alpha in (0.0, 1.0)
+    )
+    mean, worst = LinearERM().fit(moments), LinearGroupDRO().fit(moments)
+    np.testing.assert_allclose(lowest.coef_, mean.coef_, rtol=1e-10)
+    np.testing.assert_allclose(lowest.optimality_.weights, 1.0 / 25, rtol=1e-12)
+    np.testing.assert_allclose(highest.coef_, worst.coef_, rtol=1e-10)
+    assert highest.value_ == pytest.approx(highest.risks_.max(), rel=1e-12)
+    generator = np.random.default_rng(0)
+    for size in (1e-1, 1e-3):  # nothing nearby has a lower largest risk, nor a lower mean
+        for step in size * generator.normal(size=(200, 4)):
+            near = [
+                moments.risks(model.coef_ + step[:3], model.intercept_ + step[3]).numpy()
+                for model in (lowest, highest)
+            ]
+            assert near[0].mean() >= lowest.value_
+            assert near[1].max() >= highest.value_
+
+
+def test_levels_near_0_and_1_are_solved_too() -> None:
+    moments = random_world(40, 3, seed=3)
+    mean = LinearERM().fit(moments).value_
+    for alpha in (1e-12, 1e-6, 0.974, 1.0 - 1e-12):
+        model = LinearQRM(alpha, "empirical", "superquantile").fit(moments)
+        assert model.converged_
+        check_proof(model.optimality_, 1.0 / max((1.0 - alpha) * 40, 1.0))
+        assert model.value_ >= mean * (1.0 - 1e-12)
+
+
+def test_thousands_of_domains_take_tens_of_steps() -> None:
+    generator = np.random.default_rng(0)
+    domains = np.repeat(np.arange(3000), 6)
+    X = generator.normal(size=(18_000, 4))
+    y = X[:, 0] + generator.normal(size=3000)[domains] + generator.normal(size=18_000) > 0
+    for alpha in (0.5, 0.9, 0.99):
+        model = QRMClassifier(alpha, measure="superquantile", distribution="empirical")
+        model.fit(X, y, domains)
+        assert model.n_iter_ < 40
+        check_proof(model.optimality_, 1.0 / (3000 * (1.0 - alpha)))
+
+
+def test_a_level_starts_from_the_solution_of_the_level_before() -> None:
+    case = CASES[1]
+    settings = {"measure": "superquantile", "distribution": "empirical", "l2": case.l2}
+    levels = [0.5, 0.55, 0.6]
+    path = QRMClassifier(**settings).fit_levels(levels, case.X, case.y, case.domains)
+    for level, model in zip(levels, path, strict=True):
+        alone = QRMClassifier(level, **settings).fit(case.X, case.y, case.domains)
+        np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
+def test_separable_classes_without_a_penalty_have_risks_of_almost_0(alpha: float) -> None:
+    generator = np.random.default_rng(0)
+    X, domains = generator.normal(size=(300, 2)), np.arange(300) % 15
+    model = QRMClassifier(alpha, measure="superquantile", distribution="empirical", l2=0.0)
+    model.fit(X, X[:, 0] > 0, domains)
+    assert model.converged_
+    assert model.domain_risks_.max() < 1e-8
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
+def test_dependent_features_do_not_disturb_the_value(alpha: float) -> None:
+    generator = np.random.default_rng(1)
+    X, domains = generator.normal(size=(400, 3)), np.arange(400) % 20
+    y = X[:, 0] + generator.normal(size=20)[domains] + generator.normal(size=400) > 0
+    both = np.column_stack([X, X[:, 0] - 2.0 * X[:, 1]])
+    settings = {"measure": "superquantile", "distribution": "empirical", "l2": 0.0}
+    plain = QRMClassifier(alpha, **settings).fit(X, y, domains)
+    dependent = QRMClassifier(alpha, **settings).fit(both, y, domains)
+    assert dependent.converged_
+    assert dependent.quantile_risk_ == pytest.approx(plain.quantile_risk_, rel=1e-9)
+
+
+def test_rows_can_be_weighted() -> None:
+    generator = np.random.default_rng(2)
+    X, domains = generator.normal(size=(300, 2)), np.arange(300) % 10
+    y = X[:, 0] + generator.normal(size=10)[domains] + generator.normal(size=300) > 0
+    counts = generator.integers(1, 4, size=300)
+    settings = {"measure": "superquantile", "distribution": "empirical"}
+    weighted = QRMClassifier(0.7, **settings).fit(X, y, domains, sample_weight=counts)
+    repeated = QRMClassifier(0.7, **settings).fit(
+        *(np.repeat(v, counts, axis=0) for v in (X, y, domains))
+    )
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-7)
+
+
+def test_a_perfect_fit_is_a_minimum_at_every_level() -> None:
+    generator = np.random.default_rng(3)
+    X, domains = generator.normal(size=(60, 2)), np.arange(60) % 6
+    for alpha in (0.5, 1.0):
+        model = LinearQRM(alpha, "empirical", "superquantile").fit(X, X @ [1.0, 2.0] + 3.0, domains)
+        assert model.converged_
+        np.testing.assert_allclose(model.coef_, [1.0, 2.0], rtol=1e-6)
+
+
+def test_a_fit_that_was_cut_short_says_so() -> None:
+    with pytest.warns(NotConvergedWarning):
+        model = LinearQRM(0.8, "empirical", "superquantile", max_steps=2).fit(random_world(30, 4))
+    assert not model.converged_
+    assert model.optimality_.residual > 1e-8
+
+
+def test_a_quantile_is_not_convex_and_has_no_proof() -> None:
+    moments = random_world(12, 2)
+    assert LinearQRM(0.8).fit(moments).optimality_ is None
+    assert LinearQRM(0.8, "empirical").fit(moments).optimality_ is None
+    assert LinearERM().fit(moments).optimality_.residual < 1e-12
+    assert LinearQRM(1.0, "empirical").fit(moments).optimality_.residual < 1e-8

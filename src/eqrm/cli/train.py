@@ -62,10 +62,10 @@ def train(
     order: Annotated[
         str | None,
         option(
-            "Column with the time of each row, a date or a number: train on the past, hold out "
-            f"later domains (the last {SHARE} of them unless --test-after or --test-last is given; "
-            "for these the default is the domain itself). It is not a feature unless --feature "
-            "lists it.",
+            "Column with the time of each row, a date or a number, to train on the past and hold "
+            f"out later domains (the last {SHARE} of them unless --test-after or --test-last says "
+            "otherwise). Default with these two: the domain. Not a feature unless --feature lists "
+            "it.",
             HELD_OUT,
             metavar="COLUMN",
         ),

@@ -145,7 +145,7 @@ class Table:
         return self.rows(self._is_in(names))
 
     def _is_in(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        known = self.domain_names
+        known = dict.fromkeys(self.domain_names)
         unknown = [name for name in names if name not in known]
         if unknown:
             raise DomainDataError(

@@ -1,4 +1,4 @@
-"""Causal recovery at full size: the cases of the paper by their truth, claims by long searches."""
+"""Causal recovery at full size: the cases of the paper, compared with the truth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from fractions import Fraction
 
 import numpy as np
-from verify.objectives import run_tests
 from verify.registry import Options, Result, check, passed
 
 
@@ -79,8 +78,3 @@ def six_cases(options: Options) -> Result:
         f"counter-example to case 2: x = (−4/7, −4/7) to {gap:.0e}",
         wrong=wrong,
     )
-
-
-@check("causal.claims", "invariant risks and claims on arbitrary domains, every seed")
-def claims(options: Options) -> Result:
-    return run_tests(options, "causal-claims", "tests/causal").result("long searches included")

@@ -11,8 +11,15 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from verify.objectives import run_benchmark, run_tests
-from verify.registry import ROOT, Options, Result, check, package_environment, passed
+from verify.registry import (
+    ROOT,
+    Options,
+    Result,
+    check,
+    package_environment,
+    passed,
+    run_benchmark,
+)
 
 import eqrm
 from eqrm import Level, LinearQRM
@@ -36,13 +43,6 @@ Value = Callable[[torch.Tensor], torch.Tensor]
 LEVELS = [0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999]
 DEEP = [Level(log_tail=-100), Level(log_tail=-1000)]
 LAWS = {"kde": eqrm.KDE, "gaussian": eqrm.Gaussian, "empirical": eqrm.Empirical}
-
-
-@check("linear.tests", "moments, worlds, derivatives, minima, refusals, scikit-learn's checks")
-def tests(options: Options) -> Result:
-    return run_tests(options, "linear-tests", "tests/linear").result(
-        "rational arithmetic, path sums, finite differences, other solvers"
-    )
 
 
 @check("linear.sampling", "1000 domains × 200,000 samples drawn and reduced to moments")
@@ -98,14 +98,14 @@ def closed_form(options: Options) -> Result:
     "14 levels in 1 s, 50 features in 5 s, 100 times as fast as training on rows",
 )
 def speed(options: Options) -> Result:
-    code, content = run_benchmark(options, "linear_speed")
+    finished, content = run_benchmark(options, "linear_speed")
     row: dict[str, float] = content["training"]  # type: ignore[assignment]
     summary = (
         f"14 levels of 1000 domains {content['path_seconds']:.2f} s; 1000 domains x 50 features "
         f"{content['wide_seconds']:.2f} s; training on 100 x 20,000 rows {row['training']:.0f} s, "
         f"{row['ratio']:.0f} times moments and solve together"
     )
-    return passed(code == 0, summary, **content)
+    return passed(finished.code == 0, summary, **content)
 
 
 @dataclass
@@ -168,11 +168,11 @@ def newton(options: Options) -> Result:
     "real tables: the .9-quantile on unseen domains, where it helps and where not",
 )
 def real_tables(options: Options) -> Result:
-    code, content = run_benchmark(options, "linear_real_data")
+    finished, content = run_benchmark(options, "linear_real_data")
     rows: list[dict[str, str]] = content["rows"]  # type: ignore[assignment]
     summary = "; ".join(
         f"{row['table']} ({row['domains']} domains) {row['to ordinary']} to ordinary, "
         f"{row['to domain-weighted']} to domain-weighted, foreseen {row['foreseen']}"
         for row in rows
     )
-    return passed(code == 0, summary, rows=rows)
+    return passed(finished.code == 0, summary, rows=rows)

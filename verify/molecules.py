@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from verify.data_files import DATA, NO_DATA, own_folder, quiet
+from verify.data import DATA, NO_DATA, own_folder, quiet
 from verify.registry import Options, Result, check, passed, skipped
 
 import eqrm

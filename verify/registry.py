@@ -1,8 +1,13 @@
-"""The list of checks: one per must-hold item, filled by the modules beside this file."""
+"""The list of checks, filled by the modules beside this file, and how checks run programs."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +48,9 @@ Run = Callable[[Options], Result]
 
 @dataclass(frozen=True)
 class Check:
-    """One must-hold item: ``number`` is the issue and the item, as in 2.3."""
+    """One promise of the package: ``name`` is the capability and the promise."""
 
-    number: str
+    name: str
     title: str
     run: Run
 
@@ -53,24 +58,95 @@ class Check:
 CHECKS: list[Check] = []
 
 
-def check(number: str, title: str) -> Callable[[Run], Run]:
+def check(name: str, title: str) -> Callable[[Run], Run]:
     """Register a function as a check."""
 
     def register(run: Run) -> Run:
-        CHECKS.append(Check(number, title, run))
+        CHECKS.append(Check(name, title, run))
         return run
 
     return register
 
 
 def plain_environment(**changes: str) -> dict[str, str]:
-    """The environment without what this process's own set-up put there."""
+    """The environment without the variables that set up this process."""
     hidden = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, **changes}
 
 
 def package_environment(**changes: str) -> dict[str, str]:
-    """The environment in which this checkout's package and tests can be imported."""
+    """The environment in which the package and the tests of this checkout can be imported."""
     paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "benchmarks")]
     return plain_environment(PYTHONPATH=os.pathsep.join(paths), **changes)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A program that has ended."""
+
+    code: int
+    seconds: float
+    log: Path
+
+    def last_lines(self, count: int = 1) -> str:
+        """The end of what it printed."""
+        return " | ".join(self.log.read_text().strip().splitlines()[-count:]) or "no output"
+
+
+def run_program(
+    options: Options,
+    name: str,
+    command: list[str],
+    environment: dict[str, str] | None = None,
+    folder: Path = ROOT,
+) -> Finished:
+    """Run a program to its end; what it prints goes to ``NAME.log`` in the output folder."""
+    log = options.output / f"{name}.log"
+    start = time.perf_counter()
+    with log.open("w") as stream:
+        finished = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment or package_environment(),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    return Finished(finished.returncode, time.perf_counter() - start, log)
+
+
+def run_benchmark(
+    options: Options, name: str, *arguments: str
+) -> tuple[Finished, dict[str, object]]:
+    """Run a benchmark at full size; how it ended, and the JSON that it wrote."""
+    path = options.output / f"{name}.json"
+    path.unlink(missing_ok=True)
+    command = [sys.executable, f"benchmarks/{name}.py", "--json", str(path), *arguments]
+    finished = run_program(options, name, command)
+    if not path.exists():
+        raise RuntimeError(f"benchmarks/{name}.py did not finish; see {finished.log}")
+    return finished, json.loads(path.read_text())
+
+
+def run_tests(options: Options, name: str, *arguments: str, **variables: str) -> Result:
+    """Run pytest; PASS when nothing failed and something ran."""
+    report = options.output / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"]
+    command += ["-n", str(options.workers), "--dist", "loadgroup", f"--junit-xml={report}"]
+    environment = package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", **variables)
+    finished = run_program(options, name, [*command, *arguments], environment)
+    if not report.exists():
+        raise RuntimeError(f"pytest did not finish; see {finished.log}")
+    suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
+    tests, failures, errors, left_out = (
+        sum(int(suite.get(key, 0)) for suite in suites)
+        for key in ("tests", "failures", "errors", "skipped")
+    )
+    failed = failures + errors
+    return passed(
+        finished.code == 0 and tests > left_out,
+        f"{tests - failed - left_out} tests passed, {failed} failed, {left_out} skipped; "
+        f"log in {finished.log}",
+    )

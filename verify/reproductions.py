@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 from functools import cache
 from typing import Any
 
-from verify.registry import ROOT, Options, Result, check, package_environment, passed
-
-COMMAND = "import sys; from eqrm.cli import main; main()"
+from verify.registry import Options, Result, check, passed, run_program
 
 
 @cache
@@ -19,22 +15,13 @@ def reproduce(options: Options, name: str) -> dict[str, Any]:
     """Run the command at full size; its results, exit code and wall-clock time from outside."""
     folder = options.output / name
     (folder / "results.json").unlink(missing_ok=True)
-    log = options.output / f"{name}.log"
-    start = time.perf_counter()
-    with log.open("w") as stream:
-        finished = subprocess.run(
-            [sys.executable, "-c", COMMAND, "reproduce", name, "--output", str(folder)],
-            cwd=ROOT,
-            env=package_environment(),
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    seconds = time.perf_counter() - start
+    command = [sys.executable, "-m", "eqrm.cli", "reproduce", name, "--output", str(folder)]
+    finished = run_program(options, name, command)
     if not (folder / "results.json").exists():
-        raise RuntimeError(f"eqrm reproduce {name} did not finish; see {log}")
+        raise RuntimeError(f"eqrm reproduce {name} did not finish; see {finished.log}")
     found: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return {**found, "exit code": finished.returncode, "wall": seconds, "log": str(log)}
+    ending = {"code": finished.code, "wall": finished.seconds, "log": str(finished.log)}
+    return {**found, **ending}
 
 
 def all_checks(found: dict[str, Any]) -> Result:
@@ -43,7 +30,7 @@ def all_checks(found: dict[str, Any]) -> Result:
     right = len(found["checks"]) - len(wrong)
     tail = f"; not: {'; '.join(wrong)}" if wrong else ""
     return passed(
-        found["passed"] and found["exit code"] == 0 and not wrong and right > 0,
+        found["passed"] and found["code"] == 0 and not wrong and right > 0,
         f"{right} of {len(found['checks'])} checks hold{tail}; log in {found['log']}",
         checks=found["checks"],
         remarks=found["remarks"],

@@ -1,9 +1,10 @@
-"""Every must-hold check at full size: a line per item, and JSON.
+"""Every promise of the package checked at full size: a line per check, and JSON.
 
-    python verify/run.py [--only 2.2] [--json FILE] [--workers 2] [--clean-clone]
+    python verify/run.py [--list] [--only data linear.speed] [--json FILE] [--clean-clone]
 
-Each module beside this file registers the checks of one issue with ``@check("2.2", "title")``.
-The exit code is 1 if anything fails.
+Each module beside this file registers the checks of one capability with
+``@check("capability.promise", "title")``; ``marked_tests.py`` adds one per folder of tests.
+The exit code is 0 if all checks passed or were skipped, 1 if any failed and 2 for unknown names.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ for folder in (ROOT / "benchmarks", ROOT / "tests", ROOT / "src", ROOT):
 
 from verify.registry import CHECKS, Check, Options, Result  # noqa: E402
 
+from eqrm.text import did_you_mean  # noqa: E402
+
 NOT_CHECKS = {"run", "registry", "__init__"}
 
 
@@ -32,18 +35,24 @@ def load_checks() -> None:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem not in NOT_CHECKS:
             importlib.import_module(f"verify.{path.stem}")
-    CHECKS.sort(key=lambda check: [_sortable(part) for part in check.number.split(".")])
+    CHECKS.sort(key=lambda check: check.name)
 
 
-def _sortable(part: str) -> tuple[int, str]:
-    return (int(part), "") if part.isdigit() else (10**6, part)
-
-
-def wanted(check: Check, only: list[str]) -> bool:
-    """Whether ``--only`` names this check, its item or its issue."""
-    return not only or any(
-        check.number == name or check.number.startswith(f"{name}.") for name in only
-    )
+def choose(only: list[str]) -> list[Check]:
+    """The checks that ``--only`` names, one by one or by capability; all if it names none."""
+    chosen: dict[str, list[Check]] = {}
+    for check in CHECKS:
+        for name in (check.name.split(".")[0], check.name):
+            chosen.setdefault(name, []).append(check)
+    unknown = [name for name in only if name not in chosen]
+    if unknown:
+        names = sorted(chosen, key=lambda name: "." in name)  # capabilities first
+        most = len({check.name.split(".")[0] for check in CHECKS})
+        for name in unknown:
+            print(f"Unknown check {name!r}. {did_you_mean(name, names, most)}", file=sys.stderr)
+        raise SystemExit(2)
+    wanted = {check.name for name in only for check in chosen[name]}
+    return [check for check in CHECKS if not only or check.name in wanted]
 
 
 def run_check(check: Check, options: Options) -> dict[str, object]:
@@ -56,11 +65,11 @@ def run_check(check: Check, options: Options) -> dict[str, object]:
         result = Result("FAIL", f"{type(error).__name__}: {error}", details)
     seconds = time.perf_counter() - start
     print(
-        f"{result.status} {check.number} {check.title}: {result.summary} ({seconds:.0f} s)",
+        f"{result.status} {check.name} {check.title}: {result.summary} ({seconds:.0f} s)",
         flush=True,
     )
     return {
-        "number": check.number,
+        "check": check.name,
         "title": check.title,
         "status": result.status,
         "summary": result.summary,
@@ -73,12 +82,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", default=[], help="items or issues, as in 2.2 or 2")
-    parser.add_argument("--workers", type=int, default=2, help="processes for the large grids")
-    parser.add_argument("--json", type=Path, help="default: verify-output/verify.json")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="checks or capabilities to run, such as data or linear.speed (default: all)",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes for tests and large grids (default: 2)"
+    )
+    parser.add_argument(
+        "--json", type=Path, help="file for the results (default: verify-output/verify.json)"
+    )
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
     parser.add_argument(
-        "--clean-clone", action="store_true", help="also run `make test` in a fresh clone (minutes)"
+        "--clean-clone",
+        action="store_true",
+        help="also run `make test` and `make demo` in a fresh clone (many minutes)",
     )
     return parser.parse_args(arguments)
 
@@ -86,11 +107,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     given = parse(arguments)
     load_checks()
-    chosen = [check for check in CHECKS if wanted(check, given.only)]
-    if given.list or not chosen:
-        for check in CHECKS:
-            print(f"{check.number:8} {check.title}")
-        return 0 if given.list else 2
+    chosen = choose(given.only)
+    if given.list:
+        width = max(len(check.name) for check in chosen)
+        for check in chosen:
+            print(f"{check.name:{width}}  {check.title}")
+        return 0
     options = Options(workers=given.workers, clean_clone=given.clean_clone)
     options.output.mkdir(exist_ok=True)
     records = [run_check(check, options) for check in chosen]

@@ -1,7 +1,4 @@
-"""First and second derivatives of every distribution × bandwidth by finite differences.
-
-A sample of the levels and sizes that ``make verify`` runs.
-"""
+"""First and second derivatives of every distribution × bandwidth by finite differences."""
 
 from __future__ import annotations
 
@@ -10,23 +7,53 @@ import torch
 from torch import Tensor
 
 import eqrm
-from oracle.catalogue import DISTRIBUTIONS, LEVELS, distinct_risks, unequal_weights
+from oracle.catalogue import (
+    DISTRIBUTIONS,
+    EQUIVARIANT_DISTRIBUTIONS,
+    LEVELS,
+    distinct_risks,
+    in_full,
+    unequal_weights,
+)
+from oracle.laws import LAWS, draw_risks
+
+SOME_LEVELS = ["0.01", "0.5", "0.9", "1-e^-100"]
+OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
 
 
-@pytest.mark.parametrize("level", ["0.01", "0.5", "0.9", "1-e^-100"])
+@pytest.mark.parametrize("level", [*SOME_LEVELS, *in_full(*OTHER_LEVELS)])
+@pytest.mark.parametrize("m", [6, *in_full(2, 3, 15)])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_first_and_second_derivatives_match_finite_differences(
-    name: str, level: str, weighted: bool
+    name: str, level: str, m: int, weighted: bool
 ) -> None:
-    risks = distinct_risks().requires_grad_()
-    weights = unequal_weights() if weighted else None
+    risks = distinct_risks(m).requires_grad_()
+    weights = unequal_weights(m) if weighted else None
 
     def quantile(r: Tensor) -> Tensor:
         return DISTRIBUTIONS[name](r, weights=weights).quantile(LEVELS[level])
 
     assert torch.autograd.gradcheck(quantile, (risks,))
     assert torch.autograd.gradgradcheck(quantile, (risks,))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("m", [2, 10, 100, 1000])
+@pytest.mark.parametrize("law", [law for law in LAWS if law != "nearly-equal"])
+@pytest.mark.parametrize("name", EQUIVARIANT_DISTRIBUTIONS)
+def test_the_gradient_of_many_risks_sums_to_one_and_weighs_them_to_the_quantile(
+    name: str, law: str, m: int
+) -> None:
+    """Location and scale equivariance, differentiated: Σ g_i = 1 and Σ R_i g_i = q."""
+    for level in LEVELS.values():
+        risks = torch.from_numpy(draw_risks(law, m, 11)).requires_grad_()
+        value = EQUIVARIANT_DISTRIBUTIONS[name](risks).quantile(level)
+        (gradient,) = torch.autograd.grad(value, risks)
+        size, largest = float(gradient.abs().sum()), float(risks.detach().abs().max())
+        assert float(gradient.sum()) == pytest.approx(1.0, abs=1e-11 * size)
+        weighed = float(gradient @ risks.detach())
+        assert weighed == pytest.approx(float(value.detach()), abs=1e-11 * size * largest)
 
 
 @pytest.mark.parametrize("level", ["0.1", "0.9", "1-e^-100"])

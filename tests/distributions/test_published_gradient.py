@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import eqrm
+from oracle.catalogue import in_full
 from oracle.kde_mpmath import kde_truth
 from oracle.laws import draw_risks
 
@@ -40,7 +41,7 @@ def _gradient(values: np.ndarray, alpha: float, gradient: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("alpha", [0.25, 0.5, 0.75, 0.9, 0.99])
-@pytest.mark.parametrize("m", [2, 3, 10, 90])
+@pytest.mark.parametrize("m", [2, 3, 10, 90, *in_full(1000)])
 def test_bisection_gradient_is_what_back_propagation_through_bisection_gives(
     m: int, alpha: float
 ) -> None:
@@ -56,7 +57,7 @@ def test_bisection_gradient_is_what_back_propagation_through_bisection_gives(
 
 
 @pytest.mark.parametrize("alpha", [0.25, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("m", [2, 3, 10, 90])
+@pytest.mark.parametrize("m", [2, 3, 10, 90, *in_full(1000)])
 def test_bisection_gradient_has_its_closed_form(m: int, alpha: float) -> None:
     """t at the smallest risk, 1 - t at the largest, plus z_alpha dh/dR."""
     values = draw_risks("lognormal", m, 1)
@@ -93,7 +94,15 @@ def test_bisection_gradient_is_right_for_two_domains(alpha: float) -> None:
 
 @pytest.mark.parametrize(
     ("m", "alpha", "largest"),
-    [(3, 0.5, 0.75), (10, 0.5, 0.25), (10, 0.75, 0.6), (100, 0.5, 0.1), (100, 0.75, 0.15)],
+    [
+        (3, 0.5, 0.75),
+        (10, 0.5, 0.25),
+        (10, 0.75, 0.6),
+        (100, 0.5, 0.1),
+        (100, 0.75, 0.15),
+        (1000, 0.5, 0.1),
+        (1000, 0.75, 0.15),
+    ],
 )
 def test_bisection_gradient_points_elsewhere_for_three_or_more_domains(
     m: int, alpha: float, largest: float

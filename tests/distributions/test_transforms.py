@@ -1,4 +1,4 @@
-"""Quantiles inside the transforms of ``torch.func``."""
+"""Quantiles inside the transforms of ``torch.func``, and compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
 import eqrm
-from oracle.catalogue import DISTRIBUTIONS
+from oracle.catalogue import DISTRIBUTIONS, distinct_risks
+from oracle.catalogue import LEVELS as EVERY_LEVEL
 
 RISKS = torch.tensor([0.3, 0.1, 0.9, 0.45, 0.2], dtype=torch.float64)
 ROWS = torch.stack([RISKS, RISKS.flip(0) * 2.0, RISKS**2 + 0.1])
@@ -52,3 +53,17 @@ def test_per_row_gradients_and_second_derivatives_hold() -> None:
     )
     torch.testing.assert_close(jacrev(grad(function))(RISKS), numeric, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(jacrev(function)(RISKS), grad(function)(RISKS))
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("level", EVERY_LEVEL)
+@pytest.mark.parametrize("name", ["kde gaussian-optimal", "kde silverman", "gaussian", "lognormal"])
+def test_the_fixed_steps_of_gpus_and_graphs_compile_without_a_break(name: str, level: str) -> None:
+    function = _quantile(name, EVERY_LEVEL[level])
+    risks = distinct_risks(20)
+    torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(risks), function(risks), rtol=1e-10, atol=0.0)
+    found = _usual_gradient(compiled, risks)
+    torch.testing.assert_close(found, _usual_gradient(function, risks), rtol=0.0, atol=1e-10)

@@ -1,4 +1,4 @@
-"""Datasets: damaged files, batches of several processes, settings and downloads, at full size."""
+"""Datasets: damaged files, batches of several processes, and downloads, at full size."""
 
 from __future__ import annotations
 
@@ -196,37 +196,6 @@ def batches_of_processes(options: Options) -> Result:
         resumed.load_state_dict(stopped.state_dict())
         right &= all(torch.equal(next(resumed), rows) for rows in alone[5:])
     return passed(right, f"{compared} batches of up to 5 processes equal to those of one")
-
-
-@check("data.settings", "wrong data settings are refused before any work")
-def wrong_settings(options: Options) -> Result:
-    """A domain listed twice, a batch larger than the data, a test domain in training, …"""
-    data = eqrm.data.DomainData.from_arrays(np.zeros((6, 1)), np.zeros(6), list("aabbcc"))
-    mistakes: dict[str, Callable[[], object]] = {
-        "domain twice": lambda: data.select(["a", "a"]),
-        "test domain in training": lambda: data.splits(train=["a", "b"], test=["b"]),
-        "unknown domain": lambda: data.splits(test=["d"]),
-        "nothing left": lambda: data.splits(test=["a", "b", "c"]),
-        "more domains than there are": lambda: eqrm.data.DomainBatches(data, 4, 1),
-        "more examples than there are": lambda: eqrm.data.DomainBatches(data, 2, 3),
-        "more processes than domains": lambda: eqrm.data.DomainBatches(data, 2, 1, world_size=3),
-        "unknown dataset": lambda: eqrm.dataset("colored-mnits"),
-        "unknown setting": lambda: eqrm.dataset("colored-mnist", flip=[0.1]),
-        "flip of 1.5": lambda: eqrm.dataset("colored-mnist", flips=[1.5]),
-        "names twice": lambda: eqrm.data.DomainData(
-            torch.zeros(2), torch.zeros(2), torch.tensor([0, 1]), ("a", "a")
-        ),
-    }
-    refused = {}
-    for what, attempt in mistakes.items():
-        try:
-            attempt()
-        except EqrmError as error:
-            refused[what] = str(error)
-    missing = sorted(set(mistakes) - set(refused))
-    return passed(
-        not missing, f"{len(refused)} of {len(mistakes)} refused; not: {missing}", errors=refused
-    )
 
 
 @check("data.downloads", "eqrm data get: resumes at any byte, and keeps no wrong file")

@@ -1,0 +1,100 @@
+"""The risk distributions at full size: accuracy, bandwidth rules, speed, CUDA."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+
+import torch
+from verify.registry import (
+    Options,
+    Result,
+    check,
+    package_environment,
+    passed,
+    run_benchmark,
+    run_program,
+    skipped,
+)
+
+from oracle.grid import Case, Judgement, full_grid
+from oracle.package import ROADS, judge_case
+
+
+def _judged(case: Case) -> tuple[Case, dict[str, Judgement]]:
+    torch.set_num_threads(1)
+    return case, judge_case(case, ROADS)
+
+
+def _judged_grid(workers: int) -> Iterator[tuple[Case, dict[str, Judgement]]]:
+    grid = list(full_grid())
+    # Slow cases first, so that no worker is left alone with them at the end.
+    grid.sort(key=lambda case: -case.m)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_judged, grid, chunksize=8)
+
+
+@check("distributions.accuracy", "quantile and gradient against 50-digit arithmetic, by every road")
+def fifty_digits(options: Options) -> Result:
+    worst = {"value": 0.0, "gradient": 0.0, "residual in gaps": 0.0, "at 1-e^-1e6": 0.0}
+    failures: list[str] = []
+    cases = gaps = 0
+    for case, judgements in _judged_grid(options.workers):
+        cases += 1
+        gaps += any(j.in_gap for j in judgements.values())
+        for road, j in judgements.items():
+            if not j.passed:
+                failures.append(f"{case} ({road}): {asdict(j)}")
+            if j.in_gap:
+                worst["residual in gaps"] = max(worst["residual in gaps"], j.residual)
+            elif case.log_tail < -1000.0:
+                error = max(j.value_error, j.gradient_error)
+                worst["at 1-e^-1e6"] = max(worst["at 1-e^-1e6"], error)
+            else:
+                worst["value"] = max(worst["value"], j.value_error)
+                worst["gradient"] = max(worst["gradient"], j.gradient_error)
+    summary = "worst " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
+    return passed(
+        not failures,
+        f"{summary}; {len(failures)} failures in {cases} cases × {len(ROADS)} roads, "
+        f"{gaps} cases in gaps",
+        worst=worst,
+        failures=failures,
+        cases=cases,
+    )
+
+
+@check("distributions.bandwidths", "the figures of the bandwidth study in docs/ are up to date")
+def bandwidth_study(options: Options) -> Result:
+    command = [sys.executable, "benchmarks/bandwidth_study.py", "--check"]
+    finished = run_program(
+        options, "bandwidth_study", command, package_environment(OMP_NUM_THREADS="1")
+    )
+    return passed(finished.code == 0, finished.last_lines())
+
+
+@check("distributions.speed", "speed and memory against the published bisection and the mean")
+def speed(options: Options) -> Result:
+    finished, content = run_benchmark(options, "quantile")
+    verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]
+    holds = finished.code == 0 and all(verdict["passed"] for verdict in verdicts)
+    lines = [f"{verdict['bound']}: {verdict['worst']}" for verdict in verdicts]
+    return passed(holds, "; ".join(lines), verdicts=verdicts)
+
+
+@check("distributions.cuda", "CUDA: no synchronisation, graphs, torch.compile, agreement with CPU")
+def cuda(options: Options) -> Result:
+    if not torch.cuda.is_available():
+        return skipped("no CUDA device; docs/cuda.md has the output of the last run on one")
+    command = [sys.executable, "benchmarks/cuda_quantile.py", "--output", str(options.output)]
+    finished = run_program(options, "cuda_quantile", command)
+    content = json.loads((options.output / "cuda_quantile.json").read_text())
+    failed = [each["name"] for each in content["checks"] if not each["passed"]]
+    return passed(
+        finished.code == 0,
+        f"{len(content['checks'])} checks on {content['machine']['device']}, failed: {failed}",
+    )

@@ -1,0 +1,33 @@
+"""The tests that ``make test`` leaves out (marks ``slow`` and ``full``): a check per folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from verify.registry import ROOT, Options, Result, check, run_tests
+
+MARKED = re.compile(r"\bmark\.(slow|full)\b")
+TIMES_AS_MANY_GENERATED_CASES = {"distributions": 10}
+
+
+def has_marked_tests(folder: Path) -> bool:
+    """Whether any test in this folder is marked slow or full."""
+    return any(MARKED.search(path.read_text("utf-8")) for path in folder.rglob("test_*.py"))
+
+
+def register(area: str) -> None:
+    """Add the check of one folder of tests."""
+    factor = TIMES_AS_MANY_GENERATED_CASES.get(area)
+    more = f", and {factor} times as many generated cases" if factor else ""
+
+    @check(f"{area}.tests", f"tests/{area}: the tests marked slow or full{more}")
+    def marked_tests(options: Options) -> Result:
+        chosen = "slow or full or hypothesis" if factor else "slow or full"
+        variables = {"EQRM_CASES_FACTOR": str(factor)} if factor else {}
+        return run_tests(options, f"{area}-tests", f"tests/{area}", "-m", chosen, **variables)
+
+
+for folder in sorted((ROOT / "tests").iterdir()):
+    if folder.is_dir() and has_marked_tests(folder):
+        register(folder.name)

@@ -1,0 +1,61 @@
+"""The package from outside: a fresh clone, and what an import costs."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from verify.registry import (
+    ROOT,
+    Options,
+    Result,
+    check,
+    package_environment,
+    passed,
+    plain_environment,
+    run_program,
+    skipped,
+)
+
+IMPORT_RATIO = 1.3
+
+
+@check("package.clean-clone", "a fresh clone sets itself up and passes `make test`")
+def clean_clone(options: Options) -> Result:
+    if not options.clean_clone:
+        return skipped("takes many minutes; pass --clean-clone (make verify does)")
+    with tempfile.TemporaryDirectory(prefix="eqrm-clone-") as folder:
+        clone = Path(folder) / "eqrm"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        finished = run_program(
+            options, "clean-clone", ["make", "test"], plain_environment(), folder=clone
+        )
+    minutes = finished.seconds / 60.0
+    return passed(
+        finished.code == 0,
+        f"exit code {finished.code}, {minutes:.1f} minutes including set-up; log in {finished.log}",
+        minutes=minutes,
+    )
+
+
+@check("package.import-time", "`import eqrm; eqrm.KDE` takes at most 1.3 times `import torch`")
+def import_time(options: Options) -> Result:
+    statements = {"eqrm": "import eqrm; eqrm.KDE", "torch": "import torch"}
+    samples: dict[str, list[float]] = {name: [] for name in statements}
+    for turn in range(12):
+        for name, statement in statements.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", statement], env=package_environment(), check=True)
+            if turn:  # the first turn fills the file cache
+                samples[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(times) for name, times in samples.items()}
+    ratio = medians["eqrm"] / medians["torch"]
+    return passed(
+        ratio <= IMPORT_RATIO,
+        f"ratio {ratio:.2f} (eqrm {medians['eqrm']:.2f} s, torch {medians['torch']:.2f} s)",
+        **medians,
+    )

@@ -58,7 +58,7 @@ coverage: $(READY) ## the tests, and how much of the code they run: 93% at least
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=html:coverage-output
 
-verify: $(READY) ## every must-hold check at full size: a line per item, and JSON
+verify: $(READY) ## every promise of the package at full size: a line per check, and JSON
 	@echo "==> verify"
 	@$(BIN)/python verify/run.py --clean-clone
 

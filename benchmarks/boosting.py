@@ -5,11 +5,11 @@
 **Speed.** Rounds of boosting on all 327,346 rows with the library's own log-loss and with EQRM at
 α = 0.9, in turns, in the same number of trees of the same size. Datasets are built beforehand:
 binning is the same for both. Bounds: 2 (LightGBM) and 2.5 (XGBoost) times the built-in objective.
-Other programs on the same cores can spoil a measurement, so a broken bound is measured again, up
-to three times; every attempt is printed.
+Other programs on the same cores can spoil a measurement, so a bound that is exceeded is measured
+again, up to three times; every attempt is printed.
 
-**Unseen days.** Half of the days train, the other half judges, 10 random splits. ERM (the mean of
-the days' risks) and EQRM at α = 0.9 have the same machinery and settings.
+**Unseen days.** Half of the days train, the other half test, 10 random splits. ERM (the mean of
+the days' risks) and EQRM at α = 0.9 have the same code and settings.
 
 ``--hessians`` compares the positive domain weights that a Hessian can have. ``--page`` writes the
 tables into docs/boosting.md. Takes about 4 minutes on 2 cores.
@@ -208,7 +208,7 @@ def score_cells(scores: Scores) -> list[list[str]]:
 
 
 def gains(scores: Scores) -> dict[str, dict[str, float | int]]:
-    """The must-hold numbers of each library."""
+    """What EQRM changes on unseen days, for each library."""
     at = 1 + LEVELS.index(ALPHA)
     return {
         library: {
@@ -289,8 +289,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="2 splits, 20 rounds, few turns")
-    parser.add_argument("--hessians", action="store_true", help="compare Hessian weights, only")
-    parser.add_argument("--part", choices=("speed", "unseen"), help="one of the two, only")
+    parser.add_argument("--hessians", action="store_true", help="only compare Hessian weights")
+    parser.add_argument("--part", choices=("speed", "unseen"), help="run only one of the two parts")
     parser.add_argument("--json", type=Path, default=Path("bench-output/boosting.json"))
     parser.add_argument("--page", type=Path, help="write the tables into this page")
     return parser.parse_args(arguments)
@@ -334,7 +334,7 @@ def measure_gains(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
         print(
             f"{'pass' if holds(gain) else 'FAIL'}: {library}, .9-quantile "
             f"{gain['quantile_change_percent']:+.1f}% ± {gain['quantile_change_error']:.1f}, "
-            f"better in {gain['splits_won']} of {gain['splits']} splits, at the price of "
+            f"better in {gain['splits_won']} of {gain['splits']} splits, at the cost of "
             f"{gain['mean_change_percent']:+.1f}% ± {gain['mean_change_error']:.1f} mean risk"
         )
     return {library: {**gain, "passed": holds(gain)} for library, gain in found.items()}

@@ -1,4 +1,4 @@
-"""What must hold on a CUDA device: no host synchronisation, CUDA graphs, torch.compile, digits.
+"""Checks on a CUDA device: no host synchronisation, CUDA graphs, torch.compile, accuracy.
 
 Each check yields :class:`Outcome`; benchmarks/cuda_quantile.py runs them and prints the result.
 With ``torch.device("cpu")`` the checks that need CUDA are left out, so that the rest of this file

@@ -3,7 +3,7 @@
     PYTHONPATH=src python3 benchmarks/cuda_quantile.py --output DIR
 
 Prints Markdown with the name of the device and writes it to DIR/cuda_quantile.md, with
-DIR/cuda_quantile.json beside it. ``--device cpu`` tries the parts that need no CUDA.
+DIR/cuda_quantile.json beside it. ``--device cpu`` runs the parts that need no CUDA.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
     """Check, time, print, store; 1 when a check fails."""
     options = parse(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device is available; --device cpu tries the parts that need none")
+        print("no CUDA device is available; --device cpu runs the parts that need none")
         return 2
     device = torch.device(options.device)
     counts = list(QUICK_COUNTS if options.quick else COUNTS)

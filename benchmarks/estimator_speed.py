@@ -31,7 +31,7 @@ LONGEST, LARGEST_RATIO = 20.0, 2.0
 
 
 def timed(action: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What it returns, and how many seconds of the clock and of processors it took."""
+    """What it returns, and the wall-clock and processor time it took, in seconds."""
     wall, processor = time.perf_counter(), time.process_time()
     found = action()
     return found, time.perf_counter() - wall, time.process_time() - processor
@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
     passed = ours["seconds"] <= LONGEST and ratio <= LARGEST_RATIO
     print(
         f"6 levels in {ours['seconds']:.1f} s (at most {LONGEST:g}), {ratio:.2f} times "
-        f"LogisticRegression x 6 (at most {LARGEST_RATIO:g}): {'pass' if passed else 'FAIL'}"
+        f"6 fits of LogisticRegression (at most {LARGEST_RATIO:g}): {'pass' if passed else 'FAIL'}"
     )
     content = {"passed": passed, "ratio": ratio, "plain": plain, "standardised": standardised}
     write_json(given.json, {**content, "rows": len(y), "machine": machine()})

@@ -2,8 +2,8 @@
 
     python benchmarks/flights_levels.py [--splits 10] [--json FILE]
 
-Half of the days train ERM and five levels, the other half judges them, with schedule features
-alone and with the weather added. Printed are the risks averaged over splits, whether each
+Half of the days train ERM and five levels, the other half test them, with schedule features
+alone and with the weather added. It prints the risks averaged over splits, whether each
 level is best in its own column or ties (paired over splits, within one standard error), and
 the change of the .9-quantile against ERM. The tables of docs/flights.md are printed here.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/linear_real_data.py [--quick] [--json FILE] [--page FILE]
 
-Half of the domains of a table train, the other half judges, 20 times over. Compared are ordinary
+Half of the domains of a table train, the other half test, 20 times. Compared are ordinary
 least squares (every row counts once), least squares weighted so that every domain counts once, and
 LinearQRM at α = 0.9. Two looks at the training half alone, before any unseen domain: how much of
 the spread of its risks is real (eqrm.evaluation.noise_split), and whether cross-fitted risks show a
@@ -133,12 +133,12 @@ def load(source: Source) -> Table:
 
 @dataclass(frozen=True)
 class Split:
-    """One split: .9-quantile and mean of the unseen risks per method, and what was foreseen."""
+    """One split: .9-quantile and mean of the unseen risks per method, and what was predicted."""
 
     quantiles: dict[str, float]
     means: dict[str, float]
     real_share: float
-    foreseen: float
+    predicted: float
     clear: bool
 
 
@@ -160,8 +160,8 @@ def judge(table: Table, train: Sequence[str], unseen: Sequence[str]) -> Split:
         )
         if found.statistic == "quantile"
     )
-    foreseen = difference.value / difference.first
-    return Split(quantiles, means, share, foreseen, difference.clear and foreseen < 0.0)
+    predicted = difference.value / difference.first
+    return Split(quantiles, means, share, predicted, difference.clear and predicted < 0.0)
 
 
 def real_share(table: Table, train: Sequence[str], model: LinearModel) -> float:
@@ -199,7 +199,7 @@ class Study:
             f"{self.domains}",
             f"{self.rows}",
             f"{np.mean([s.real_share for s in self.splits]):.2f}",
-            f"{100.0 * np.mean([s.foreseen for s in self.splits]):+.1f}%",
+            f"{100.0 * np.mean([s.predicted for s in self.splits]):+.1f}%",
             f"{sum(s.clear for s in self.splits)}/{len(self.splits)}",
             with_error(self.gains(OLS)),
             with_error(self.gains(WEIGHTED)),
@@ -212,7 +212,7 @@ HEADER = [
     "domains",
     "rows",
     "real spread",
-    "foreseen",
+    "predicted",
     "clear",
     "to ordinary",
     "to domain-weighted",
@@ -221,7 +221,7 @@ HEADER = [
 
 
 def standard_error(values: np.ndarray[Any, Any]) -> float:
-    """Of the mean over splits."""
+    """Standard error of the mean over splits."""
     return float(values.std(ddof=1)) / len(values) ** 0.5
 
 
@@ -250,7 +250,7 @@ def study(source: Source, splits: int) -> Study:
 PAGE = """# LinearQRM on real tables
 Written by `python benchmarks/linear_real_data.py --page docs/linear-on-real-data.md`.
 
-Half of the domains train, the other half judges; {splits} random halves. Judged by the
+Half of the domains train, the other half test; {splits} random halves. Measured by the
 .9-quantile over unseen domains of the mean squared error; domains of fewer than {least} rows are
 left out. Changes of `LinearQRM(alpha=0.9)` are relative, ± the standard error over splits.
 
@@ -260,17 +260,17 @@ left out. Changes of `LinearQRM(alpha=0.9)` are relative, ± the standard error 
 
 - **real spread**: the share of the variance of the training domains' risks (ordinary least
   squares) that is not sampling noise, `eqrm.evaluation.noise_split`.
-- **foreseen**: the change against ordinary least squares that the training domains show among
+- **predicted**: the change against ordinary least squares that the training domains show among
   themselves, from `cross_fitted_risks`; **clear**: in how many splits
   `eqrm.evaluation.paired_differences` calls it a gain at 95%.
 - **to ordinary**, **to domain-weighted**: the change of the .9-quantile on unseen domains against
   least squares with every row, and with every domain, counted once.
-- **mean risk**: what the mean risk on unseen domains pays, against ordinary least squares.
+- **mean risk**: the change of the mean risk on unseen domains, against ordinary least squares.
 
 ## What it says
 {verdict}
 
-## How to see it beforehand
+## How to tell beforehand
 ```python
 moments = eqrm.linear.DomainMoments.from_arrays(X, y, domain)
 erm, qrm = eqrm.linear.LinearERM("rows"), eqrm.LinearQRM(alpha=0.9)
@@ -278,12 +278,12 @@ first, second = erm.cross_fitted_risks(moments), qrm.cross_fitted_risks(moments)
 for difference in eqrm.evaluation.paired_differences(first, second, levels=[0.9]):
     print(difference.sentence)
 ```
-1. The foreseen change is judged on domains that had no part in the fit. If it is not a clear
+1. The predicted change is measured on domains that were not used in the fit. If it is not a clear
    gain, stay with least squares.
 2. `eqrm.evaluation.noise_split` of the risks: where little of their spread is real, the quantile
-   is made of noise and there is nothing to gain from it.
+   is mostly noise and there is nothing to gain from it.
 3. A .9-quantile of m domains rests on m/10 of them. With fewer than a few hundred domains, expect
-   it to be estimated too poorly to gain by it.
+   its estimate to be too poor to gain from it.
 """
 
 
@@ -296,7 +296,7 @@ def verdict(studies: Sequence[Study]) -> str:
         clear = sum(s.clear for s in found.splits)
         lines.append(
             f"- {found.source.name}: {word} ({ordinary} and {weighted}); the training half "
-            f"foresaw a clear gain in {clear} of {len(found.splits)} splits."
+            f"predicted a clear gain in {clear} of {len(found.splits)} splits."
         )
     return "\n".join(lines)
 

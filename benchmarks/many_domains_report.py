@@ -1,4 +1,4 @@
-"""What many_domains.py found: results per world, tables and the claims they are held against."""
+"""What many_domains.py found: results per world, tables and the claims they are checked against."""
 
 from __future__ import annotations
 

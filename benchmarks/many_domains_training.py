@@ -11,8 +11,8 @@ time, which is free of the noise of the network and of other programs), the fetc
 and the resident memory of the process early and late in a run of a narrow network that visits
 every domain several times.
 
-``make verify`` demands at most 3 ms and 1.1 ERM steps (training.many-domains); broken bounds are
-measured again, up to three times. Takes about 3 minutes on 2 cores.
+``make verify`` requires at most 3 ms and 1.1 ERM steps (training.many-domains); bounds that are
+exceeded are measured again, up to three times. Takes about 3 minutes on 2 cores.
 """
 
 from __future__ import annotations

@@ -7,15 +7,15 @@ and then EQRM with a fresh Adam and cosine decay. Three ways to train the same r
 
 - together: ``train_many`` with all runs;
 - stack of one: ``train_many`` with one run at a time;
-- torch: a module, ``torch.optim.Adam`` and a loop, one run at a time, as everybody writes it.
+- torch: a module, ``torch.optim.Adam`` and a loop, one run at a time, as usually written.
 
 Throughput is steps of runs per second. Only the first runs are trained one by one (the column
 "timed"); the risks of their first 50 steps are compared with those of the same runs in the stack
 (after hundreds of steps with small batches the rounding of float32 has grown into other weights;
-in float64 the whole runs agree, ``verify`` networks.many-runs). Settings with levels
-share their burn-in when trained together, since runs of one seed are the same until then; those
-with seeds only show what batching alone brings. Images are random: the time does not depend on
-what they show.
+in float64 the whole runs agree, as networks.many-runs of ``make verify`` checks). Settings with
+levels share their burn-in when trained together, since runs of one seed are the same until then;
+those with seeds only show what batching alone brings. Images are random: the time does not depend
+on what they show.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
     parser.add_argument("--tf32", action="store_true", help="matrix products in TF32 (CUDA)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
+    parser.add_argument("--quick", action="store_true", help="use a tenth of the steps")
     parser.add_argument("--json", type=Path, default=Path("bench-output/many_runs.json"))
     return parser.parse_args(arguments)
 

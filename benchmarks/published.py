@@ -2,8 +2,8 @@
 
 Written from the paper's description (appendix, "Algorithm") and from what its authors' code is
 known to do: Gaussian kernels through ``torch.distributions``, the inverse CDF by 32 steps of
-bisection, and the gradient by back-propagation through all of them. Two points of the text need
-reading as they were meant: the CDF of a kernel is Phi((x - L_m)/h), where Algorithm 1 prints
+bisection, and the gradient by back-propagation through all of them. Two points of the text are
+read as they were meant: the CDF of a kernel is Phi((x - L_m)/h), where Algorithm 1 prints
 L_m + h Phi(x), and the bracket is the smallest and the largest kernel quantile.
 
 The gradient is wrong for three or more domains: a branch carries no gradient, so all of it goes

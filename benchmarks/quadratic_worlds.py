@@ -10,8 +10,9 @@ train in it, all judged by the exact α-quantile of the risks they end with:
 - published: Adam on EQRM with the published gradient, options={"gradient": "bisection"};
 - exact: the same Adam on EQRM as it is, with the exact gradient.
 
-Both trainings start from ERM's solution and have the same budget. ``make verify`` demands that
-exact ends, on average over worlds, at or below both others at every level (must-hold 3.6).
+Both trainings start from ERM's solution and have the same budget. ``make verify`` requires that
+exact ends, on average over worlds, at or below both others at every level
+(objectives.quadratic-worlds).
 """
 
 from __future__ import annotations

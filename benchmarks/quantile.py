@@ -7,7 +7,7 @@ Competitors, all in one process and taking turns:
 (a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py), and
     the same without ``torch.distributions`` ("lean"), which nobody published;
 (b) scipy's gaussian_kde inverted by brentq: the value only, it has no gradient;
-(c) the plain mean of the risks, forward and backward: the least that any objective costs;
+(c) the plain mean of the risks, forward and backward: the least that any objective can cost;
 (d) every other bandwidth rule against the default one, up to 1000 risks.
 
 ``KDE(risks).quantile(level).backward()`` is timed as a user writes it, checks included.
@@ -55,7 +55,7 @@ RULES: dict[str, object] = {
     "number 3": 3.0,
     "function": lambda risks, weights: (weights * risks).sum(-1) / 3.0,
 }
-"""By what they are called in the table; the cost of a function is its own affair."""
+"""By their names in the table. No bound applies to a function of the user's."""
 RULE_COUNTS = (2, 10, 100, 1000)
 RULE_BOUND = 2.0
 
@@ -234,7 +234,7 @@ def _bound(text: str, values: list[float], holds: Callable[[float], bool], least
 
 
 def speed_verdicts(rows: list[Row]) -> list[Verdict]:
-    """The bounds on speed of must-hold 6."""
+    """The bounds on speed."""
     plain = [row for row in rows if row.level != DEEP]
     deep = [row for row in rows if row.level == DEEP]
     small = [row.ratio("published", "eqrm") for row in plain if row.m <= 44_930]
@@ -265,7 +265,7 @@ def speed_verdicts(rows: list[Row]) -> list[Verdict]:
 
 
 def memory_verdict(measured: list[Memory]) -> Verdict:
-    """The bound on memory of must-hold 6."""
+    """The bound on memory."""
     text = f"extra memory / risks <= {MEMORY_BOUND:g}"
     return _bound(text, [m.ratio for m in measured], lambda v: v <= MEMORY_BOUND, False)
 
@@ -303,19 +303,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="fewer turns, up to 1e6 risks")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 1e6 risks")
     parser.add_argument(
         "--dtype",
         choices=["float32", "float64"],
         default="float64",
-        help="of the risks; eqrm computes in float64 either way (default: float64, all alike)",
+        help="type of the risks; eqrm computes in float64 either way (default: float64)",
     )
-    parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains")
+    parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains to measure")
     parser.add_argument("--levels", nargs="+", default=list(LEVELS))
     parser.add_argument(
         "--rules-only", action="store_true", help="compare the bandwidth rules and nothing else"
     )
-    parser.add_argument("--no-memory", action="store_true", help="leave the memory check out")
+    parser.add_argument("--no-memory", action="store_true", help="skip the memory check")
     parser.add_argument("--json", type=Path, default=Path("bench-output/quantile.json"))
     return parser.parse_args(arguments)
 

@@ -2,9 +2,9 @@
 
     EQRM_DATA=… python benchmarks/small_domains.py [--quick] [--json FILE] [--page FILE]
 
-Half of the scaffolds train, the other half judges, 10 random splits: a logistic regression and
-boosted trees, each for the mean (ERM) and for α = 0.9, beside a predictor that says ½ to every
-molecule. The risk of a domain of one molecule is one loss, so most of the spread of measured
+Half of the scaffolds train, the other half test, 10 random splits: a logistic regression and
+boosted trees, each for the mean (ERM) and for α = 0.9, compared with a predictor that says ½ for
+every molecule. The risk of a domain of one molecule is one loss, so most of the spread of measured
 risks is sampling noise, and a quantile of them can be lowered by being less sure. The question is
 therefore not only whether the .9-quantile falls, but whether anything is left that beats ½, and
 what happens on scaffolds with 5 or more molecules. Needs the extra "molecules".
@@ -112,9 +112,9 @@ def sentence(name: str, found: dict[str, float]) -> str:
     """What the numbers mean."""
     gap = found["quantile_above_constant"]
     if gap < 1e-3:
-        told = "it became the constant ½ and learned nothing"
+        told = "the model became the constant ½ and learned nothing"
     else:
-        told = f"that is still {gap:.3f} above the constant ½, which knows nothing"
+        told = f"that is still {gap:.3f} above the constant ½, which uses no data"
     return (
         f"{name}: α = {ALPHA} changes the measured .9-quantile by "
         f"{found['quantile_change_percent']:+.0f}% and the mean by "

@@ -1,4 +1,4 @@
-"""What EQRM costs in a training step: the same step with ERM beside it.
+"""What EQRM costs in a training step, compared with the same step of ERM.
 
     python benchmarks/step_cost.py [--quick] [--json FILE]
 
@@ -7,15 +7,14 @@ An MLP 392→390→390→390→1 with binary cross-entropy and Adam, on the CPU,
 - 50,000 examples of 2 domains in one batch, as in the paper's ColoredMNIST;
 - 32,768 examples of 1,000 domains in one batch.
 
-A step is forward, loss, backward and Adam's update. ERM is the plain mean of the losses, the
-least that any training can do; EQRM is ``EQRM(0.9)(losses, domains)`` as a user writes it, its
-look at the domains and its checks included. The two take turns on the same network and batch,
-and the medians of at least 20 steps each are compared. Beside them stands what the objective
-takes alone, from given losses to their gradient, which is free of the network's noise. Other
-programs on the same cores can spoil a measurement by 10%, so a broken bound is measured again,
-up to three times; every attempt is printed.
-``make verify`` demands at most 1.05 ERM steps (objectives.step-cost). Takes about 4 minutes on
-2 cores.
+A step is forward, loss, backward and Adam's update. ERM is the plain mean of the losses, the least
+that any training can do; EQRM is ``EQRM(0.9)(losses, domains)`` as a user writes it, including its
+checks of domains and losses. The two take turns on the same network and batch, and the medians of
+at least 20 steps each are compared. Also printed is what the objective takes alone, from given
+losses to their gradient, which is free of the network's noise. Other programs on the same cores
+can spoil a measurement by 10%, so a bound that is exceeded is measured again, up to three times;
+every attempt is printed. ``make verify`` requires at most 1.05 ERM steps (objectives.step-cost).
+Takes about 4 minutes on 2 cores.
 """
 
 from __future__ import annotations

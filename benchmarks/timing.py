@@ -1,9 +1,9 @@
-"""Interleaved timing: competitors take turns, so that a busy machine slows all of them alike.
+"""Interleaved timing: competitors take turns, so that a busy machine slows all of them equally.
 
 One sample is a burst of calls long enough for the clock; the median of the samples is reported.
 Before each burst there is a pause and one call that is not timed: the threads of OpenMP and
-OpenBLAS go on spinning for tens of milliseconds after their work is done, which would be charged
-to whoever comes next.
+OpenBLAS keep spinning for tens of milliseconds after their work is done, which would be charged to
+the next competitor.
 """
 
 from __future__ import annotations

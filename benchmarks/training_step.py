@@ -1,20 +1,20 @@
-"""A step of the trainer: EQRM beside ERM, and what fetching the batch adds.
+"""A step of the trainer: EQRM compared with ERM, and what fetching the batch adds.
 
     python benchmarks/training_step.py [--quick] [--json FILE]
 
-The network of ``step_cost.py`` (392→390→390→390→1, binary cross-entropy, Adam) on the CPU, in
-its two settings: batches of 2 domains × 25,000 examples, and of 1,000 domains × 32. What is
-timed is the trainer's own step, with everything that it does beside forward, backward and
-Adam: schedules, checks, the objective's generator. ERM and EQRM take turns on the same batch,
-each with its own copy of the same network, and the medians of at least 20 steps are compared.
+The network of ``step_cost.py`` (392→390→390→390→1, binary cross-entropy, Adam) on the CPU, in its
+two settings: batches of 2 domains × 25,000 examples, and of 1,000 domains × 32. What is timed is
+the trainer's own step, with everything that it does besides forward, backward and Adam: schedules,
+checks, the objective's generator. ERM and EQRM take turns on the same batch, each with its own
+copy of the same network, and the medians of at least 20 steps are compared.
 
 The data path is drawing the rows of a batch and gathering them from the data in memory; its
-median stands beside the step's. Beside both stands a hand-written loop (plain mean, zero_grad,
+median is compared with the step's. Also timed is a hand-written loop (plain mean, zero_grad,
 backward, step), the least that any training can do.
 
-Other programs on the same cores spoil measurements, so a broken bound is measured again, up to
-three times; every attempt is printed. ``make verify`` demands EQRM ≤ 1.05 ERM and a data path
-≤ 5% of the step (``training.step-cost``). Takes about 8 minutes on 2 cores.
+Other programs on the same cores spoil measurements, so a bound that is exceeded is measured again,
+up to three times; every attempt is printed. ``make verify`` requires EQRM ≤ 1.05 ERM and a data
+path ≤ 5% of the step (``training.step-cost``). Takes about 8 minutes on 2 cores.
 """
 
 from __future__ import annotations

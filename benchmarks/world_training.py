@@ -15,7 +15,7 @@ from eqrm.objectives import RiskMemory
 LEVEL = 0.9
 BATCH = 16
 LEARNING_RATE = 0.01
-"""Of Adam (β = .9, .999), falling linearly to 0 over the run, the same for all mini-batches."""
+"""Learning rate of Adam (β = .9, .999), which falls linearly to 0, for all runs by mini-batches."""
 
 LOOKS_PER_EPOCH = 5
 

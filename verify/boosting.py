@@ -23,7 +23,10 @@ def flights(options: Options) -> Result:
     return passed(finished.code == 0, "; ".join(parts), **found)
 
 
-@check("boosting.small-domains", "Tox21 by scaffold: many domains of one molecule, mostly noise")
+@check(
+    "boosting.small-domains",
+    "Tox21 by scaffold: many domains of one molecule, whose spread is mostly noise",
+)
 def small_domains(options: Options) -> Result:
     if not os.environ.get("EQRM_DATA"):
         return skipped("set EQRM_DATA to a folder with molecules/tox21.csv.gz")

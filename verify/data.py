@@ -32,7 +32,7 @@ NO_DATA = "EQRM_DATA does not name a data root with the files of this check"
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder and a cache of its own; both gone at the end."""
+    """A temporary folder with its own cache; both are removed at the end."""
     with tempfile.TemporaryDirectory() as folder:
         before = os.environ.get("EQRM_CACHE")
         os.environ["EQRM_CACHE"] = str(Path(folder) / "cache")
@@ -46,7 +46,7 @@ def own_folder() -> Iterator[Path]:
 
 @contextmanager
 def quiet() -> Iterator[list[warnings.WarningMessage]]:
-    """Warnings are kept, not printed."""
+    """Collect warnings instead of printing them."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield said
@@ -111,7 +111,7 @@ def _ogb(folder: Path) -> object:
 
 
 def outcome(read: Callable[[], object], intact: object) -> str:
-    """Whether a changed file was refused, made no difference, or was taken for another."""
+    """Whether a changed file was refused, made no difference, or was read as other data."""
     try:
         with quiet():
             found = read()
@@ -122,7 +122,8 @@ def outcome(read: Callable[[], object], intact: object) -> str:
 
 
 @check(
-    "data.damaged-files", "damaged, truncated and foreign dataset files are refused; none runs code"
+    "data.damaged-files",
+    "damaged, truncated and foreign dataset files are refused; no file runs code",
 )
 def damaged_files(options: Options) -> Result:
     """Every kind of file, cut off, changed bit by bit, or replaced by a pickle."""
@@ -152,14 +153,14 @@ def damaged_files(options: Options) -> Result:
     torch.set_printoptions(profile="default")
     total: Counter[str] = sum(counts.values(), Counter())
     taken = total["cut off: another content"] + total["foreign: another content"]
-    # Plain text and .npy carry no checksum: a digit that became another digit cannot be seen.
+    # Plain text and .npy carry no checksum: a digit that became another digit cannot be detected.
     unchecked = ("iWildCam metadata", "OGB scaffolds")
     bits = sum(counts[k]["one bit: another content"] for k in counts if k not in unchecked)
     summary = (
-        f"{len(counts)} kinds of file: cut off {total['cut off: refused']} of 280 refused, "
+        f"{len(counts)} kinds of file: truncated {total['cut off: refused']} of 280 refused, "
         f"foreign {total['foreign: refused']} of 28 refused, one bit "
         f"{total['one bit: refused']} of 420 refused and {total['one bit: no difference']} without "
-        f"effect; taken for other data: {taken} cut off or foreign, {bits} of one bit in files "
+        f"effect; read as other data: {taken} truncated or foreign, {bits} of one bit in files "
         f"with a checksum; code run: {ran}"
     )
     return passed(taken == 0 and bits == 0 and not ran, summary, counts=counts)
@@ -198,7 +199,7 @@ def batches_of_processes(options: Options) -> Result:
     return passed(right, f"{compared} batches of up to 5 processes equal to those of one")
 
 
-@check("data.downloads", "eqrm data get: resumes at any byte, and keeps no wrong file")
+@check("data.downloads", "eqrm data get resumes at any byte and keeps no wrong file")
 def downloads(options: Options) -> Result:
     """A server that breaks off at 25 random bytes, then a wrong checksum, a 404, a cut-off file."""
     import hashlib
@@ -233,6 +234,6 @@ def downloads(options: Options) -> Result:
         left = sorted(path.name for path in folder.iterdir())
     return passed(
         whole and again == 1 and refused == 3 and left == ["a.bin"],
-        f"broken off {breaks} times and complete: {whole}, started from 0 {again} time; "
-        f"{refused} of 3 wrong files refused; left on disk: {', '.join(left)}",
+        f"interrupted {breaks} times, complete: {whole}, started from 0: {again} time; "
+        f"{refused} of 3 wrong files refused; files kept: {', '.join(left)}",
     )

@@ -38,7 +38,10 @@ def _judged_grid(workers: int) -> Iterator[tuple[Case, dict[str, Judgement]]]:
         yield from pool.map(_judged, grid, chunksize=8)
 
 
-@check("distributions.accuracy", "quantile and gradient against 50-digit arithmetic, by every road")
+@check(
+    "distributions.accuracy",
+    "quantile and gradient against 50-digit arithmetic, on every code path",
+)
 def fifty_digits(options: Options) -> Result:
     worst = {"value": 0.0, "gradient": 0.0, "residual in gaps": 0.0, "at 1-e^-1e6": 0.0}
     failures: list[str] = []
@@ -60,7 +63,7 @@ def fifty_digits(options: Options) -> Result:
     summary = "worst " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
     return passed(
         not failures,
-        f"{summary}; {len(failures)} failures in {cases} cases × {len(ROADS)} roads, "
+        f"{summary}; {len(failures)} failures in {cases} cases × {len(ROADS)} code paths, "
         f"{gaps} cases in gaps",
         worst=worst,
         failures=failures,

@@ -25,7 +25,7 @@ def flights_matrix() -> tuple[Any, Any, Any]:
 
 
 def by_other_means(X: Any, y: Any, days: Any, alpha: float, l2: float, start: Any) -> Any:
-    """L-BFGS of scipy on the EQRM objective of torch, from the raw rows."""
+    """scipy's L-BFGS on the EQRM objective in torch, from the raw rows."""
     _, ids = np.unique(days, return_inverse=True)
     spread = X.std(axis=0)
     rows, signs = torch.from_numpy((X - X.mean(axis=0)) / spread), torch.from_numpy(1.0 - 2.0 * y)

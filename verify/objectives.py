@@ -5,7 +5,10 @@ from __future__ import annotations
 from verify.registry import Options, Result, check, passed, run_benchmark
 
 
-@check("objectives.many-domains", "the memory's quantile and gradient, and what is learned")
+@check(
+    "objectives.many-domains",
+    "10,000 domains: quantile and gradient of the risk memory, and what is learned",
+)
 def many_domains(options: Options) -> Result:
     finished, content = run_benchmark(options, "many_domains")
     verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]

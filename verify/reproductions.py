@@ -28,7 +28,7 @@ def all_checks(found: dict[str, Any]) -> Result:
     """PASS when every check holds and the command says so."""
     wrong = [check["claim"] for check in found["checks"] if not check["holds"]]
     right = len(found["checks"]) - len(wrong)
-    tail = f"; not: {'; '.join(wrong)}" if wrong else ""
+    tail = f"; failed: {'; '.join(wrong)}" if wrong else ""
     return passed(
         found["passed"] and found["code"] == 0 and not wrong and right > 0,
         f"{right} of {len(found['checks'])} checks hold{tail}; log in {found['log']}",
@@ -39,7 +39,7 @@ def all_checks(found: dict[str, Any]) -> Result:
 
 @check(
     "reproductions.linear-regression",
-    "Figure 3 A-D and the CDF figure at the paper's size, by number",
+    "Figure 3 A-D and the CDF figure at the paper's size, checked by number",
 )
 def figure_three(options: Options) -> Result:
     return all_checks(reproduce(options, "linear-regression"))
@@ -56,8 +56,8 @@ def cost(options: Options) -> Result:
         and solving <= 1
         and (settings["domains"], settings["rows"]) == (1000, 200_000),
         f"{found['wall']:.1f} s from start to end of the command "
-        f"({found['cost']['cpu_seconds']:.1f} s of processor time), {megabytes:.0f} MB at most, "
-        f"14 levels solved in {solving:.2f} s",
+        f"({found['cost']['cpu_seconds']:.1f} s of processor time), peak memory "
+        f"{megabytes:.0f} MB, 14 levels solved in {solving:.2f} s",
         cost=found["cost"],
         timings=found["timings"],
     )

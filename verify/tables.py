@@ -22,12 +22,12 @@ from verify.registry import (
 )
 
 SECONDS = 60.0
-"""What ``make demo`` may take once the packages are installed, on 2 cores."""
+"""Bound on the time of ``make demo`` with installed packages, on 2 cores."""
 WINS = "levels have the lowest risk in their own"
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[str, float, float]:
-    """What a command prints, and its seconds on the clock and on processors; it must succeed."""
+    """What a command prints, its wall-clock time and its processor time; it must succeed."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -1,7 +1,7 @@
 """The checks of numbers and choices that users give, with their error texts.
 
-A :class:`Rule` is a condition and the same condition in words. Settings, hyperparameters and
-options are all checked by rules, so that the same mistake is refused in the same words anywhere.
+A :class:`Rule` is a condition and its description. Settings, hyperparameters and
+options are all checked by rules, so that the same mistake gives the same error message everywhere.
 
 >>> POSITIVE_INTEGER.check(0, "steps")
 Traceback (most recent call last):
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rule:
-    """Which values are allowed: a condition, and the same in words that complete "must be …"."""
+    """Which values are allowed: a condition, and a description that completes "must be …"."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -57,7 +57,7 @@ def is_number(value: object) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA, and texts of blanks.
+    """Whether it is None, NaN, NaT, pandas' NA or a blank string.
 
     >>> is_missing(None), is_missing(float("nan")), is_missing(" "), is_missing("a")
     (True, True, True, False)
@@ -149,7 +149,7 @@ OPEN_FRACTION = number(above=0, below=1)
 POSITIVE_INTEGER = integer(1)
 NON_NEGATIVE_INTEGER = integer(0)
 FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ in ("bool_", "bool"))
-LEVEL = Rule("a level: a number from 0 to 1, a Level, or a text such as '1-e^-1000'", _is_level)
+LEVEL = Rule("a level: a number from 0 to 1, a Level, or a string such as '1-e^-1000'", _is_level)
 
 
 def one_of(value: object, choices: Iterable[str], what: str) -> str:
@@ -169,7 +169,7 @@ def one_of(value: object, choices: Iterable[str], what: str) -> str:
 def refuse_unknown(
     given: Iterable[str], known: Iterable[str], owner: str, what: str = "setting"
 ) -> None:
-    """Raise if a name was given that ``owner`` does not have; all such names are told.
+    """Raise if ``owner`` does not have some of the given names; the error lists all of them.
 
     >>> refuse_unknown(["widht"], ["width", "depth"], "Predictor 'mlp'")
     Traceback (most recent call last):

@@ -1,17 +1,18 @@
 """What a domain is called, from any input.
 
-A domain is named by an integer or a text, and its name never depends on the other domains:
+A domain is named by an integer or a string, and its name never depends on the other domains:
 
-- integers, and floating-point numbers that are whole, are integers: 7, also for 7.0;
-- texts are themselves; a blank text is missing;
-- truth values are ``True`` and ``False``;
+- integers, and floating-point numbers without a fraction, are integers: 7, also for 7.0;
+- strings are themselves; a blank string is missing;
+- booleans are ``True`` and ``False``;
 - dates are ``2013-01-31``; moments within a day are ``2013-01-31 17:45:00``, with a fraction of
   the second where there is one; with a time zone they are in UTC: ``2013-01-31 16:45:00+00:00``;
-- categories are named by what they stand for;
-- missing values (None, NaN, NaT, NA) and fractions are refused.
+- categories are named by their values;
+- missing values (None, NaN, NaT, NA) and fractions are errors.
 
-Names are in order: integers, and texts that are integers in plain digits, by size (2 comes before
-10), then other texts by letter. A CSV file has no integers, so names are compared as texts.
+Names are sorted: integers, and strings that are integers in plain digits, by size (2 comes before
+10), then other strings alphabetically. A CSV file has no integers, so names are compared as
+strings.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def number_domains(values: Any, rows: int | None = None, what: str = "domains") 
 def domain_names(values: Iterable[Any], what: str = "domains") -> list[Name]:
     """The names of domains that are given one by one, in the order given.
 
-    Texts that are all integers in plain digits become integers, as which a Parquet file has them.
+    Strings that are all integers in plain digits become integers, as in a Parquet file.
 
     >>> domain_names(["10", "2"]), domain_names(["007", "7"]), domain_names([date(2013, 1, 31)])
     ([10, 2], ['007', '7'], ['2013-01-31'])
@@ -80,7 +81,7 @@ def domain_names(values: Iterable[Any], what: str = "domains") -> list[Name]:
 
 
 def name_order(name: Name) -> tuple[bool, int, str]:
-    """A key to sort names by: integers by size, then texts by letter.
+    """A key to sort names by: integers by size, then strings alphabetically.
 
     >>> sorted(["b", "10", "a", "2"], key=name_order)
     ['2', '10', 'a', 'b']
@@ -91,7 +92,7 @@ def name_order(name: Name) -> tuple[bool, int, str]:
 
 
 def joined_name(parts: Sequence[Any]) -> str | None:
-    """The name of a domain that several columns make; None if one of them is missing.
+    """The name of a domain that several columns define; None if one of them is missing.
 
     >>> joined_name(["Oslo", 1]), joined_name(["a | b", "c"])
     ('Oslo | 1', 'a \\\\| b | c')
@@ -171,7 +172,7 @@ def _of_array(array: NDArray[Any], what: str) -> NumberedDomains:
 
 
 def _of_objects(column: Sequence[Any], what: str) -> NumberedDomains:
-    """By a dictionary: several times as fast as sorting texts, and one look per distinct value."""
+    """By a dictionary: several times as fast as sorting strings, with one check per value."""
     try:
         distinct = set(column)
         if not all(isinstance(value, str) for value in distinct):
@@ -181,7 +182,7 @@ def _of_objects(column: Sequence[Any], what: str) -> NumberedDomains:
     except TypeError:
         odd = next(value for value in column if not _is_hashable(value))
         raise DomainDataError(
-            f"{what} must be integers, texts or dates, one per row, got {odd!r}."
+            f"{what} must be integers, strings or dates, one per row, got {odd!r}."
         ) from None
     places = {value: place for place, value in enumerate(distinct)}
     ids = np.fromiter(map(places.__getitem__, column), dtype=np.int64, count=len(column))
@@ -212,8 +213,8 @@ def _name(value: Any, what: str) -> Name:
     if isinstance(value, (complex, float, np.inexact)):
         if isinstance(value, (complex, np.complexfloating)) or not float(value).is_integer():
             raise DomainDataError(
-                f"{what} must be integers, texts or dates, got {value!r}. Group such "
-                "numbers first, or turn them into texts."
+                f"{what} must be integers, strings or dates, got {value!r}. Group such numbers "
+                "first, or convert them to strings."
             )
         return int(value)
     if isinstance(value, np.datetime64):
@@ -228,7 +229,7 @@ def _name(value: Any, what: str) -> Name:
 
 
 def _moment(text: str, *, whole_days: bool = True) -> str:
-    """A moment without zeros that say nothing: midnight is the day."""
+    """A time without trailing zeros; midnight is the day alone."""
     bare = text.rstrip("0").rstrip(".") if "." in text else text
     bare = bare if bare.count(":") == 2 else text[:19]  # rstrip took zeros of the seconds
     return bare[:10] if whole_days and bare[10:] == " 00:00:00" else bare
@@ -250,11 +251,11 @@ def _kind(value: Any) -> str:
 
 
 def _refuse_mixed(values: Sequence[Any], what: str) -> None:
-    """1 and '1' would be one domain, or two, by accident."""
+    """Raise for a mixture of integers and strings, in which 1 and '1' are ambiguous."""
     kinds = sorted({_kind(value) for value in values})
     if len(kinds) > 1:
         raise DomainDataError(
-            f"{what} must all be of one kind, got {' and '.join(kinds)}. Turn them into texts: "
+            f"{what} must all be of one kind, got {' and '.join(kinds)}. Convert them to strings: "
             "[str(name) for name in domains]."
         )
 

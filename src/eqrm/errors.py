@@ -28,9 +28,9 @@ class DomainDataError(EqrmError, ValueError):
 
 
 class TooFewDomainsError(DomainDataError):
-    """A statement about unseen domains that so few domains cannot carry.
+    """There are too few domains for a statement about unseen domains.
 
-    ``domains`` is how many there are, ``needed`` how many the statement takes.
+    ``domains`` is how many there are, ``needed`` how many are required.
     """
 
     def __init__(self, message: str, domains: int, needed: float) -> None:

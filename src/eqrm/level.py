@@ -61,7 +61,7 @@ class Level:
 
     @classmethod
     def of(cls, level: Level | float | str) -> Level:
-        """Turn a level, a number α or a text into a level.
+        """Turn a level, a number α or a string into a level.
 
         >>> Level.of(0.5), Level.of("1-e^-50"), Level.of(Level(0.9))
         (Level(0.5), Level(log_tail=-50.0), Level(0.9))
@@ -168,7 +168,7 @@ class Level:
 
 @cache
 def _normal_functions() -> tuple[Callable[[float], float], ...]:
-    """log Φ, its inverse, and erfcx; loaded when first needed, for scipy is slow to import."""
+    """log Φ, its inverse, and erfcx; loaded when first needed, because scipy is slow to import."""
     from scipy.special import erfcx, log_ndtr, ndtri_exp
 
     return log_ndtr, ndtri_exp, erfcx

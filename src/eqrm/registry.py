@@ -1,4 +1,4 @@
-"""One lazy registry: a name, the object behind it, and the settings that the name stands for.
+"""One lazy registry: a name, the object behind it, and the settings that the name implies.
 
 Objectives, predictors, datasets, models and reproductions are all chosen by name. A module is
 imported when something in it is asked for, and nothing outside the list can be.
@@ -17,7 +17,7 @@ from eqrm.text import did_you_mean
 
 T = TypeVar("T")
 Place = str | tuple[str, Mapping[str, Any]]
-"""``"module:attribute"``, and the settings that the name stands for, if any."""
+"""``"module:attribute"``, and the settings that the name implies, if any."""
 
 
 class Registry(Mapping[str, str], Generic[T]):
@@ -67,7 +67,7 @@ class Registry(Mapping[str, str], Generic[T]):
     def settings(self, name: str, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
         """The parameters that can be set, with their defaults (``inspect.Parameter.empty``: none).
 
-        Positional parameters in ``leave_out``, and what the name itself stands for, are not among
+        Positional parameters in ``leave_out``, and settings that the name implies, are not among
         them.
         """
         fixed = self._fixed[self.name_of(name)]

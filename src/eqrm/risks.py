@@ -56,8 +56,8 @@ class DomainRisks:
     def sampling_variances(self) -> Tensor:
         """The sampling variance s²/n of each risk, s² the variance of its losses.
 
-        Differentiable in the losses. A domain with one example tells nothing of its spread,
-        and gets the mean s² of the others.
+        Differentiable in the losses. A domain with one example has no s² of its own, and gets the
+        mean s² of the others.
 
         >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
         tensor([1., 2.])
@@ -130,7 +130,7 @@ def variances_of(squares: Tensor, counts: Tensor) -> Tensor:
 class MeasuredRisks:
     """Per domain: its name, the number of examples, the mean of their losses, their variance.
 
-    Four arrays of one length m, in the order of the names (numbers before texts). ``risks`` are
+    Four arrays of one length m, in the order of the names (numbers before strings). ``risks`` are
     the means; ``variances`` are the unbiased variances of the losses (divisor n − 1), NaN for
     a domain with one example.
 
@@ -229,8 +229,8 @@ class MeasuredRisks:
 def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
     if len(set(domains)) == len(domains):
         return (
-            f"{named_domains(repeated).capitalize()} appears both as a number and as a text. Use "
-            "numbers for all domains, or texts for all."
+            f"{named_domains(repeated).capitalize()} appears both as a number and as a string. Use "
+            "numbers for all domains, or strings for all."
         )
     return f"There must be one row per domain, got several rows for {named_domains(repeated)}."
 
@@ -284,7 +284,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     losses = _checked_losses(losses)
     if num_domains is None:
         if losses.numel() == 0:
-            raise DomainDataError("There are no losses: at least one example is needed.")
+            raise DomainDataError("losses is empty: at least one example is needed.")
         ids, names = _numbered(domains, losses)
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)

@@ -1,4 +1,4 @@
-"""Words and columns for people: counts, short lists, suggestions, aligned tables."""
+"""Text for messages and tables: counts, short lists, suggestions, aligned columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things in words.
+    """A count with its noun.
 
     >>> counted(1, "domain"), counted(1200, "domain")
     ('1 domain', '1,200 domains')
@@ -58,7 +58,7 @@ def _bare(option: object) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of texts: the first to the left, the others to the right.
+    """Columns of text: the first left-aligned, the others right-aligned.
 
     >>> print(aligned([["level", "risk"], ["0.9", "1.25"]]))
     level  risk
@@ -74,7 +74,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _width(text: str) -> int:
-    """Places that a text takes in a terminal: wide letters and emoji take two."""
+    """Columns that a string takes in a terminal: wide letters and emoji take two."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

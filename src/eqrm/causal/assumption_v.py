@@ -56,7 +56,7 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     ``causal`` (d,) is β of Y = βᵀX + N. With ``intercept`` (a number: that of the causal
     predictor) predictors have an intercept too, and 1 is one more feature.
 
-    Facts to know: `do` on every covariate is not enough, whatever the paper's case 2 says.
+    Note that `do` on every covariate is not enough, contrary to the paper's case 2.
 
     >>> from eqrm.linear import Do, LinearSCM
     >>> scm = LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
@@ -70,14 +70,14 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
     beta = as_floats(causal)
     if beta.shape != (moments.num_features,):
         raise DomainDataError(
-            f"There must be {moments.num_features} causal coefficients, one per feature, got the "
-            f"shape {beta.shape}."
+            f"causal must hold {moments.num_features} coefficients, one per feature, got shape "
+            f"{beta.shape}."
         )
     if intercept is not None:
         if isinstance(intercept, bool) or as_floats(intercept).ndim:
             raise DomainDataError(
-                "intercept is the number b of the causal predictor βᵀx + b, or None for predictors "
-                f"without one, got {intercept!r}."
+                "intercept must be a number (b of the causal predictor βᵀx + b), or None for "
+                "predictors without one, got {intercept!r}."
             )
         beta = np.append(beta, float(intercept))
     risks = excess_forms(moments, beta, intercept is not None)
@@ -108,8 +108,8 @@ def _checked(
 ) -> AssumptionV:
     """Check a counter-example on the moments themselves, and claim it only if it holds.
 
-    ``size`` is the mean of xᵀE[XXᵀ]x. The excess risks must be equal to far below it, for close
-    to x = 0 everything is nearly equal; or Newton's method must be known to end close by.
+    ``size`` is the mean of xᵀE[XXᵀ]x. The excess risks must be equal to far below it, because near
+    x = 0 everything is nearly equal; or Newton's method must be known to end close by.
     """
     intercept = len(beta) > moments.num_features
     grams, cross, own = residual_moments(moments, beta, intercept)

@@ -48,7 +48,7 @@ def find_common_zeros(forms: Floats, starts: int = STARTS, seed: int = 0) -> Flo
 
 
 def sharpen(forms: Floats, u: Floats) -> Floats:
-    """A multiple zero, which Newton's method leaves blurred, made sharp.
+    """Refine a multiple zero, which Newton's method finds only approximately.
 
     Combinations of the forms whose gradient vanishes there have F(c)h = 0, a linear equation.
     """

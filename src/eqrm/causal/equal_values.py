@@ -266,7 +266,7 @@ def _some(piece: Piece | None) -> list[Piece]:
 
 
 def _joined(known: Floats, found: Floats) -> Floats:
-    """Both, without what search found around a known point: a double zero is found blurred."""
+    """Both, without what the search found around a known point (double zeros are imprecise)."""
     far = [
         u
         for u in found

@@ -17,8 +17,8 @@ from eqrm.linear.moments.domain_moments import DomainMoments
 class AffineSet:
     """{point + directions·t}: predictors, intercept last where there is one.
 
-    ``point`` (d,) is the one with the lowest risk and ``directions`` (d, r) are orthonormal in
-    no particular sense; r = 0 is a single predictor.
+    ``point`` (d,) is the one with the lowest risk and ``directions`` (d, r) need not be
+    orthonormal; r = 0 is a single predictor.
     """
 
     point: Tensor
@@ -32,8 +32,8 @@ class MinimalInvariantRisk:
     ``status`` is
 
     - "unique": ``coefficients`` is the only one;
-    - "several": ``others`` are as good;
-    - "continuum": so is everything along ``directions`` (d, r);
+    - "several": ``others`` have the same risk;
+    - "continuum": every predictor along ``directions`` (d, r) has the same risk;
     - "none": no predictor has the same risk in all domains;
     - "undecided": ``coefficients`` is the best one found, None if none was.
 

@@ -102,16 +102,16 @@ def _standardise(grams: Floats, linear: Floats, constant: Floats, centre: Floats
 
 
 def check_moments(moments: Any) -> None:
-    """Refuse anything but moments."""
+    """Raise unless the argument is a DomainMoments."""
     if not isinstance(moments, DomainMoments):
         raise DomainDataError(
-            "DomainMoments are needed, as from DomainMoments.from_arrays(X, y, domains), got "
-            f"{type(moments).__name__}."
+            "moments must be DomainMoments, for example from DomainMoments.from_arrays(X, y, "
+            f"domains), got {type(moments).__name__}."
         )
 
 
 def as_floats(values: Any) -> Floats:
-    """A float64 array of numbers, of tensors too."""
+    """A float64 array from numbers or a tensor."""
     try:
         tensor = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
     except (TypeError, ValueError, RuntimeError):

@@ -94,12 +94,14 @@ def paper_case(
     """
     kinds = {1: "none", 2: "do", 3: "shift", 4: "noise", 5: "scale", 6: kind or "shift"}
     if case not in kinds:
-        raise SettingError(f"The paper has the cases 1 to 6, got {case!r}.")
+        raise SettingError(
+            f"case must be an integer from 1 to 6, as in the paper's appendix A.2.3, got {case!r}."
+        )
     if kind is not None and case != 6 and kind != kinds[case]:
-        raise SettingError(f"Only case 6 has a choice of kind: case {case} is {kinds[case]!r}.")
+        raise SettingError(f"kind can only be chosen for case 6: case {case} is {kinds[case]!r}.")
     if case == 1 and scm.effects:
         raise SettingError(
-            f"Case 1 is for worlds without effects of the target, but {scm.effects[0]!r} is one."
+            f"Case 1 requires a model without effects of the target, but {scm.effects[0]!r} is one."
         )
     on = () if case == 1 else scm.effects if case == 6 else tuple(scm.features or ())
     return _plan(scm, case, kinds[case], on, value)

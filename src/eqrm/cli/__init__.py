@@ -47,11 +47,11 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that belong to no command."""
+    """Handle the options that belong to no command."""
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2."""
+    """Run the command line. A user error prints one line and exits with code 2."""
     try:
         app(prog_name="eqrm")
     except EqrmError as error:

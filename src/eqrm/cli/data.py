@@ -22,7 +22,8 @@ app = typer.Typer(
 DataRoot = Annotated[
     str | None,
     typer.Option(
-        "--data-root", help="Folder of the datasets (default: the environment's EQRM_DATA)."
+        "--data-root",
+        help="Folder that holds the datasets (default: environment variable EQRM_DATA).",
     ),
 ]
 
@@ -112,7 +113,8 @@ def get(
         except KeyboardInterrupt:
             bars.stop()
             typer.echo(
-                "Interrupted. What has arrived is kept: run the command again to resume.", err=True
+                "Interrupted. The partial download is kept: run the command again to resume.",
+                err=True,
             )
             raise typer.Exit(130) from None
     for path in new:
@@ -135,7 +137,7 @@ def _available(entry: Published, root: Path | None) -> str:
 
 
 def _of_ones_own(name: str) -> str | None:
-    """The name of a dataset that is not fetched: it comes with eqrm, or is the user's files."""
+    """The name of a dataset that is not fetched: it ships with eqrm, or reads the user's files."""
     from eqrm.data.datasets.catalogue import CATALOGUE
     from eqrm.data.datasets.registry import DATASETS
 

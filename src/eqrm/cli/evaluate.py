@@ -50,7 +50,7 @@ def evaluate(
     ] = None,
     common_domains: Annotated[
         bool,
-        option("Leave out domains that a predictor has no rows of.", DATA, "--common-domains"),
+        option("Leave out domains for which a predictor has no rows.", DATA, "--common-domains"),
     ] = False,
     threads: Annotated[
         int | None, option("Threads for reading files (default: all cores).", DATA)
@@ -78,7 +78,7 @@ def evaluate(
     ] = "log-loss",
     clip: Annotated[
         float,
-        option("Least distance of probabilities from 0 and 1 in the log-loss, such as 1e-7.", LOSS),
+        option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", LOSS),
     ] = 0.0,
     aggregated: Annotated[
         bool,
@@ -204,7 +204,7 @@ def _write(
 
 
 def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:
-    """Raise if an output would take the place of another one, or of the data."""
+    """Raise if an output would overwrite another one, or the data."""
     from eqrm.data.tables.files import find_files
 
     written = [path.resolve() for path in (output, report) if path is not None]

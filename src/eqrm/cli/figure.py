@@ -87,7 +87,7 @@ def read_risks(text: str) -> Tensor:
         )
     risks = torch.tensor([float(word) for word in words], dtype=torch.float64)
     if bool(risks.isfinite().all()) and not bool((risks.max() - risks.min()) < 1e300):
-        raise DomainDataError("The risks are too far apart to be drawn.")
+        raise DomainDataError("The risks differ by too many orders of magnitude to be drawn.")
     return risks
 
 

@@ -20,11 +20,11 @@ def plan(
     alpha: Annotated[str, option("Share of new domains that the bound must cover.")] = "0.9",
     confidence: Annotated[float, option("Confidence level of the bound.")] = 0.95,
     domains: Annotated[
-        int | None, option("Number of domains at hand: also print what they can bound.")
+        int | None, option("Number of domains available: also print what they can bound.")
     ] = None,
     slack: Annotated[
         float | None,
-        option("How far above --alpha the bound may be read off (default: (1 - alpha)/2)."),
+        option("How far above --alpha the bounding quantile may be (default: (1 - alpha)/2)."),
     ] = None,
     predictors: Annotated[
         int, option("Number of predictors that the bound must hold for at once.")

@@ -26,7 +26,7 @@ def predict(
         Path, option("File to write the predictions to, ending in .csv or .parquet.")
     ],
     unseen: Annotated[
-        str, option("On categories that did not occur in training: warn or error.")
+        str, option("What to do about categories that did not occur in training: warn or error.")
     ] = "warn",
 ) -> None:
     """Predict for the rows of a table: classes with probabilities, or numbers."""

@@ -24,7 +24,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Run a small, fast version.")] = False,
     show_list: Annotated[bool, typer.Option("--list", help="List all names and exit.")] = False,
     write_docs: Annotated[
-        Path | None, typer.Option(help="Folder in which the page NAME/README.md is written too.")
+        Path | None, typer.Option(help="Also write the page NAME/README.md to this folder.")
     ] = None,
 ) -> None:
     """Compute a table or figure of a paper again and compare its numbers with the expected ones.

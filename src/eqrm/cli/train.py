@@ -30,8 +30,7 @@ def train(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="A CSV or Parquet file, a pattern or a folder; or 'flights', which comes with "
-            "eqrm.",
+            help="CSV or Parquet file, pattern or folder; or 'flights', which ships with eqrm.",
         ),
     ],
     target: Annotated[str | None, option("Column to predict.", DATA)] = None,
@@ -48,7 +47,7 @@ def train(
         bool, option("For 'flights': add the weather at departure.", DATA, "--weather")
     ] = False,
     test: Annotated[
-        str | None, option("Table with other domains to evaluate on.", HELD_OUT)
+        str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
     test_domains: Annotated[
         list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
@@ -99,7 +98,7 @@ def train(
     ] = None,
     unseen: Annotated[
         str,
-        option("On categories that only test domains have: warn or error.", WHAT),
+        option("What to do about categories that occur only in test domains: warn or error.", WHAT),
     ] = "warn",
     seed: Annotated[
         int | None, option("Random seed of the split and of the model (default: 0).", WHAT)
@@ -111,7 +110,7 @@ def train(
 ) -> None:
     """Train ERM and one model per level on a table, and evaluate all on held-out domains.
 
-    A name that contains a comma stands in double quotes: --drop '"height, cm",age'.
+    Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
     from eqrm.checks import OPEN_FRACTION
     from eqrm.tabular.comparison import compare_with_erm

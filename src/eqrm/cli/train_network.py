@@ -1,4 +1,4 @@
-"""``eqrm train-network``: a network trained by a configuration file, killed and resumed at will."""
+"""``eqrm train-network``: train a network from a configuration file, with resumable runs."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ def train_network(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="Change a field of the configuration, such as training.seed=1 (repeatable).",
+            help="Change a field of the configuration, such as training.seed=1 (can be repeated).",
         ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(help="Continue from the newest checkpoint of the run, or start it again."),
+        typer.Option(help="Continue from the latest checkpoint of the run, or start over."),
     ] = True,
     data_root: Annotated[
         Path | None,
-        typer.Option(help="Folder that holds the datasets (default: the variable EQRM_DATA)."),
+        typer.Option(
+            help="Folder that holds the datasets (default: environment variable EQRM_DATA)."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Read and check everything, but train nothing.")
+        bool,
+        typer.Option("--check", help="Check the configuration and the data, but do not train."),
     ] = False,
 ) -> None:
-    """Train a network by a configuration file, and report its risk on held-out domains.
+    """Train a network from a configuration file, and report its risk on held-out domains.
 
-    A run that was stopped or killed is continued by the same command.
+    Run the same command again to continue a run that was stopped or killed.
 
     With several processes: torchrun --nproc-per-node 2 -m eqrm.cli train-network CONFIG
     """

@@ -28,7 +28,7 @@ _DOMAINS, _EXAMPLES, _ORDER = 1, 2, 3  # keep the draws for each purpose apart
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """What a batch holds: the arguments of :class:`DomainBatches`.
+    """What a batch contains: the arguments of :class:`DomainBatches`.
 
     In configuration files ``domains_per_batch`` is called ``domains``, ``examples_per_domain`` is
     called ``examples``, a ``seed`` of None is the run's own, and ``rank`` and ``world_size`` are
@@ -60,7 +60,7 @@ class SamplerSettings:
         one_of(self.across, UNITS, "value of across")
 
     def check(self, counts: Integers) -> None:
-        """Raise if no batch can be drawn so from domains of these sizes (m,)."""
+        """Raise if such batches cannot be drawn from domains of these sizes (m,)."""
         self._check_sizes(counts)
         self._check_shares(counts)
 
@@ -69,13 +69,13 @@ class SamplerSettings:
         if d is not None and d > len(counts) and not self.repeat_domains:
             raise SettingError(
                 f"domains_per_batch is {d}, but the data has {counted(len(counts), 'domain')}. "
-                "Lower it, leave it out to take all, or set repeat_domains."
+                "Lower it, omit it to use all domains, or set repeat_domains."
             )
         if k is not None and k > int(counts.max()) and not self.repeat_examples:
             raise SettingError(
                 f"examples_per_domain is {k}, but the largest domain has "
                 f"{counted(int(counts.max()), 'example')}. "
-                "Lower it, leave it out to take whole domains, or set repeat_examples."
+                "Lower it, omit it to use whole domains, or set repeat_examples."
             )
         if d is None and self.repeat_domains:
             raise SettingError(
@@ -93,14 +93,14 @@ class SamplerSettings:
         if self.across == "domains" and d < self.world_size:
             raise SettingError(
                 f"A batch of {counted(d, 'domain')} cannot be shared by {self.world_size} "
-                "processes, whole domains each. Take more domains per batch, fewer processes, or "
+                "processes, whole domains each. Use more domains per batch, fewer processes, or "
                 'across="examples".'
             )
         fewest = self._fewest_examples(counts, d)
         if self.across == "examples" and fewest < self.world_size:
             raise SettingError(
                 f"A batch may hold only {counted(fewest, 'example')}, too few for "
-                f"{self.world_size} processes. Take larger batches or fewer processes."
+                f"{self.world_size} processes. Use larger batches or fewer processes."
             )
 
     def _fewest_examples(self, counts: Integers, d: int) -> int:
@@ -186,7 +186,7 @@ class DomainBatches(Iterator[Tensor]):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which as many examples are drawn as there are, on average and rounded up."""
+        """Steps in which as many examples are drawn as the data has, on average and rounded up."""
         chosen = self.settings.domains_per_batch
         if chosen is None:
             expected = float(self._per_visit.sum())
@@ -291,7 +291,7 @@ class DomainBatches(Iterator[Tensor]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken."""
+        """Continue from where ``state`` was saved."""
         ours = self.state_dict()
         if set(state) != set(ours):
             raise SettingError(

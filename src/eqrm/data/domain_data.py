@@ -18,9 +18,9 @@ from eqrm.text import counted, did_you_mean
 
 @runtime_checkable
 class Inputs(Protocol):
-    """What ``x`` may be besides a tensor: images read when asked for, a batch of graphs, …
+    """What ``x`` may be besides a tensor: images that are read lazily, a batch of graphs, …
 
-    ``x[rows]`` takes a 1-d tensor of row numbers and gives what a predictor takes. An optional
+    ``x[rows]`` takes a 1-d tensor of row numbers and returns inputs for a predictor. An optional
     ``to(device)`` moves what can be moved once.
     """
 
@@ -58,7 +58,7 @@ class DomainData:
             y; empty where they have none.
         parts: names for sets of domains, such as the published ``"train"`` and ``"test"``. Such
             a name may be given wherever domains are named.
-        notes: what was filled in or left out where the data was made, in words.
+        notes: messages about what was filled in or left out when the data was made.
 
     >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
     >>> len(data), data.num_domains, data.counts
@@ -144,8 +144,8 @@ class DomainData:
     def to(self, device: torch.device | str) -> DomainData:
         """The same data with every tensor moved to a device, once.
 
-        Inputs without a ``to`` (images read when asked for) stay; :meth:`rows` moves what it
-        reads of them.
+        Inputs without a ``to`` (images that are read lazily) stay; :meth:`rows` moves what it
+        reads.
         """
         x = self.x.to(device) if hasattr(self.x, "to") else self.x
         return replace(self, x=x, y=self.y.to(device), domains=self.domains.to(device))
@@ -344,7 +344,7 @@ def _tensor_from(values: Any, what: str) -> Tensor:
 
 
 def _check_lengths(x: Any, y: Any, domains: Any) -> None:
-    """x, y and domains must hold as many examples each, at least one."""
+    """x, y and domains must have the same number of examples, at least one."""
     for name, value in (("y", y), ("domains", domains)):
         if not isinstance(value, Tensor):
             raise DomainDataError(
@@ -369,7 +369,9 @@ def _check_lengths(x: Any, y: Any, domains: Any) -> None:
     if len(domains) == 0:
         raise DomainDataError("At least one example is needed, got none.")
     if y.device != domains.device:
-        raise DomainDataError(f"y is on {y.device} and domains are on {domains.device}; use .to.")
+        raise DomainDataError(
+            f"y is on {y.device} but domains are on {domains.device}. Use .to(device)."
+        )
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -395,5 +397,6 @@ def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
     empty = torch.nonzero(torch.bincount(domains, minlength=len(names)) == 0).reshape(-1)
     if len(empty):
         raise DomainDataError(
-            f"The domain {names[int(empty[0])]!r} has no example. Leave out domains without any."
+            f"The domain {names[int(empty[0])]!r} has no example. Leave out domains without "
+            "examples."
         )

@@ -20,7 +20,7 @@ class GraphBatch:
 
     Attributes:
         x: (nodes, features) integers, the categories of each node.
-        edge_index: (2, edges) from node, to node; an undirected edge is there both ways.
+        edge_index: (2, edges) from node, to node; an undirected edge is listed in both directions.
         edge_attr: (edges, features) integers, the categories of each edge.
         batch: (nodes,) which of the graphs a node belongs to, ascending.
         num_graphs: how many graphs there are.
@@ -118,7 +118,7 @@ class Graphs:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Graphs:
-        """From the tensors that ``vars`` of graphs gives; others are not looked at."""
+        """From the tensors in ``vars(graphs)``; other entries are ignored."""
         return cls(**{each.name: tensors[each.name] for each in fields(cls)})
 
     def __len__(self) -> int:

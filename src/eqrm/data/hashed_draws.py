@@ -1,4 +1,4 @@
-"""Random numbers that are a function of a few integers, so that nothing has to be remembered.
+"""Random numbers that are a function of a few integers, so that no state is needed.
 
 Each number is a hash of (seed, …), the finaliser of SplitMix64 (Steele, Lea & Flood 2014)
 chained over the integers. A sampler that draws with them is resumed from its step number alone,

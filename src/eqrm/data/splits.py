@@ -54,7 +54,7 @@ def _number(name: str, share: float, domains: int) -> int:
     if not 0.0 <= share < 1.0:
         raise SettingError(
             f"The {name} share must be a number from 0 to below 1, got {share:g}. "
-            "To name domains, give a list."
+            "To select domains by name, pass a list."
         )
     return max(1, round(share * domains)) if share > 0 else 0
 
@@ -66,7 +66,7 @@ def _refuse_overlap(parts: Mapping[str, Sequence[int]], names: Sequence[str]) ->
             if number in used:
                 raise SettingError(
                     f"The domain {names[number]!r} is in {used[number]} and in {part}. "
-                    "A domain may be in one of them only: remove it from the other."
+                    "Each domain can be in only one part: remove it from the other."
                 )
             used[number] = part
 
@@ -177,7 +177,7 @@ def _refuse_empty(
 
 
 def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:
-    """Raise if two published parts share a domain: it would be tested on what it trained.
+    """Raise if two published parts share a domain: models would be tested on their training data.
 
     >>> refuse_shared({"train": ["a", "b"], "test": ["b"]}, "split.csv: the trap")
     Traceback (most recent call last):

@@ -56,7 +56,7 @@ class Bandwidth(ABC):
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether :meth:`of_row` is there, and not of a rule that this one derives from."""
+        """Whether :meth:`of_row` is defined, and not inherited from another rule."""
         own = next(vars(c) for c in type(self).__mro__ if "__call__" in vars(c))
         return "of_row" in own and type(self).of_row is not Bandwidth.of_row
 
@@ -158,7 +158,7 @@ class UserRule(Bandwidth):
 
     @property
     def forces_invariance(self) -> bool:  # type: ignore[override]
-        """What the function says of itself, False if it says nothing."""
+        """The function's own attribute of this name, False if it has none."""
         return bool(getattr(self.function, "forces_invariance", False))
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -18,9 +18,9 @@ LevelLike = Level | float | str
 
 
 def being_transformed() -> bool:
-    """Whether ``torch.compile`` or a transform of ``torch.func`` is at work.
+    """Whether ``torch.compile`` or a transform of ``torch.func`` is active.
 
-    Then values cannot be looked at, and only differentiable pieces will do.
+    Values cannot be inspected then, and only differentiable operations are allowed.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
@@ -30,14 +30,14 @@ class RiskDistribution(ABC):
 
     ``risks`` has shape ``(..., m)``: leading dimensions are separate distributions. Optional
     ``weights`` (m,) or ``(..., m)`` weigh the domains; they are constants (no gradient flows
-    into them), and a zero weight equals absence. Everything is computed in float64 and
+    into them), and a domain of weight 0 is ignored. Everything is computed in float64 and
     returned in the dtype of the risks.
 
     On the CPU bad risks are refused. On other devices that would cost a synchronisation:
-    a bad risk comes out as NaN there, unless ``validate=True``.
+    there a bad risk gives NaN, unless ``validate=True``.
 
-    It is immutable: new risks make a new distribution. A subclass implements :meth:`quantile`
-    and what else of the interface it can.
+    It is immutable: new risks make a new distribution. A subclass implements :meth:`quantile` and,
+    where possible, the other methods.
     """
 
     def __init__(
@@ -217,9 +217,7 @@ def _checked_shape(risks: Tensor) -> Tensor:
             "For one domain, pass risks.reshape(1)."
         )
     if risks.shape[-1] == 0 or risks.numel() == 0:
-        raise DomainDataError(
-            f"There are no risks: shape {tuple(risks.shape)}. At least one domain is needed."
-        )
+        raise DomainDataError(f"At least one risk is needed, got the shape {tuple(risks.shape)}.")
     return risks
 
 
@@ -245,6 +243,6 @@ def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate:
                 index=index,
             )
         if bool((p.sum(-1) <= 0).any()):
-            raise DomainDataError("All weights are 0: at least one domain must count.")
+            raise DomainDataError("All weights are 0: at least one must be positive.")
     p = p / p.amax(-1, keepdim=True)  # so that the sum cannot overflow
     return p / p.sum(-1, keepdim=True)

@@ -79,7 +79,7 @@ class KDE(RiskDistribution):
         if self._validate and not bool(((bandwidth >= 0) & bandwidth.isfinite()).all()):
             raise DomainDataError(
                 f"The bandwidth is {bandwidth.detach().flatten().tolist()[:5]}; it must be finite "
-                "and not negative. The risks are too far apart, or the rule is at fault."
+                "and not negative. Check the bandwidth rule, and the risks for extreme values."
             )
         return bandwidth
 

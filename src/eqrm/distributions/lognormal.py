@@ -1,4 +1,4 @@
-"""A log-normal estimate: the example of a distribution of one's own."""
+"""A log-normal estimate: an example of a custom distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class LogNormal(RiskDistribution):
         super()._refuse_bad_risks()
         bad = (self._risks <= 0) & (self.weights > 0)
         if bool(bad.any()):
-            self._refuse_risk(bad, "A log-normal law needs positive risks; use KDE or Gaussian.")
+            self._refuse_risk(
+                bad, "A log-normal distribution needs positive risks: use KDE or Gaussian."
+            )
 
     @property
     def _logarithms(self) -> Gaussian:

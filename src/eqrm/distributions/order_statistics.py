@@ -23,7 +23,7 @@ def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
 
     For equal weights (None) this is the usual interpolation at position α(m−1) (numpy's
     ``linear``). With weights p it spreads a window of width 1/n over the cumulative
-    weights, n = 1/Σp², so that a zero weight equals absence (Akinshin 2023).
+    weights, n = 1/Σp², so that a domain of weight 0 is ignored (Akinshin 2023).
 
     >>> linear_mix(torch.zeros(5, dtype=torch.float64), None, 0.3)
     tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)

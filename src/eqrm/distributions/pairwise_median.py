@@ -16,10 +16,10 @@ from eqrm.distributions.order_statistics import Places, first_true
 _Places = npt.NDArray[np.int64]
 
 PAIRS_AT_ONCE = 1024
-"""Up to so many domains all pairs are formed on a GPU."""
+"""On a GPU, all pairs are formed up to this number of domains."""
 
 FEW_PAIRS = 128
-"""So few pairs are put in order at once."""
+"""Up to this many pairs are sorted at once."""
 
 
 def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:

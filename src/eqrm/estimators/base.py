@@ -27,7 +27,7 @@ from eqrm.risks import MeasuredRisks
 
 @dataclass(eq=False, repr=False)
 class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
-    """An estimator of a goal over domains. Not to be used by itself.
+    """An estimator of a goal over domains. Base class, not to be used directly.
 
     scikit-learn reads parameters from the signature of ``__init__`` and wants each of them stored
     unchanged: exactly what a dataclass writes. Everything is checked in ``fit``.
@@ -76,7 +76,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     def quantile_at(self, alpha: Level | float | str) -> float:
         """The α-quantile of the training domains' risks, by the distribution of the settings.
 
-        What was trained for another level, or for the mean, has a quantile at this one too.
+        ``alpha`` may differ from the level that the estimator was trained for.
         """
         check_is_fitted(self)
         goal = Goal.of(alpha, self.distribution, "quantile", self.bandwidth)
@@ -99,14 +99,14 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         """What holds for new domains with this confidence, from domains not seen in training.
 
         ``alpha`` is the level trained for unless another is given. Domains that ``fit`` has seen,
-        even if only for early stopping, are refused: their risks say nothing of new domains.
+        even if only for early stopping, raise an error: their risks say nothing about new domains.
         """
         check_is_fitted(self)
         asked = self.level_ if alpha is None else alpha
         if asked is None:
             raise SettingError(
-                "This predictor was trained for the mean (alpha=None), not for a level. Pass the "
-                "alpha of the certificate."
+                "This predictor was trained for the mean (alpha=None), not for a level. Pass "
+                "alpha, the level of the certificate."
             )
         measured = self.measured_risks(X, y, groups)
         refuse_seen(measured.domains, self.domains_)
@@ -129,7 +129,7 @@ def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
     >>> refuse_seen(("a", "b"), ("b", "c"))
     Traceback (most recent call last):
     ...
-    eqrm.errors.DomainDataError: What holds for unseen domains cannot be measured on domain 'b', ...
+    eqrm.errors.DomainDataError: Statements about unseen domains cannot be based on domain 'b', ...
     """
     known = {str(name) for name in seen}
     if known == {ONE_DOMAIN}:
@@ -137,6 +137,6 @@ def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
     both = [name for name in domains if str(name) in known]
     if both:
         raise DomainDataError(
-            f"What holds for unseen domains cannot be measured on {named_domains(both)}, which the "
+            f"Statements about unseen domains cannot be based on {named_domains(both)}, which the "
             f"predictor {part}. Pass domains that fit has not seen."
         )

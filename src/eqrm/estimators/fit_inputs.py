@@ -62,7 +62,9 @@ def training_rows(
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not (weights > 0.0).any():
-            raise DomainDataError("sample_weight is 0 in every row, so there is nothing to fit.")
+            raise DomainDataError(
+                "sample_weight is 0 in every row: at least one weight must be positive."
+            )
         rows = replace(rows, sample_weight=weights)
         rows = rows if (weights > 0.0).all() else rows.only(weights > 0.0)
     numbers = estimator._learned_target if reset else estimator._known_target

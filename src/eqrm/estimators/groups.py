@@ -78,7 +78,7 @@ class Groups:
         if bad.size:
             raise DomainDataError(
                 f"The risk of domain {self.names[bad[0]]!r} is not finite: training has diverged, "
-                "or the data contain very large values. Use a smaller learning_rate or a stronger "
+                "or the data contains very large values. Use a smaller learning_rate or a stronger "
                 "penalty."
             )
 
@@ -123,8 +123,8 @@ def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: i
     if groups is None:
         if level_asked:
             warnings.warn(
-                "groups=None: all rows are one domain, so there is no quantile over domains and "
-                "this is plain ERM. Pass groups= with the domain of each row, or set alpha=None.",
+                "groups=None treats all rows as one domain, which makes this plain ERM. Pass "
+                "groups= with the domain of each row, or set alpha=None.",
                 OneDomainWarning,
                 stacklevel=stacklevel + 1,
             )

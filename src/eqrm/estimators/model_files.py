@@ -75,8 +75,8 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
     name = type(estimator).__name__
     if name not in ESTIMATORS or not isinstance(estimator, ESTIMATORS.load(name)):
         raise SettingError(
-            f"save_model cannot save a {name}, only: {', '.join(sorted(ESTIMATORS))}. Of a "
-            "pipeline, save the last step."
+            f"save_model cannot save a {name}, only: {', '.join(sorted(ESTIMATORS))}. For a "
+            "pipeline, save its last step."
         )
     check_is_fitted(estimator)
     try:
@@ -167,8 +167,8 @@ def plain(value: Any, name: str) -> Any:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: plain(part, name) for key, part in value.items()}}
     raise SettingError(
-        f"{name}={value!r} cannot be saved: a file contains numbers and strings, and no code. Use "
-        "the name of a distribution or bandwidth, and an integer as random_state."
+        f"{name}={value!r} cannot be saved: model files hold only numbers and strings, no code. "
+        "Use the name of a distribution or bandwidth, and an integer as random_state."
     )
 
 

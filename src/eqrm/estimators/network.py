@@ -95,7 +95,7 @@ class Examples:
 
     @property
     def outputs(self) -> int:
-        """Outputs of a network: one, or as many as there are classes beyond two."""
+        """Number of outputs of the network: 1, or K for more than two classes."""
         return self.classes if self.classes > 2 else 1
 
     def losses(self, network: nn.Module, rows: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -118,9 +118,9 @@ class Examples:
     ) -> Iterator[Tensor | None]:
         """The rows of each step, without end; None is all of them.
 
-        No domain comes again before all others have come. :class:`eqrm.data.DomainBatches` draws
-        domains anew in each step; the remembered risks are then older, and the quantile reached
-        in as many steps is a little higher.
+        No domain is repeated before all others have been used. :class:`eqrm.data.DomainBatches`
+        draws domains anew in each step; the remembered risks are then older, and the quantile
+        reached in as many steps is a little higher.
         """
         counts = torch.bincount(self.ids).tolist()
         some, most = min(domains or self.domains, self.domains), examples or max(counts)

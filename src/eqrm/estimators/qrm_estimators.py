@@ -50,7 +50,7 @@ WIDTHS = Rule(
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QRMEstimator(DomainEstimator):
-    """What the classifier and the regressor share. Not to be used by itself."""
+    """What the classifier and the regressor share. Base class, not to be used directly."""
 
     model: str = "linear"
     l2: float = 1e-4

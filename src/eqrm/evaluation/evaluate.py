@@ -47,11 +47,10 @@ def evaluate(
 
     - **losses**, one per example, with ``domains``;
     - **labels and predictions**, with a ``metric``: ``"log-loss"``, ``"brier"``, ``"0-1"``,
-      ``"squared"``, ``"absolute"``, ``"pinball:0.9"``, or a function of two arrays that gives
-      one loss per example. Log-loss and Brier take the probability of label 1, or (n, K)
-      probabilities with the labels as 0 … K−1. 0-1 takes classes (integers or texts), or
-      probabilities (floats), which are cut at ½. ``clip`` keeps the probabilities of the
-      log-loss away from 0 and 1;
+      ``"squared"``, ``"absolute"``, ``"pinball:0.9"``, or a function of two arrays that gives one
+      loss per example. Log-loss and Brier take the probability of label 1, or (n, K) probabilities
+      with the labels as 0 … K−1. 0-1 takes classes (integers or strings), or probabilities (floats)
+      with a threshold of ½. ``clip`` keeps the probabilities of the log-loss away from 0 and 1;
     - **a table per domain** (``aggregated=True``): the number of examples, the mean and the
       variance of the losses, in columns ``n``, ``mean`` and ``variance`` or as ``columns`` says
       (``{"count": …, "mean": …, "variance": …}``). ``predictor`` names the column that tells
@@ -163,7 +162,7 @@ def _natural_bounds(
 def paired(
     predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
 ) -> dict[str, MeasuredRisks]:
-    """The predictors on the same domains; a domain that one of them lacks is refused.
+    """The predictors on the same domains; raises if one of them lacks a domain.
 
     With ``common_domains``, such domains are left out instead.
 

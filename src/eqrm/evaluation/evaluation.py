@@ -231,8 +231,8 @@ class Evaluation:
     ) -> Certificate:
         if self.bounds is None:
             raise SettingError(
-                f"A bound on true risks needs bounds on the {self.loss}. Give the least and the "
-                "largest loss possible, evaluate(..., bounds=(0, 1)); for the log-loss, set clip."
+                f"A bound on true risks needs bounds on the {self.loss}. Give the smallest and the "
+                "largest possible loss, evaluate(..., bounds=(0, 1)); for the log-loss, set clip."
             )
         known = None if np.isnan(risks.variances).any() else risks.variances
         given: dict[str, Any] = {"loss_range": self.bounds, "loss_variances": known}

@@ -40,7 +40,7 @@ def decimals(value: float, error: float | None) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """A number with so many decimals; a negative number of them rounds to tens, hundreds, ….
+    """A number with this many decimals; a negative number of decimals rounds to tens, hundreds, ….
 
     >>> rounded(0.8273, 3), rounded(827.3, -1), rounded(-0.0001, 2)
     ('0.827', '830', '0.00')

@@ -48,7 +48,7 @@ def write_archive(
     *,
     durable: bool = False,
 ) -> None:
-    """Write plain data (whatever JSON can say) and tensors: whole, or not at all.
+    """Write plain data (anything that JSON can represent) and tensors, atomically.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "kept.safetensors"

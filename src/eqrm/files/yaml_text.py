@@ -1,8 +1,7 @@
-"""YAML as people mean it: one reader for configuration files and for values on a command line.
+"""One YAML reader for configuration files and for values on the command line.
 
-1e-3 is a number, and a key that is given twice is a mistake. 007, 12:30 and 2013-01-01 stay the
-texts that they are, so that they can name domains: YAML 1.1 would read them as 7, 750 and a date,
-and 010 as 8.
+1e-3 is a number, and a key that is given twice is a mistake. 007, 12:30 and 2013-01-01 stay
+strings, so that they can name domains: YAML 1.1 would read them as 7, 750 and a date, and 010 as 8.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """What a YAML text says; ``source`` names it in errors.
+    """The content of YAML text; ``source`` names it in errors.
 
     >>> parse_yaml("learning_rate: 1e-3", "config.yaml")
     {'learning_rate': 0.001}

@@ -124,8 +124,8 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return self._of_several_domains(moments)
         if self._needs_domains:
             warnings.warn(
-                "groups=None: all rows are one domain, so there is no distribution of risk over "
-                "domains and this is least squares. Pass groups= with the domain of each row.",
+                "groups=None treats all rows as one domain, which makes this least squares. Pass "
+                "groups= with the domain of each row.",
                 OneDomainWarning,
                 stacklevel=3,
             )
@@ -243,9 +243,9 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Array:
         """The risk (E,) of each domain under a model fitted to other domains only.
 
-        Domains are dealt into ``folds``, and each fold is judged by a model of the rest. Two
-        models' cross-fitted risks, compared by :func:`eqrm.evaluation.paired_differences`, tell
-        before any new domain is seen whether one will do better there.
+        Domains are divided into ``folds``, and each fold is evaluated by a model of the rest.
+        Compare the cross-fitted risks of two models by :func:`eqrm.evaluation.paired_differences`
+        to estimate which will do better on new domains.
 
         >>> X, y, groups = [[0.0], [1.0], [2.0], [4.0]], [0.0, 2.0, 4.0, 9.0], ["a", "a", "b", "b"]
         >>> from eqrm.linear import LinearERM
@@ -277,7 +277,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return torch.from_numpy(found).to(X.device) if isinstance(X, Tensor) else found
 
     def _refuse_other_names(self, names: list[str]) -> None:
-        """In scikit-learn's words, which its own checks look for."""
+        """With scikit-learn's wording, which its own checks look for."""
         fitted = list(self.moments_.features)
         named = hasattr(self, "feature_names_in_") or fitted != [*default_names(len(fitted))]
         unseen, missing = sorted({*names} - {*fitted}), sorted({*fitted} - {*names})

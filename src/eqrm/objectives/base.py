@@ -45,7 +45,7 @@ SCHEDULES = {
 LOSS_SCALINGS = {
     "none": "the loss as it is",
     "penalty-weight": "divided by the penalty weight when that exceeds 1",
-    "gradient-norm-ratio": "divided by ‖∇objective‖ when its phase begins, over ‖∇ERM‖ at the "
+    "gradient-norm-ratio": "divided by ‖∇objective‖ at the start of its phase over ‖∇ERM‖ at the "
     "first step of the run",
 }
 
@@ -130,7 +130,7 @@ class Objective(nn.Module, ABC):
         return {}
 
     def recommended_phases(self) -> tuple[Phase, ...]:
-        """How its authors (or DomainBed) train with it; by default, one phase to the end."""
+        """The phases that its authors (or DomainBed) use; by default, a single phase."""
         return (Phase(),)
 
     @abstractmethod
@@ -163,7 +163,7 @@ def objective(name: str, **hyperparameters: Any) -> Objective:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training with one objective, one learning rate and one schedule.
+    """A part of training with one objective, one learning rate and one schedule.
 
     What is left out (None) is the run's own: its objective, its learning rate (0.001 unless it
     has another), its schedule, and the steps that the other phases leave.

@@ -1,4 +1,4 @@
-"""A batch: examples, and the domain each of them came from."""
+"""A batch: examples, and the domain of each of them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ class Batch:
             )
         if len(self.y) != len(self.domains):
             raise DomainDataError(
-                f"y holds {len(self.y)} examples and domains {len(self.domains)}; they must agree."
+                f"y and domains must have the same number of examples, got {len(self.y)} and "
+                f"{len(self.domains)}."
             )
         if len(self.domains) == 0:
             raise DomainDataError("The batch is empty: it needs at least one example.")
         if self.names and len(self.names) != self.num_domains:
             raise DomainDataError(
-                f"{len(self.names)} names for {self.num_domains} domains; give one per domain."
+                f"names must have one name per domain ({self.num_domains}), got {len(self.names)}."
             )
 
     def num_present(self) -> Tensor:

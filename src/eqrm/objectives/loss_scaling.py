@@ -47,7 +47,7 @@ class LossScaling:
         one_of(self.name, LOSS_SCALINGS, "loss scaling")
 
     def check(self, objective: Objective) -> None:
-        """Raise if the losses of this objective cannot be scaled so."""
+        """Raise if the losses of this objective cannot be scaled this way."""
         if self.name == PENALTY_WEIGHT and not hasattr(objective, "penalty_weight"):
             raise SettingError(
                 f"The loss scaling {self.name!r} needs an objective with a penalty_weight; "

@@ -1,4 +1,4 @@
-"""What EQRM says of a quantile that does not do what its user expects."""
+"""Warnings of EQRM about quantiles that do not behave as expected."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def warn_without_invariance(level: Level, rule: Bandwidth, stacklevel: int) -> N
     """Warn where h → 0 leaves the risks free to differ and the level wants them equal."""
     if level.log_tail < INVARIANCE_TAIL and not rule.forces_invariance:
         warnings.warn(
-            f"At alpha = {level} EQRM is meant to equalise the risks of all domains, but "
-            f"with the bandwidth {rule} a bandwidth of 0 leaves them free to differ "
-            "(the paper, appendix C). Use bandwidth='gaussian-optimal' or 'scott'.",
+            f"At alpha = {level} EQRM is meant to equalise the risks of all domains, but the "
+            f"bandwidth rule {rule} can be 0 while they differ (the paper, appendix C). Use "
+            "bandwidth='gaussian-optimal' or 'scott'.",
             InvarianceWarning,
             stacklevel=stacklevel + 1,
         )

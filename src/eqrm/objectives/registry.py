@@ -1,4 +1,4 @@
-"""The names of objectives, so that a run swaps its objective and changes nothing else."""
+"""The registry of objectives by name."""
 
 from __future__ import annotations
 

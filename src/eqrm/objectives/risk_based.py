@@ -54,7 +54,7 @@ class EQRM(RiskObjective):
     Minimises the α-quantile of the risk over domains, estimated from the domains at hand.
 
     Args:
-        alpha: the level, as a number, a ``Level`` or a text: ``0.9``, ``"1-e^-1000"``.
+        alpha: the level, as a number, a ``Level`` or a string: ``0.9``, ``"1-e^-1000"``.
         distribution: how the risk distribution is estimated: ``"kde"``, ``"gaussian"``,
             ``"empirical"``, ``"lognormal"``, or anything that takes risks (and ``weights``,
             where domains may be absent) and returns an object with a differentiable ``icdf``
@@ -76,7 +76,9 @@ class EQRM(RiskObjective):
 
     name = "eqrm"
     alpha: Level | float | str = hyperparameter(0.75, "the level α", space=UniformSpace(0.5, 0.99))
-    distribution: str | Estimator = hyperparameter("kde", "how the law of the risk is estimated")
+    distribution: str | Estimator = hyperparameter(
+        "kde", "how the distribution of the risk is estimated"
+    )
     bandwidth: str | float | Bandwidth | BandwidthFunction = hyperparameter(
         "gaussian-optimal", "the rule for the KDE's bandwidth"
     )
@@ -177,7 +179,7 @@ class Superquantile(EQRM):
 
     name = "superquantile"
     distribution: str | Estimator = hyperparameter(
-        "empirical", "how the law of the risk is estimated"
+        "empirical", "how the distribution of the risk is estimated"
     )
 
     def _refuse_level(self, what: str) -> None:

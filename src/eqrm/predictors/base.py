@@ -72,7 +72,7 @@ LOSSES: dict[str, Loss] = {
 
 
 class Predictor(nn.Module):
-    """head(featurizer(x)), with the loss that judges it.
+    """head(featurizer(x)), with a loss per example.
 
     Args:
         featurizer: maps inputs to features (n, d), or feature maps (n, channels, …).
@@ -110,8 +110,8 @@ class Predictor(nn.Module):
     def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
         """Outputs for a batch.
 
-        ``domains`` (n,) says which examples came from the same domain. Only predictors that
-        adapt to a domain (ARM, MTL) look at it, and it need not name a training domain.
+        ``domains`` (n,) says which examples belong to the same domain. Only predictors that adapt
+        to a domain (ARM, MTL) use it, and it need not name a training domain.
         """
         outputs: Tensor = self.head(self.features(x))
         return outputs

@@ -27,7 +27,7 @@ MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of equal blocks: kernel, stride of the first, channels at width 1, repeats."""
+    """A sequence of equal blocks: kernel, stride of the first, channels at width 1, repeats."""
 
     kernel: int
     stride: int

@@ -30,12 +30,12 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     >>> read_weights("resnet50.pth")
     Traceback (most recent call last):
         ...
-    eqrm.errors.DataFileError: The file of weights 'resnet50.pth' does not exist. ...
+    eqrm.errors.DataFileError: The weights file 'resnet50.pth' does not exist. ...
     """
     path = Path(path)
     if not path.is_file():
         raise DataFileError(
-            f"The file of weights {str(path)!r} does not exist. Give the path of a .safetensors or "
+            f"The weights file {str(path)!r} does not exist. Give the path of a .safetensors or "
             ".pth file that holds a state dict."
         )
     loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
@@ -89,7 +89,7 @@ def load_weights(
 ) -> None:
     """Put weights into a network, leaving out the old last layer (names that begin with ``drop``).
 
-    Every name and shape must fit: half-loaded weights look like a bad training run.
+    Every name and shape must fit: partly loaded weights would look like a bad training run.
     """
     own = network.state_dict()
     given = {name: t for name, t in weights.items() if not name.startswith(drop)}

@@ -23,7 +23,7 @@ PLACES: dict[str, Place] = {
     "resnet50": (RESNET, {"depth": 50}),
 }
 PREDICTORS = Registry[type[Predictor]]("predictor", PLACES)
-"""Name → its class, and the settings that the name stands for."""
+"""Name → its class, and the settings that the name implies."""
 
 
 def predictor_settings(name: str) -> dict[str, Any]:

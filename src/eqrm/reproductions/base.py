@@ -115,13 +115,13 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """How many checks hold, in words."""
+        """A phrase with the number of checks that hold."""
         held = sum(check.holds for check in self.outcome.checks)
         return f"{held} of {len(self.outcome.checks)} checks hold"
 
     @property
     def steps(self) -> str:
-        """How long the steps took, in words."""
+        """A phrase with the time that the steps took."""
         parts = [f"{step} {seconds:.2g} s" for step, seconds in self.outcome.timings.items()]
         return f" ({', '.join(parts)})" if parts else ""
 

@@ -15,7 +15,7 @@ from eqrm.level import Level
 from eqrm.tabular.training import ERM, TableTraining, predictor_name
 
 TOLD_FIRST = 0.9
-"""The level to speak of first is the trained one next to this."""
+"""The headline level is the trained level closest to this."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LevelGain:
     """A level and ERM: the quantile that was trained for, the mean risk, and certificates.
 
     ``quantile`` and ``mean`` are differences, paired by domain, on domains that neither saw.
-    Where there are too few domains for a certificate, the sentence that says so is in its place.
+    Where there are too few domains for a certificate, it is replaced by a sentence that says so.
     """
 
     level: Level
@@ -35,7 +35,7 @@ class LevelGain:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonWithERM:
-    """All that is said about a training, computed once.
+    """All results of a training, computed once.
 
     ``table`` holds mean and quantiles at the trained levels and 1; ``summary`` holds noise and
     signs that domains are not exchangeable.

@@ -1,4 +1,4 @@
-"""What a training leaves behind: models, risk table, report and summary, in one folder."""
+"""The output of a training: models, risk table, report and summary, in one folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITER = "eqrm train"
 
 
 def check_folder(folder: Path) -> None:
-    """Raise if a training cannot be written there without damage to other files."""
+    """Raise if the results cannot be written there without overwriting other files."""
     if folder.exists() and not folder.is_dir():
         raise SettingError(f"{folder} is a file. Choose a folder for the output.")
     if folder.is_dir() and any(folder.iterdir()) and _earlier(folder) is None:
@@ -42,7 +42,7 @@ def _first_that_exists(folder: Path) -> Path:
 def write_training(
     training: TableTraining, compared: ComparisonWithERM, folder: Path, *, command: str
 ) -> list[Path]:
-    """Write everything to a folder and return the files; those of an earlier training go."""
+    """Write everything to a folder, in place of an earlier training, and return the files."""
     check_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
     _remove_earlier(folder)

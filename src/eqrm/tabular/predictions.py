@@ -31,7 +31,7 @@ def check_output(path: Path) -> None:
 
 
 def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn") -> str:
-    """Read, predict and write; gives a sentence about what was done.
+    """Read, predict and write; returns a summary sentence.
 
     The file has the rows of the table in their order: its domain and target where it has them,
     then the predictions. ``eqrm evaluate`` can read it. In a Parquet file, domain and target
@@ -47,7 +47,7 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     clash = [name for name in predictions if name in kept]
     if clash:
         raise SettingError(
-            f"The table's column {clash[0]!r} would be mixed up with the predictions. Rename it."
+            f"The table's column {clash[0]!r} has the name of a column of predictions. Rename it."
         )
     with whole_file(output) as draft:
         if output.suffix.lower() == ".csv":

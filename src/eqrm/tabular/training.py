@@ -96,9 +96,10 @@ def train_on_table(
 ) -> TableTraining:
     """Train ERM and every level on ``train``, and evaluate all of them on ``test``.
 
-    The two tables must share no domain. ``progress`` is told what begins. Ctrl-C while a level
-    is trained keeps the models that are ready, and evaluates those. ``in_time`` is what
-    :meth:`Table.in_time` gave, where that made the two tables: the summary then tells the periods.
+    The two tables must share no domain. ``progress`` is called with the name of each step. Ctrl-C
+    while a level is trained keeps the models that are ready, and evaluates those. ``in_time`` is
+    the result of :meth:`Table.in_time`, where that made the two tables: the summary then states
+    the periods.
 
     >>> rng = np.random.default_rng(0)
     >>> days, x = np.repeat(np.arange(40), 25).astype(str), rng.normal(size=1000)
@@ -216,6 +217,6 @@ def refuse_shared_domains(train: Table, test: Table) -> None:
         if len(table.domain_names) < FEWEST_DOMAINS:
             raise DomainDataError(
                 f"There is {len(table.domain_names)} domain to {what}; a quantile over domains "
-                f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Does "
-                f"{table.domain_name!r} hold the domains?"
+                f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
+                f"{table.domain_name!r} the right column?"
             )

@@ -1,4 +1,4 @@
-"""What a training on a table found, in words for a reader who knows no statistics."""
+"""The results of a training on a table, as text for readers without a background in statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 96
 NO_CHANGE = "0.0%"
 ONE_ROW = (
     "Every held-out domain has one row, so its risk is the loss of that row, and sampling noise "
-    "cannot be told from differences between domains. Is this the column of the domains?"
+    "cannot be separated from differences between domains. Is this the right domain column?"
 )
 
 
@@ -36,7 +36,7 @@ def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
             quantile_table(compared.table),
             _wrapped(
                 "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains "
-                f"have at most this risk; * lowest). {_own_columns(compared)}"
+                "have at most this risk; * marks the lowest). {_own_columns(compared)}"
             ),
             f"What each level gains on held-out domains, and what it costs:\n"
             f"{gain_table(compared)}",
@@ -183,7 +183,7 @@ def _own_columns(compared: ComparisonWithERM) -> str:
 
 def _noise(split: NoiseSplit | None) -> str:
     if split is None:
-        return "with one row in every domain, their spread cannot be told from sampling noise"
+        return "with one row in every domain, their spread cannot be separated from sampling noise"
     return (
         "most of the spread of these risks is sampling noise" if split.noise_share >= MUCH else ""
     )
@@ -226,7 +226,7 @@ def _bracketed(difference: Difference) -> str:
 
 
 def _share(level: Level) -> str:
-    """A level as a count that one can picture.
+    """A level as a simple fraction of domains.
 
     >>> _share(Level(0.9)), _share(Level(0.99)), _share(Level(0.123))
     ('9 of 10', '99 of 100', '12.3% of')

@@ -19,9 +19,9 @@ class EarlyStopping:
 
     Attributes:
         level: which quantile of the risk over the domains of ``split`` is watched.
-        patience: how many evaluations in a row may bring nothing better.
+        patience: how many evaluations in a row without improvement are allowed.
         split: the held-out data that is watched.
-        smallest_gain: by how much the quantile must fall to count as better.
+        smallest_gain: by how much the quantile must fall to count as an improvement.
 
     Only the last phase is watched: burn-in must not end a run before its objective began. The
     weights of the best evaluation are those that the run ends with.

@@ -23,7 +23,7 @@ from eqrm.training.processes import rank, summed, world_size
 
 QUANTILES = (0.5, 0.9, 1.0)
 LISTED = 20
-"""A record of an evaluation lists the risks of so many domains at most."""
+"""An evaluation record lists the risks of at most this many domains."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Training was asked to stop, and did after a whole step; the message says how to continue."""
+    """Training was interrupted after a complete step; the message says how to continue."""
 
 
 class InterruptionWatch:

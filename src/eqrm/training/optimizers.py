@@ -137,7 +137,7 @@ class WeightAverage:
         return {"steps": self.steps, "weights": self.weights}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on averaging where ``state`` was taken."""
+        """Continue averaging from where ``state`` was saved."""
         self.steps = state["steps"]
         for name, weight in self.weights.items():
             weight.copy_(state["weights"][name])

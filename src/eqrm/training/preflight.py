@@ -1,4 +1,4 @@
-"""What is checked before the first step, so that a mistake costs seconds and not a night."""
+"""Checks before the first step, so that mistakes are found in seconds rather than hours."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_run(
     held_out: Mapping[str, DomainData],
     settings: TrainingSettings,
 ) -> None:
-    """Refuse whatever could not be trained to its end."""
+    """Raise if the training could not run to its end."""
     refuse_several_processes(phase.minimised for phase in phases.phases)
     refuse_local_batch_norm(predictor)
     _check_batches(batches, phases, data)
@@ -90,8 +90,8 @@ def _check_held_out(
     both = set() if test is None else set(data.names) & set(test.names)
     if both:
         raise SettingError(
-            f"The domain {min(both)!r} is in the test data and in the training data. A test "
-            "domain must not be trained on: leave it out of one of them."
+            f"The domain {min(both)!r} is in the test data and in the training data. Test domains "
+            "must not be used for training: remove it from one of the two."
         )
     rule = settings.early_stopping
     if rule is not None and rule.split not in held_out:
@@ -143,7 +143,7 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
 
 
 def _check_risks(objective: Objective, num_domains: int) -> None:
-    """A function of the risks can be computed: its options exist, its weights are as many."""
+    """Check that a function of the risks can be computed: valid options, a weight per domain."""
     if not isinstance(objective, RiskObjective):
         return
     try:

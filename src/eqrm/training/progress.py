@@ -50,7 +50,7 @@ class Lines(Display):
         self._now = self._waiting = ""
 
     def step(self, step: int, phase: str, loss: float | None) -> None:
-        """Keep the numbers; tell them if a tenth of the run went by without a line."""
+        """Keep the numbers; print them if a tenth of the run passed without a line."""
         if self._waiting:  # no evaluation came with that step
             self._line(self._waiting)
         self._step = step
@@ -77,7 +77,7 @@ def _quantiles(risks: HeldOutRisks) -> str:
 def display(wanted: bool | Callable[[str], None], steps: int, step: int) -> Iterator[Display]:
     """A :class:`Display` for a run of ``steps`` steps that begins at ``step``.
 
-    A bar, nothing, or lines that a function is told.
+    A bar, nothing, or lines passed to a function.
 
     >>> with display(False, 100, 0) as shown:
     ...     shown.step(1, "erm", 0.5)

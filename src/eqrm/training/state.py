@@ -92,7 +92,7 @@ class TrainingState:
         }
 
     def refuse_bad_weights(self) -> None:
-        """Weights that are lost must not take the place of a checkpoint that is good."""
+        """Raise if weights are not finite, before they replace a good checkpoint."""
         for name, parameter in self.predictor.named_parameters():
             if not bool(parameter.isfinite().all()):
                 raise DomainDataError(
@@ -102,7 +102,7 @@ class TrainingState:
                 )
 
     def load_state_dict(self, state: Any) -> None:
-        """Go on where ``state`` was taken. The phases before it are entered, not trained."""
+        """Continue from where ``state`` was saved. Phases before it are entered, not trained."""
         try:
             for number in range(int(state["phase"]) + 1):
                 self.enter_phase(number)

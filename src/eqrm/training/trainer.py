@@ -40,8 +40,8 @@ from eqrm.training.training_settings import TrainingSettings
 class Trained:
     """What a run ended with: the predictor, and its risks on held-out data by split.
 
-    ``stopped_early`` says whether early stopping ended it, ``began_at`` after how many steps
-    this call took over: as many as ``steps`` if the run was finished already.
+    ``stopped_early`` says whether early stopping ended it, ``began_at`` the step at which this call
+    began: equal to ``steps`` if the run was already finished.
     """
 
     predictor: Predictor
@@ -53,7 +53,7 @@ class Trained:
 
 
 class Trainer:
-    """Trains a predictor through phases, and can be killed and started again at any moment.
+    """Trains a predictor through phases, and can be interrupted and resumed at any time.
 
     Args:
         predictor: a :class:`~eqrm.predictors.Predictor`, or any ``nn.Module`` with ``loss``.
@@ -155,7 +155,7 @@ class Trainer:
 
     @contextmanager
     def _folder_to_itself(self) -> Iterator[None]:
-        """Two runs that write to one folder would ruin each other's files."""
+        """Reserve the folder: two runs must not write to the same files."""
         reservation: AbstractContextManager[bool] = nullcontext(True)
         if self.files is not None and rank() == 0:
             reservation = self.files.reserved()

@@ -1,4 +1,4 @@
-"""How a run is trained, apart from its phases: device, precision, how often what is done."""
+"""How a run is trained, apart from its phases: device, precision, and intervals."""
 
 from __future__ import annotations
 

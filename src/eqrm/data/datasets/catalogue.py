@@ -1,4 +1,4 @@
-"""Which datasets were published: where they come from, their licence, and where they belong."""
+"""Published datasets: their sources, licences, and places under the data root."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def published(name: str) -> tuple[str, Published]:
     known = Registry[str]("dataset", dict.fromkeys([*made_of, *DATASETS], "")).name_of(name)
     if known not in made_of:
         raise SettingError(
-            f"There is nothing to fetch for {name!r}: it comes with eqrm, or reads your own files. "
+            f"{name!r} does not need to be fetched: it ships with eqrm, or reads your own files. "
             f"'eqrm data info {name}' says what it needs."
         )
     return made_of[known], CATALOGUE[made_of[known]]

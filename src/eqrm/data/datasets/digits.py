@@ -35,7 +35,7 @@ class Digits(NamedTuple):
 
 
 def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
-    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` whichever there is."""
+    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` MNIST where possible."""
     if stand_in not in (True, False, "if-missing"):
         raise SettingError(f"stand_in must be true, false or 'if-missing', got {stand_in!r}.")
     if stand_in is not True:
@@ -68,7 +68,8 @@ def mnist_files(root: Path) -> list[Path]:
     if missing:
         raise DataFileError(
             f"mnist/{missing[0]}.gz is not in the data root {root}. 'eqrm data get mnist' "
-            "fetches MNIST or says where to get it; stand_in=True takes generated digits instead."
+            "downloads MNIST or says where to get it; stand_in=True uses generated digits "
+            "instead."
         )
     return [found[name] for name in MNIST_MD5]
 

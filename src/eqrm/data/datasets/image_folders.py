@@ -1,6 +1,4 @@
-"""Images in files: folders ``domain/class/image.jpg`` (PACS, VLCS, OfficeHome, …), and the reading
-of images when they are asked for, or all at once into memory.
-"""
+"""Images in files: folders ``domain/class/image.jpg`` (PACS, VLCS, …), read lazily or at once."""
 
 from __future__ import annotations
 
@@ -110,7 +108,7 @@ def _files_in_archive(source: Path) -> list[str]:
 
 
 class ImageFiles:
-    """Images decoded when they are asked for; ``images[rows]`` is (k, 3, size, size) bytes.
+    """Images decoded on access; ``images[rows]`` is (k, 3, size, size) bytes.
 
     Args:
         source: a folder, or a zip archive that is read without being unpacked.
@@ -186,7 +184,7 @@ class ImageFiles:
 
 
 def resident_or_lazy(images: ImageFiles, resident: str) -> Tensor | ImageFiles:
-    """All images in memory where they fit (``"auto"``: 4 GiB), else read when asked for."""
+    """All images in memory where they fit (``"auto"``: 4 GiB), else read lazily."""
     one_of(resident, RESIDENT, "value of resident")
     fits = images.memory <= min(RESIDENT_BYTES, _free_memory() // 2)
     if resident == "always" or (resident == "auto" and fits):

@@ -32,7 +32,7 @@ def colored_mnist(
     seed: int = 0,
     stand_in: bool | str = False,
 ) -> DomainData:
-    """Digits below 5 or not, in red or green; the colour goes with the label, or against it.
+    """Digits below 5 or not, in red or green; the colour is correlated with the label.
 
     A domain is the probability that the colour is flipped, and is named by it. Colour predicts
     the label better than shape in the domains ``0.1`` and ``0.2``, and misleads in ``0.9``.
@@ -46,11 +46,10 @@ def colored_mnist(
         test_flips: the colour flips of the domains to test on; they share MNIST's test digits.
         split: ``"train"`` (flips), ``"test"`` (test_flips), ``"all"`` (both), or
             ``"validation"``: the other 10,000 training digits, dealt out to ``flips``.
-        size: 28, or 14 for every second pixel.
-        label_noise: the probability that a label is wrong, so that shape gives 75% at most.
-        examples_per_domain: take this many only.
-        seed: decides which digits go where, and every flip.
-        stand_in: digits that are not MNIST, see :func:`eqrm.data.datasets.digits.digits`.
+        size: 28, or 14 for every second pixel. label_noise: the probability that a label is wrong;
+        with 0.25, shape predicts at most 75% of the labels. examples_per_domain: use only this
+        many. seed: decides which digits go where, and every flip. stand_in: digits that are not
+        MNIST, see :func:`eqrm.data.datasets.digits.digits`.
     """
     one_of(split, SPLITS, "split")
     if size not in (14, 28):

@@ -48,7 +48,7 @@ def descriptor_table(
     Molecules without a ring are one domain unless ``acyclic`` says otherwise (see
     :func:`eqrm.data.datasets.scaffolds.scaffold_domains`). Molecules that RDKit cannot read, or
     without any label, are left out with a warning that counts them; those without a label for
-    ``task`` are left out because there is nothing to learn from them.
+    ``task`` are left out.
     """
     path = data_file(root, file)
     molecules = MoleculeTable.read(path, "smiles", [task])

@@ -57,7 +57,7 @@ def molecules(
         acyclic: what molecules without a ring belong to, see
             :func:`eqrm.data.datasets.scaffolds.scaffold_domains`.
         unparseable: ``"leave-out"`` molecules that RDKit cannot read, with a warning that
-            counts them, or ``"refuse"`` the file. So too molecules without any label.
+            counts them, or ``"refuse"`` the file. The same applies to molecules without any label.
         min_examples: leave out domains with fewer molecules.
         bits: the length of a fingerprint.
     """
@@ -139,7 +139,7 @@ class MoleculeTable:
 
 
 def _numbers(values: Sequence[str], path: Path, column: str) -> list[float]:
-    """Text as numbers; nothing, and ``nan``, stand for what is missing."""
+    """Text as numbers; empty fields and ``nan`` are missing values."""
     found = []
     for row, value in enumerate(values, start=1):
         try:

@@ -83,7 +83,7 @@ def _split_rows(folder: Path, file: str, molecules: int) -> Tensor:
 
 
 def _key(folder: Path) -> str:
-    """By names, sizes and times: hashing hundreds of megabytes at each start would take long."""
+    """A key of names, sizes and times: hashing hundreds of megabytes would take too long."""
     files = sorted(folder.glob("raw/*"))
     with refusing_damage(folder / "raw" / "num-node-list.csv.gz"):
         stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
@@ -117,7 +117,7 @@ def _from_files(folder: Path) -> Stored:
 
 
 def _task_names(path: Path, tasks: int) -> tuple[str, ...]:
-    """The assays as the table of SMILES names them; numbers where it does not."""
+    """The names of the assays in the table of SMILES; numbers where it has none."""
     if path.is_file():
         named = [name for name in read_texts(path) if name not in ("smiles", "mol_id")]
         if len(named) == tasks:

@@ -71,10 +71,10 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
     refused before anything is read.
 
-    The tables (``table`` and ``flights``) are encoded with the means, scales and categories of
-    the whole table, test domains included. ``eqrm train`` and ``eqrm train-network`` take those
-    of the training domains only; so does :class:`~eqrm.data.tables.preprocessor.TablePreprocessor`
-    fitted on a part of :func:`raw_dataset`.
+    The tables (``table`` and ``flights``) are encoded with the means, scales and categories of the
+    whole table, test domains included. ``eqrm train`` and ``eqrm train-network`` use those of the
+    training domains only; to do the same, fit a
+    :class:`~eqrm.data.tables.preprocessor.TablePreprocessor` on a part of :func:`raw_dataset`.
 
     >>> flights = dataset("flights")
     >>> flights, flights.names[0]
@@ -91,7 +91,7 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
 def raw_dataset(
     name: str, root: str | os.PathLike[str] | None = None, **settings: Any
 ) -> DomainData | Table:
-    """What a name stands for before anything is learned from it: a table is not encoded yet.
+    """The dataset of this name before anything is learned from it: a table is not encoded yet.
 
     >>> raw_dataset("flights").categories
     ('hour', 'carrier', 'origin')

@@ -1,4 +1,4 @@
-"""A table of the user's own as a dataset."""
+"""The user's own table as a dataset."""
 
 from __future__ import annotations
 

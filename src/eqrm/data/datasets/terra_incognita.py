@@ -35,11 +35,11 @@ ANNOTATIONS = "caltech_images_20210113.json"
 def terra_incognita(
     root: str | os.PathLike[str] | None = None, *, size: int = 224, resident: str = "auto"
 ) -> DomainData:
-    """Caltech Camera Traps as DomainBed takes them: 4 locations, 10 classes.
+    """Caltech Camera Traps as in DomainBed: 4 locations, 10 classes.
 
     Reads the official download (``terra_incognita/eccv_18_all_images_sm/`` and
-    ``caltech_images_20210113.json``), or folders ``location_38/bird/*.jpg`` made of it. An
-    image with two labels is there with the first of them. x is (n, 3, size, size) bytes.
+    ``caltech_images_20210113.json``), or folders ``location_38/bird/*.jpg`` made of it. An image
+    with two labels gets the first of them. x is (n, 3, size, size) bytes.
 
     Args:
         root: the data root.

@@ -41,7 +41,7 @@ def iwildcam(
         split: ``"all"``: the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
             the parts by which to keep them apart; one of the three; or ``"id_val"`` or
             ``"id_test"``, other days of the traps of training.
-        size: images are scaled to size × size; WILDS takes 448.
+        size: images are scaled to size × size; WILDS uses 448.
         resident: see :func:`eqrm.data.datasets.image_folders.image_folder`.
     """
     one_of(split, ("all", *SPLITS), "split")
@@ -70,8 +70,8 @@ def iwildcam(
 def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     """The columns of metadata.csv, and those of numbers as numbers; refused if truncated.
 
-    The published file ends with a line, and its numbers count from 0 without a gap, which is
-    what WILDS checks too.
+    The published file ends with a line break, and its numbers count from 0 without gaps, which
+    WILDS checks too.
     """
     table = read_texts(path, COLUMNS)
     if not path.read_bytes().endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Work that takes long: a bar while it lasts, and its result kept in the user's cache folder.
+"""Long computations: a progress bar, and results kept in the user's cache folder.
 
 Cached files are archives of tensors (:mod:`eqrm.files.archive`), so reading one cannot run code,
 and one that is damaged is made again.
@@ -52,9 +52,9 @@ def file_key(path: Path, *parts: str) -> str:
 
 
 def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
-    """What ``make`` gives, from the cache where it was made before.
+    """The result of ``make()``, from the cache if it was computed before.
 
-    Where the folder cannot be written, what was made is returned and not kept.
+    If the folder cannot be written, the result is returned and not kept.
 
     >>> import tempfile, torch
     >>> os.environ["EQRM_CACHE"] = tempfile.mkdtemp()
@@ -69,7 +69,7 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
             return Stored(found.tensors, found.content)
         except DataFileError:
             warnings.warn(
-                f"{path} is damaged or from another version, and is made again.",
+                f"{path} is damaged or from another version. It is rebuilt.",
                 EqrmWarning,
                 stacklevel=3,
             )
@@ -83,7 +83,7 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
 
 
 def progress(items: Sequence[T], words: str) -> Iterable[T]:
-    """The items, with a bar on standard error while they are worked on, if it is a terminal.
+    """Iterate over the items with a progress bar on standard error, if that is a terminal.
 
     >>> list(progress([1, 2], "Counting"))
     [1, 2]

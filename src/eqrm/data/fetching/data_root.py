@@ -25,11 +25,11 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     if not named:
         raise SettingError(
             "Datasets are read from a data root. Set the environment variable EQRM_DATA to a "
-            "folder, or name one (root=, --data-root)."
+            "folder, or pass one (root=, --data-root)."
         )
     path = Path(named).expanduser()
     if not path.is_dir():
-        raise DataFileError(f"The data root {path} is not a folder. Create it, or name another.")
+        raise DataFileError(f"The data root {path} is not a folder. Create it, or choose another.")
     return path
 
 
@@ -49,12 +49,12 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
     for place in places.values():
         if place.exists() or glob.glob(str(place), recursive=True):
             return place
-    hint = "" if len(places) > 1 else " (there is no data root to look in: EQRM_DATA, --data-root)"
+    hint = "" if len(places) > 1 else " (no data root is set: use EQRM_DATA or --data-root)"
     raise DataFileError(f"The file {file} is not in {' or in '.join(places)}{hint}.")
 
 
 def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
-    """The first of these files or folders that is there, in the data root or by absolute path.
+    """The first of these files or folders that exists, in the data root or by absolute path.
 
     >>> data_file("/", "no/such/file")
     Traceback (most recent call last):
@@ -78,7 +78,7 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
 
 @contextmanager
 def refusing_damage(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into an error that names the file."""
+    """Turn errors while reading a file into errors that name the file."""
     try:
         yield
     except FileNotFoundError:

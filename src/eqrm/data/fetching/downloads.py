@@ -1,4 +1,4 @@
-"""Published datasets from the web: resumed where they broke off, checked, and unpacked."""
+"""Download published datasets: resume interrupted downloads, verify checksums, and unpack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eqrm.errors import DataFileError
 
 BLOCK = 1 << 16
 Report = Callable[[int, int | None], None]
-"""Told, after each block, how many bytes are there and how many there will be."""
+"""Called after each block with the number of bytes so far and in total."""
 
 
 def get_dataset(
@@ -29,7 +29,7 @@ def get_dataset(
 ) -> list[Path]:
     """Fetch and unpack what is missing of a dataset; returns the new files and folders.
 
-    ``begin`` is called before each download, and gives what is told of its progress. Where no
+    ``begin`` is called before each download and returns its progress callback. Where no
     mirror answers, or there is none, the error says what to fetch by hand and where to put it.
     """
     key, entry = published(name)
@@ -64,7 +64,7 @@ def by_hand(entry: Published, root: Path | None) -> str:
 def fetch(source: Source, root: Path, report: Report, timeout: float = 30.0) -> Path:
     """Fetch a file to its place under the data root, from the first mirror that gives it.
 
-    What has arrived is kept in ``NAME.part``; the next call goes on from there if the server
+    Partial downloads are kept in ``NAME.part``; the next call resumes from there if the server
     still has the same file. A file with a wrong checksum is deleted.
     """
     target = root / source.file

@@ -1,7 +1,7 @@
-"""Archives unpacked without trusting them.
+"""Unpack untrusted archives safely.
 
 Names that lead out of the folder, links, devices, and content far beyond the size of the archive
-are refused, and nothing of such an archive stays.
+are refused, and nothing of such an archive is kept.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _read_to_the_end(tape: tarfile.TarFile) -> None:
-    """Only the last bytes of a compressed stream say whether all before them were right."""
+    """Read to the end of a compressed stream: its checksum is in the last bytes."""
     try:
         while tape.fileobj is not None and tape.fileobj.read(BLOCK):
             pass
@@ -120,7 +120,7 @@ def _inside(folder: Path, name: str, archive: Path) -> Path:
 
 
 def _write(content: IO[bytes], path: Path, left: int, archive: Path) -> int:
-    """Write one file, and count what really comes out: what an archive states may be a lie."""
+    """Write one file, and count the actual bytes: the size that an archive states may be false."""
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

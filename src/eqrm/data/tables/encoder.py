@@ -1,7 +1,7 @@
 """Columns of a table to a matrix of numbers: categories one-hot, numbers standardised.
 
-What the matrix leaves out or fills in is never silent: :attr:`TableEncoder.notes` says it in
-words, and everything else is an error.
+Nothing is left out or filled in silently: :attr:`TableEncoder.notes` lists it, and everything else
+is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMAT = "eqrm table encoder 1"
 LARGEST_MISSING_SHARE = 0.1
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 20
-"""From so many on, categories that are most of the rows are likely identifiers."""
+"""Above this many categories, a column whose values rarely repeat is probably an identifier."""
 UNSEEN = ("warn", "error")
 
 
@@ -35,7 +35,7 @@ class UnseenCategoryWarning(EqrmWarning):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """(value − mean) / scale; where values were missing, the mean and an indicator of it."""
+    """(value − mean) / scale; missing values become the mean, with an indicator column."""
 
     name: str
     mean: float
@@ -44,7 +44,7 @@ class NumberColumn:
 
     @classmethod
     def fit(cls, name: str, column: Column) -> NumberColumn:
-        """Mean and standard deviation of the values that are there."""
+        """Mean and standard deviation of the values that are not missing."""
         _refuse_infinite(name, column)
         present = column[~np.isnan(column)]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -84,7 +84,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """An indicator per category of training; "" stands for missing values, if there were any."""
+    """An indicator per category seen in training; "" is the category of missing values, if any."""
 
     name: str
     categories: tuple[str, ...]
@@ -132,18 +132,20 @@ class CategoryColumn:
         if unseen == "error":
             raise DomainDataError(f"{message} {did_you_mean(names[0], self.categories)}")
         warnings.warn(
-            f"{message} They count as none of the known ones.", UnseenCategoryWarning, stacklevel=5
+            f"{message} Such rows belong to none of the known categories.",
+            UnseenCategoryWarning,
+            stacklevel=5,
         )
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """The columns of a table as a matrix of numbers, in a way that JSON can hold.
+    """Encodes the columns of a table as a matrix of numbers; can be saved as JSON.
 
-    Categories become one indicator each, numbers are standardised. At most a tenth of a
-    column's values may be missing: missing numbers become the mean and an indicator, missing
-    categories a category of their own. Columns with a single value are left out. All of this is
-    said in :attr:`notes`.
+    Categories become one indicator each, numbers are standardised. At most a tenth of a column's
+    values may be missing: missing numbers become the mean and an indicator, missing categories a
+    category of their own. Columns with a single value are left out. :attr:`notes` lists all of
+    this.
 
     >>> encoder = TableEncoder.fit({"age": [30, 50], "ward": ["A", "B"], "city": ["Oslo"] * 2})
     >>> encoder.features
@@ -190,11 +192,11 @@ class TableEncoder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the table's columns that it takes."""
+        """The names of the table's columns that are used."""
         return tuple(part.name for part in self.columns)
 
     def kinds(self) -> dict[str, str]:
-        """Whether each column it takes holds a "number" or a "category"."""
+        """Whether each column that is used holds a "number" or a "category"."""
         return {
             part.name: "number" if isinstance(part, NumberColumn) else "category"
             for part in self.columns
@@ -203,8 +205,8 @@ class TableEncoder:
     def transform(self, frame: Any, unseen: str = "warn") -> Matrix:
         """The matrix (n, features) of a frame with (at least) these columns, found by name.
 
-        A category that did not occur in training has no indicator: all of them are 0, which an
-        ``UnseenCategoryWarning`` announces, or ``unseen="error"`` refuses.
+        A category that did not occur in training has no indicator: all of them are 0, with an
+        ``UnseenCategoryWarning``; ``unseen="error"`` raises an error instead.
         """
         one_of(unseen, UNSEEN, "value of unseen")
         refuse_absent(self.names, frame_columns(frame))
@@ -257,7 +259,7 @@ def _read_part(part: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
 
 
 def _about_missing(name: str, column: Column) -> list[str]:
-    """What is done about missing values, in words; too many of them are refused."""
+    """A note about how missing values are handled; raises if there are too many."""
     number = int(missing_in(column).sum())
     if number == 0:
         return []
@@ -276,7 +278,7 @@ def _about_missing(name: str, column: Column) -> list[str]:
 
 
 def _about_identifiers(part: NumberColumn | CategoryColumn, rows: int) -> list[str]:
-    """A note where a column of text has a different value in most rows, such as a time."""
+    """A note if a text column has a different value in most rows, such as a timestamp."""
     if not isinstance(part, CategoryColumn) or len(part.categories) < MANY_CATEGORIES:
         return []
     if 2 * len(part.categories) <= rows:

@@ -1,9 +1,9 @@
 """CSV and Parquet files as one table in DuckDB: the one reader of table files.
 
 Names of files, columns and domains are data: files go in as parameters, columns as quoted
-identifiers that were first looked up among the columns there are. Nothing about a CSV file is
-guessed but what separates its fields: a line with more or fewer fields than the header is refused,
-and so is a compressed file that does not match its checksum, which DuckDB does not look at.
+identifiers that were first looked up among the columns there are. Only the separator of a CSV file
+is guessed. A line with more or fewer fields than the header is an error, and so is a compressed
+file that does not match its checksum, which DuckDB does not verify.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ENDINGS = {
     ".tsv.gz": "csv",
 }
 FILENAME = "filename"
-"""Stands for the name of the file, where no column is called so."""
+"""Means the name of the file, unless a column has this name."""
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 20
-"""Lines by which the separator of fields is told."""
+"""Lines from which the separator is guessed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TableFiles:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """The columns and their types. Every column of a CSV file is text, read as it stands."""
+        """The columns and their types. Every column of a CSV file is text, read unchanged."""
         rows = self.run(f"DESCRIBE SELECT * FROM {self.source}").fetchall()
         return {row[0]: row[1] for row in rows}
 
@@ -76,7 +76,7 @@ class TableFiles:
             return self.connection.execute(sql, {"files": paths, **parameters})
 
     def fetched(self, sql: str, **parameters: Any) -> dict[str, Any]:
-        """The columns that a query over all files gives, with a bar on the way if wanted."""
+        """The columns of the result of a query over all files, optionally with a progress bar."""
         if not self.progress:
             with self.errors_as_ours():
                 found: dict[str, Any] = self.run(sql, **parameters).fetchnumpy()
@@ -99,7 +99,7 @@ class TableFiles:
             return running.result()
 
     def batches(self, sql: str, rows: int) -> Iterator[Any]:
-        """The Arrow batches that a query over all files gives, of about so many rows."""
+        """The result of a query over all files in Arrow batches of about this many rows."""
         with self.errors_as_ours():
             relation = self.connection.sql(sql, params={"files": _as_patterns(self.files)})
             newer = hasattr(relation, "to_arrow_reader")  # DuckDB 1.4 renamed it
@@ -108,7 +108,7 @@ class TableFiles:
 
     @contextmanager
     def errors_as_ours(self) -> Iterator[None]:
-        """Turn DuckDB's complaint about a file into one line with advice."""
+        """Turn DuckDB's error about a file into one line with advice."""
         import duckdb
 
         try:
@@ -161,7 +161,7 @@ class TableFiles:
     def domain(self, name: str) -> str:
         """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it.
 
-        Numbers stay numbers: that they are whole, and that no domain is missing, is looked at
+        Numbers stay numbers: whether they are integers, and whether a domain is missing, is checked
         once per domain and not once per row.
         """
         if self.is_filename(name):
@@ -220,7 +220,7 @@ def opened(
 
 
 def _records(path: Path, separator: str) -> Iterator[list[str]]:
-    """The lines of a CSV file as lists of fields; those without any do not count."""
+    """The lines of a CSV file as lists of fields; empty lines are skipped."""
     with refusing_damage(path), opened_text(path) as file:
         try:
             yield from (fields for fields in csv.reader(file, delimiter=separator) if fields)
@@ -229,7 +229,7 @@ def _records(path: Path, separator: str) -> Iterator[list[str]]:
 
 
 def _separator(path: Path) -> str:
-    """What separates fields: what gives each of the first lines as many, and most of them."""
+    """The separator that splits the first lines into the same, largest number of fields."""
 
     def evenness(separator: str) -> tuple[bool, int]:
         counts = [len(fields) for fields in islice(_records(path, separator), SAMPLE)]
@@ -241,7 +241,7 @@ def _separator(path: Path) -> str:
 
 
 def _uneven_lines(files: Sequence[Path], separator: str) -> list[str]:
-    """The first row with more or fewer fields than its header has, in words."""
+    """A message about the first row with more or fewer fields than the header."""
     for path in files:
         try:
             records = _records(path, separator)
@@ -258,7 +258,7 @@ def _uneven_lines(files: Sequence[Path], separator: str) -> list[str]:
 
 
 def _readable(path: Path, folder: Path) -> Path:
-    """The file, or a copy with equal ends of lines, which DuckDB does not read mixed."""
+    """The file, or a copy with uniform line endings if they are mixed, which DuckDB cannot read."""
     with refusing_damage(path), opened_bytes(path) as file:
         start = file.read(1 << 16)
         if path.suffix == ".gz":
@@ -274,7 +274,7 @@ def _readable(path: Path, folder: Path) -> Path:
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
-    """The files that names, patterns (``*``, ``**``) and folders stand for, each once, sorted."""
+    """The files that names, patterns (``*``, ``**``) and folders refer to, sorted, each once."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         text = os.fspath(pattern)
@@ -316,7 +316,7 @@ def fetched_list(values: Any) -> list[Any]:
 
 
 def _as_patterns(files: Sequence[Path]) -> list[str]:
-    """DuckDB takes file names as patterns: what looks like one is escaped."""
+    """DuckDB reads file names as patterns: special characters are escaped."""
     return [glob.escape(str(path)) for path in files]
 
 
@@ -324,8 +324,8 @@ def _kind(path: Path) -> str:
     ending = _ending(path)
     if ending not in ENDINGS:
         raise DataFileError(
-            f"{path} is neither CSV nor Parquet by its name. Rename it to end in one of "
-            f"{', '.join(ENDINGS)}."
+            f"{path} does not have the file extension of a CSV or Parquet file. Rename it to end "
+            f"in one of {', '.join(ENDINGS)}."
         )
     if path.stat().st_size == 0:
         raise DataFileError(f"{path} is empty. Write it again.")

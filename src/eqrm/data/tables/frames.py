@@ -1,7 +1,7 @@
 """Tables in memory: pandas, polars, Arrow tables and record batches, mappings of columns.
 
 The one reader of frames: columns are found by name, whatever the kind of frame and their order.
-No package is imported here; a frame is known by its methods.
+No package is imported here; frames are recognised by their methods.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def in_memory(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError:
         raise DomainDataError(
-            "The rows have different lengths. Give one number per example, or as many "
-            "probabilities in each row as there are classes."
+            "The rows have different lengths. Give one number per example, or one probability per "
+            "class in each row."
         ) from None
 
 
@@ -43,7 +43,7 @@ def is_frame(values: Any) -> bool:
 
 
 def frame_columns(frame: Any) -> list[Any]:
-    """The names of the columns of a frame; what has no named columns is refused.
+    """The names of the columns of a frame; raises for data without named columns.
 
     >>> frame_columns({"age": [31], "ward": ["A"]})
     ['age', 'ward']
@@ -72,7 +72,7 @@ def _is_arrow(frame: Any) -> bool:
 
 
 def column(frame: Any, name: Any) -> Any:
-    """A column as an array; several columns together make one of joined texts.
+    """A column as an array; several columns are joined into one column of strings.
 
     A pandas categorical stays one, so that its categories keep their order.
 
@@ -101,7 +101,7 @@ def _stored(frame: Any, name: Any) -> Any:
 
 
 def refuse_absent(needed: Sequence[Any], there: Sequence[Any]) -> None:
-    """Raise if a column is absent, naming all that are, or if a name stands for two columns.
+    """Raise if columns are absent, listing all of them, or if two columns have the same name.
 
     >>> refuse_absent(["age", "ward"], ["Age", "ward"])
     Traceback (most recent call last):

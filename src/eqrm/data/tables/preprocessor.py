@@ -1,4 +1,4 @@
-"""From a table to what models take: features as a matrix, targets as numbers, domains by number."""
+"""From a table to the inputs of models: a feature matrix, numeric targets, numbered domains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eqrm.data.tables.task import AUTO, Task
 
 @dataclass(frozen=True)
 class TablePreprocessor:
-    """What a model has to know about its table, and what is saved with it.
+    """Everything that a model learns from its table besides its parameters; saved with the model.
 
     Fit it on the domains that the model is trained on, and on no others: means, scales and
     categories of test domains would leak into training. ``encoder`` turns feature columns into a

@@ -1,7 +1,7 @@
-"""Columns of CSV and Parquet files in memory, with every column's kind decided in the open.
+"""Read columns of CSV and Parquet files into memory, and decide the kind of each column.
 
-Every column of a CSV file arrives as text. It holds numbers if all its values are numbers; if
-most of them are, the others are named and refused; otherwise it holds categories.
+Every column of a CSV file arrives as text. It holds numbers if all its values are numbers; if most
+are, the others are reported as an error; otherwise it holds categories.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from eqrm.errors import DomainDataError, MissingExtraError
 MEMORY = "2GB"
 BATCH = 100_000
 TRUTH = {"true": 1.0, "false": 0.0}
-"""Truth values, in lower case: numbers in Parquet files, so they are in CSV files."""
+"""Booleans, in lower case. Read as numbers, as in Parquet files."""
 TARGET, DOMAIN = "target", "domain"
 _TEXT = ("VARCHAR", "ENUM", "UUID")
 _NOT_FEATURES = ("DATE", "TIME", "INTERVAL", "STRUCT", "MAP", "LIST", "UNION", "BLOB", "BIT")
@@ -86,7 +86,7 @@ def read_table(
 
 
 def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Table:
-    """The columns of another table from files, each of the kind that it is there."""
+    """The same columns from other files, each of the kind that it has in this table."""
     kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
     target = "number" if is_numbers(like.target) else "category"
     wanted = {**kinds, like.target_name: target, like.domain_name: DOMAIN}
@@ -107,7 +107,7 @@ def read_columns(
 ) -> dict[str, Column]:
     """Columns by name: ``kinds`` says which hold a "number" and which a "category".
 
-    Those of ``also`` that are there come along as text. Columns that are not there are named.
+    Columns of ``also`` that exist are read as text. Missing columns are reported by name.
     """
     with opened(_listed(files), None, MEMORY) as source:
         refuse_absent(list(kinds), list(source.types))
@@ -120,7 +120,7 @@ def read_columns(
 def read_texts(
     files: str | Path | Sequence[str | Path], names: Sequence[str] | None = None
 ) -> dict[str, list[str]]:
-    """Columns as lists of texts, "" where missing; all columns unless they are named.
+    """Columns as lists of strings, "" where missing; all columns by default.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "molecules.csv"
@@ -189,7 +189,7 @@ def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
 
 
 def _expression(source: TableFiles, name: str, kind: str) -> str:
-    """A column as text where it is or should be text, as a double where it holds numbers."""
+    """A column as text if it is or should be text, as a double if it holds numbers."""
     if kind == DOMAIN:
         return f"{source.domain(name)} AS {quoted(name)}"
     identifier, type_name = source.column(name), source.types[name]
@@ -240,7 +240,7 @@ def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
 
 
 def _truth(distinct: list[str]) -> list[float | None] | None:
-    """1 and 0 where all values are truth values or missing, None where any is not.
+    """1 and 0 if all values are booleans or missing, otherwise None.
 
     >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
     ([0.0, 1.0], None)

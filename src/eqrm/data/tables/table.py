@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 """float64 for numbers (NaN where missing), text for categories ("" where missing)."""
 MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""What stands for a missing number in a CSV file, in lower case."""
+"""Missing numbers in a CSV file, in lower case."""
 NO_ROWS = "The table has no rows: at least one is needed."
 
 
@@ -136,7 +136,7 @@ class Table:
         return replace(self, columns={name: self.columns[name] for name in chosen})
 
     def in_domains(self, names: Sequence[str]) -> Table:
-        """The rows of these domains, in the table's order; an unknown name is refused.
+        """The rows of these domains, in the table's order; raises for unknown names.
 
         >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
         >>> len(table.in_domains(["b"]))
@@ -222,7 +222,7 @@ class Table:
 
 
 def _drawn(names: Sequence[str], share: float, seed: int) -> list[str]:
-    """The names that are held out: those to train on are drawn, the others are left."""
+    """The names that are held out."""
     OPEN_FRACTION.check(share, "The share of domains to hold out")
     parts: dict[str, list[int] | float | None]
     parts = {"train": None, "validation": [], "test": 1.0 - share}
@@ -239,7 +239,7 @@ def is_numbers(column: Column) -> bool:
 
 
 def as_column(values: Any, name: object) -> Column:
-    """Numbers as float64, text and pandas' categories as text; whatever else there is is refused.
+    """Numbers as float64, text and pandas' categories as text; raises for anything else.
 
     >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
     (array([1., 0.]), array(['A', ''], dtype='<U1'))
@@ -303,7 +303,7 @@ def _complete(values: Any, name: str) -> Column:
     if missing.size:
         raise DomainDataError(
             f"The target {name!r} is missing in {missing.size:,} of {len(column):,} rows (first: "
-            f"row {missing[0] + 1:,}). Fill it in, or leave these rows out where the table is made."
+            f"row {missing[0] + 1:,}). Fill it in, or drop these rows."
         )
     if is_numbers(column) and not np.isfinite(column).all():
         first = int(np.flatnonzero(~np.isfinite(column))[0])
@@ -312,7 +312,7 @@ def _complete(values: Any, name: str) -> Column:
 
 
 def number_of(text: str) -> float | None:
-    """The number that a text stands for, NaN where it is a missing one, None where it is text.
+    """The number in a string, NaN if it is missing, None if it is not a number.
 
     >>> number_of("1e3"), number_of("NA"), number_of("old"), number_of("007")
     (1000.0, nan, None, None)
@@ -329,7 +329,7 @@ def number_of(text: str) -> float | None:
 
 
 def is_padded(text: str) -> bool:
-    """Whether digits are filled up with zeros, as in 007.
+    """Whether a number has leading zeros, as in 007.
 
     >>> is_padded("007"), is_padded("0.7"), is_padded("0")
     (True, False, False)

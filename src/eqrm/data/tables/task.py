@@ -1,4 +1,4 @@
-"""What the target of a table asks for: classes to tell apart, or a number to predict."""
+"""The task that the target of a table defines: classification or regression."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_CLASSES = 100
 FEW_NUMBERS = 10
 PREDICTION = "prediction"
 EXACT = 2.0**53
-"""Below it, a double holds every integer."""
+"""Up to this number, float64 represents every integer."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Classes by name, in order, or none where the target is a number.
+    """Classes by name, in order, or none for regression.
 
-    ``numbers`` tells that the classes are numbers, and not texts that look like them.
+    ``numbers`` is True if the classes are numbers, not strings that look like numbers.
 
     >>> Task.of(np.array(["ill", "well", "ill"])).classes
     ('ill', 'well')
@@ -43,7 +43,7 @@ class Task:
         distinct = np.unique(target)
         if len(distinct) == 1:
             raise DomainDataError(
-                f"The target is {_shown(distinct[0])} in every row: there is nothing to learn."
+                f"The target is {_shown(distinct[0])} in every row, so there is nothing to predict."
             )
         classified = asked == CLASSIFICATION or not is_numbers(target) or len(distinct) == 2
         if asked == REGRESSION:
@@ -75,7 +75,7 @@ class Task:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The classes as the target holds them: integers, other numbers, or texts.
+        """The classes in the type of the target: integers, other numbers, or strings.
 
         >>> Task(("0", "1"), numbers=True).values, Task(("0", "1")).values
         (array([0, 1]), array(['0', '1'], dtype='<U1'))
@@ -87,9 +87,9 @@ class Task:
         return found.astype(np.int64) if whole else found
 
     def labels(self, target: Column) -> NDArray[Any]:
-        """The class of each row as its number, or the numbers themselves.
+        """The number of each row's class, or the target itself for regression.
 
-        A class that the task does not have is refused.
+        Raises for unknown classes.
 
         >>> Task(("no", "yes")).labels(np.array(["yes", "no", "yes"]))
         array([1, 0, 1])
@@ -124,7 +124,7 @@ class Task:
         return {PREDICTION: self.values[scores.argmax(axis=1)], **columns}
 
     def note(self, target: Column) -> list[str]:
-        """What was decided where it could have been decided otherwise."""
+        """A note where the task was ambiguous."""
         distinct = np.unique(target)
         if self.classes or len(distinct) > FEW_NUMBERS or not is_numbers(target):
             return []
@@ -145,7 +145,7 @@ class Task:
 
 
 def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
-    """How many domains hold a single class, in words; their risk counts like any other.
+    """A note on how many domains have a single class; their risk counts like any other.
 
     >>> domains = NumberedDomains(np.array([0, 0, 1]), ("a", "b"))
     >>> one_class_note(np.array([0, 1, 1]), domains)
@@ -165,7 +165,7 @@ def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """A class by name: integers without a fraction.
+    """The name of a class; integers are written without a fraction.
 
     >>> _shown(np.float64(1.0)), _shown(np.str_("yes")), _shown(0.5)
     ('1', 'yes', '0.5')

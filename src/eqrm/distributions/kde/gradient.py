@@ -5,9 +5,9 @@ with z_i = (q − R_i)/h, w_i ∝ p_i φ(z_i) and z̄ = Σ w_i z_i,
 
     dq/dR_i = w_i + z̄ · ∂h/∂R_i.
 
-:func:`quantile_by_composition` builds q from differentiable pieces and works everywhere, to
-any order of derivative. :func:`kde_quantile` is the quick road: value and gradient are found in one
-go, and only somebody who differentiates the gradient makes the pieces be put together.
+:func:`quantile_by_composition` builds q from differentiable pieces and works everywhere, to any
+order of derivative. :func:`kde_quantile` is the fast path: value and gradient are computed
+together, and the pieces are composed only if the gradient itself is differentiated.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def kde_quantile(
 
 
 class KdeQuantile(torch.autograd.Function):
-    """Value and gradient in one go: dq/dR, in all or at a given h, and then dq/dh = z̄."""
+    """Value and gradient together: dq/dR, total or at a given h, and then dq/dh = z̄."""
 
     @staticmethod
     def forward(ctx: Any, risks: Tensor, given: Tensor | None, *settings: Any) -> Tensor:

@@ -29,7 +29,7 @@ from eqrm.text import listed
 
 
 class SeenDomainsWarning(EqrmWarning):
-    """Domains of the validation set were also trained on, so it says nothing of unseen ones."""
+    """Domains of the validation set are also in the training set, so they are not unseen."""
 
 
 @dataclass(frozen=True, eq=False)

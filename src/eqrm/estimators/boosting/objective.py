@@ -89,7 +89,9 @@ class DomainTable:
         self.totals = counts if self.sample_weight is None else self.groups.sums(self.sample_weight)
         self.present = self.totals > 0.0
         if not self.present.any():
-            raise DomainDataError("sample_weight is 0 in every row, so there is nothing to fit.")
+            raise DomainDataError(
+                "sample_weight is 0 in every row: at least one weight must be positive."
+            )
         self._row_weight = (
             None if self.sample_weight is None else self.sample_weight.astype(np.float32)
         )

@@ -126,7 +126,7 @@ class LevelChoice:
         if self.bounds is not None:
             bound = f", and at least {percent_rounded_down(self.bounds[i])} of new ones are"
         return (
-            f"of {self.risks.shape[1]} domains, each judged by models that had not seen it, "
+            f"of {self.risks.shape[1]} domains, each evaluated by models that had not seen it, "
             f"{percent_rounded_down(self.shares[i])} are within it{bound}"
         )
 
@@ -157,7 +157,7 @@ def choose_level(
     """The level that meets a requirement on new domains with the lowest mean risk, if any does.
 
     The requirement: a risk of at most ``risk`` on a share ``probability`` of new domains. Every
-    level (None is ERM) is fitted to some of the domains and judged on the others, by ``cv``: a
+    level (None is ERM) is fitted to some of the domains and evaluated on the others, by ``cv``: a
     splitter, a number of folds, or None for :class:`DomainKFold` in 5 folds. With a
     ``confidence``, reaching the share on these domains is not enough: a Clopper–Pearson bound on
     the share of new ones must reach it, with a confidence that covers all levels together. The

@@ -144,9 +144,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         self.levels = levels
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
-        """Fit every level to X, y and groups, and judge it on ``held_out`` = (X, y, groups) too.
+        """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.
 
-        Held-out domains that are also among the training domains are refused.
+        Raises if held-out domains are also among the training domains.
         """
         levels = distinct_levels(self.levels)
         names = as_groups(groups, _num_samples(X)).names

@@ -37,7 +37,7 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class WholeDomains(BaseCrossValidator):  # type: ignore[misc]
-    """Splits of rows that keep domains whole. Not to be used by itself."""
+    """Splits of rows that keep domains whole. Base class, not to be used directly."""
 
     # Groups are routed without being requested, as for scikit-learn's own group splitters.
     __metadata_request__split = {"groups": True}  # noqa: RUF012
@@ -116,8 +116,8 @@ class DomainShuffleSplit(WholeDomains):
         number = _domains_of(self.test_size, domains)
         if not 0 < number < domains:
             raise SettingError(
-                f"test_size={self.test_size!r} of {domains} domains leaves none to train on or "
-                "none to test on."
+                f"test_size={self.test_size!r} of {domains} domains leaves no domains to train on, "
+                "or none to test on."
             )
         return number
 

@@ -51,7 +51,7 @@ class CdfBand:
 
     @property
     def assumption(self) -> str:
-        """What must be true of new domains, in words."""
+        """What must be true of new domains, as a clause."""
         return assumption_about(self.domains)
 
     @property

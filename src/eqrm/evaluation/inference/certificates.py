@@ -20,7 +20,7 @@ from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, chec
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 
 MEASURED, TRUE = "measured", "true"
-VACUOUS = "This says nothing: collect more domains, or more examples of each."
+VACUOUS = "This bound is vacuous: collect more domains, or more examples of each."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Certificate(Finding):
 
     @property
     def assumption(self) -> str:
-        """What must be true of new domains, in words."""
+        """What must be true of new domains, as a clause."""
         return assumption_about(self.domains)
 
     @property
@@ -156,7 +156,7 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
 def too_few(
     domains: int, alpha: float, confidence: float, needed: int | None = None
 ) -> TooFewDomainsError:
-    """The refusal of a quantile bound, with the number of domains that it takes."""
+    """The error of a quantile bound, with the number of domains that are required."""
     needed = needed or binomial_ranks.domains_needed(alpha, confidence)
     reach = np.floor(1000 * binomial_ranks.highest_level(domains, confidence)) / 1000
     return TooFewDomainsError(

@@ -71,7 +71,7 @@ class Difference(_Bounded):
 
     @property
     def sentence(self) -> str:
-        """Which is better, in words."""
+        """A sentence that says which predictor is better."""
         name = self.statistic if self.level is None else f"{self.level:.6g}-{self.statistic}"
         ends = f"{as_percent(self.confidence)} interval {self.low:.4g} to {self.high:.4g}"
         if not self.clear:

@@ -41,7 +41,7 @@ class ExchangeabilityTest(Finding):
     """A test of whether domains are exchangeable: drawn independently from one distribution.
 
     ``p_value`` is small where the risks would be surprising if they were. ``statistics`` holds
-    what was computed, ``warning`` says in words what was found, or is None.
+    what was computed, ``warning`` describes what was found, or is None.
     """
 
     what: str
@@ -67,12 +67,11 @@ def order_test(
 ) -> ExchangeabilityTest:
     """Test whether risk changes along an order of the domains, such as time or size.
 
-    ``order`` (m,) holds a number, a date or a sortable text for each domain; None takes the
-    order given. The trend is measured by Spearman's rank correlation. With
-    ``by="time"``, neighbours are compared too, by the rank correlation of each domain with
-    the next: seasons have no trend, but make domains dependent. The p-value is
-    the smaller of the two, doubled; it comes from permutations of the risks,
-    and beyond 2,000 domains from the normal limit.
+    ``order`` (m,) holds a number, a date or a sortable string for each domain; None is the given
+    order. The trend is measured by Spearman's rank correlation. With ``by="time"``, neighbours are
+    compared too, by the rank correlation of each domain with the next: seasons have no trend, but
+    make domains dependent. The p-value is the smaller of the two, doubled; it comes from
+    permutations of the risks, and beyond 2,000 domains from the normal limit.
 
     >>> drifting = order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40))
     >>> drifting.p_value < 0.01, "grows over time" in drifting.warning

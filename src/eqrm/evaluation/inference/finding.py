@@ -1,4 +1,4 @@
-"""What every result of an inference has in common: it can be written down as plain data."""
+"""What every result of an inference has in common: conversion to plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 
 class Finding:
-    """Base of dataclasses whose fields are numbers and texts, and whose properties explain them."""
+    """Base of dataclasses with numbers and strings as fields, and properties that explain them."""
 
     derived: ClassVar[tuple[str, ...]] = ("sentence",)
     """Properties that :meth:`to_dict` holds besides the fields."""

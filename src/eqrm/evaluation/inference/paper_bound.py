@@ -41,10 +41,10 @@ LARGEST_CONSTANT = 1e100
 class PaperBound(Finding):
     """What Theorem D.1 says of the α-quantile with m domains.
 
-    The bound on F⁻¹(α) is the estimated quantile F̂⁻¹ at ``read_at`` = α + ε + B. Where that
-    is above 1 there is no such quantile: ``vacuous``. ``failure`` is the theorem's bound on
-    the probability of error if one reads at level 1, the highest there is.
-    ``domains_needed`` is the number from which the theorem says something, None if none is.
+    The bound on F⁻¹(α) is the estimated quantile F̂⁻¹ at ``read_at`` = α + ε + B. If that exceeds
+    1, the quantile does not exist and the bound is ``vacuous``. ``failure`` is the theorem's bound
+    on the probability of error if one reads at level 1, the highest there is. ``domains_needed`` is
+    the number from which the theorem says something, None if none is.
     """
 
     alpha: float

@@ -59,7 +59,7 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
     )
     if values.size < at_least:
         raise TooFewDomainsError(
-            f"At least {at_least} domains are needed to say something about others, got "
+            f"At least {at_least} domains are needed for statements about new domains, got "
             f"{counted(values.size, 'domain')}.",
             domains=values.size,
             needed=at_least,
@@ -105,7 +105,7 @@ def checked_range(losses: Any, name: str) -> tuple[float, float]:
         low = high = np.nan
     if not -np.inf < low < high < np.inf:
         raise SettingError(
-            f"{name} must be two finite numbers, the least and the largest loss possible, got "
+            f"{name} must be two finite numbers, the smallest and the largest possible loss, got "
             f"{losses!r}."
         )
     return low, high

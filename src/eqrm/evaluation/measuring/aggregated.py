@@ -1,8 +1,8 @@
 """Measured risks from a table that is already aggregated: domain, n, mean, variance.
 
-Several rows of one domain (and predictor) are parts of its examples, such as one row per shard
-of a large table, and are merged. Two tables are refused instead, because they are most likely
-mistakes that would give wrong numbers without a sign of it:
+Several rows of one domain (and predictor) are parts of its examples, such as one row per shard of a
+large table, and are merged. Two tables are refused instead, because they are most likely mistakes
+that would silently give wrong numbers:
 
 - without a column of predictors, a table in which every domain has the same number of rows, all
   with the same n: this is what several predictors measured on the same examples look like;
@@ -25,7 +25,7 @@ from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.risks import MeasuredRisks
 
 LARGEST_COUNT = 2.0**53
-"""Beyond it, a float64 cannot count."""
+"""Above this, float64 cannot represent every integer."""
 Numbers = NDArray[np.float64]
 
 

@@ -53,7 +53,7 @@ def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:
 
 
 def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
-    """Predictors and their columns; ``NAME=COLUMN`` names one, unless a column is called so."""
+    """Predictors and their columns; ``NAME=COLUMN`` names one, unless a column has that name."""
     found = {}
     for name, column in by_column(given).items():
         before, separator, after = column.partition("=")
@@ -108,7 +108,7 @@ def _predicted(
 def _template(
     table: TableFiles, spec: MeasurementSpec, metric: Metric, i: int, named: tuple[str, str]
 ) -> LossColumn:
-    """Probabilities in a column per class: ``p_{class}`` stands for p_cat, p_dog, …"""
+    """Probabilities in a column per class: ``p_{class}`` matches p_cat, p_dog, …"""
     name, template = named
     before, after = (re.escape(part) for part in template.split("{class}", 1))
     pattern = re.compile(f"{before}(.+){after}", re.DOTALL)

@@ -143,7 +143,7 @@ def _of_probability(row: Row) -> str:
     if not 0.0 <= prediction <= 1.0:
         return (
             "the prediction is not a probability between 0 and 1. If it is a logit, give "
-            "1/(1 + exp(-logit)); if it is a class, give it as an integer or a text"
+            "1/(1 + exp(-logit)); if it is a class, give it as an integer or a string"
         )
     return (
         "the label was given probability 0, which makes the log-loss infinite. Set clip "

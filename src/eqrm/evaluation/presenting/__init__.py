@@ -1,1 +1,1 @@
-"""Tables, words, pictures and the report of an evaluation."""
+"""Tables, text, figures and the report of an evaluation."""

@@ -96,7 +96,7 @@ def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = No
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG, PDF or PNG, chosen by the ending; the same input, the same bytes."""
+    """Write a figure as SVG, PDF or PNG, by its file extension; the output is deterministic."""
     import matplotlib
 
     kind = figure_format(path)
@@ -131,7 +131,7 @@ def _tidy(figure: Figure) -> None:
 
 
 def shades(number: int) -> list[str]:
-    """From yellow to dark purple, an order that colour-blind eyes and grey print keep."""
+    """From yellow to dark purple, safe for colour-blind readers and in greyscale."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 

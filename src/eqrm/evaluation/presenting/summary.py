@@ -22,7 +22,7 @@ from eqrm.text import aligned
 class Summary:
     """Certificates, differences, noise and exchangeability of every predictor, computed once.
 
-    Where there are too few domains for a certificate, the sentence that says so is in its place.
+    Where there are too few domains for a certificate, it is replaced by a sentence that says so.
     """
 
     alpha: Level
@@ -87,7 +87,7 @@ def summarised(
     confidence: float = 0.95,
     baseline: str | None = None,
 ) -> Summary:
-    """Compute everything that a reader of the risk table wants to know next.
+    """Compute certificates, differences, noise and exchangeability tests of an evaluation.
 
     >>> import eqrm
     >>> days = list(range(40)) * 2

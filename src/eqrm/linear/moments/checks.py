@@ -98,12 +98,12 @@ def undetermined(
     floor = (8 * torch.finfo(torch.float64).eps * mean.abs().amax(dim=0)) ** 2
     constant = variances <= floor
     problems = [
-        f"Feature {name!r} is constant: leave it out, the intercept stands for it."
+        f"Feature {name!r} is constant, like the intercept: leave it out."
         for name, flag in zip(features, constant.tolist(), strict=False)
         if flag
     ]
     if bool(constant[-1]):
-        problems.append(f"The target {target!r} is constant: there is nothing to predict.")
+        problems.append(f"The target {target!r} is constant, so there is nothing to predict.")
     moving = [j for j in range(len(features)) if not bool(constant[j])]
     return problems + _dependences(pooled[moving][:, moving], [features[j] for j in moving])
 

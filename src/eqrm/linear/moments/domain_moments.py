@@ -284,8 +284,8 @@ class DomainMoments:
         beta = float64(coefficients, "coefficients")
         if beta.ndim == 0 or beta.shape[-1] != self.num_features:
             raise DomainDataError(
-                f"There must be {self.num_features} coefficients, one per feature, got the shape "
-                f"{tuple(beta.shape)}."
+                f"coefficients must have {self.num_features} entries, one per feature, got the "
+                f"shape {tuple(beta.shape)}."
             )
         b = float64(intercept, "intercept").unsqueeze(-1)
         v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)

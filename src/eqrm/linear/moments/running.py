@@ -69,7 +69,7 @@ def default_names(features: int) -> tuple[str, ...]:
 
 
 class MomentAccumulator:
-    """Takes batches (X, y, domains) and keeps one :class:`RunningMoments` per domain."""
+    """Accumulates batches (X, y, domains) in one :class:`RunningMoments` per domain."""
 
     def __init__(self, features: Sequence[str] | None, target: str | None = None) -> None:
         self.features = None if features is None else tuple(str(name) for name in features)
@@ -158,7 +158,7 @@ class MomentAccumulator:
     def ordered(self) -> list[tuple[str, RunningMoments]]:
         """The domains by number if all names are integers, else by name."""
         if not self.parts:
-            raise DomainDataError("There are no rows. At least one domain with a row is needed.")
+            raise DomainDataError("At least one row is needed, got none.")
         return sorted(self.parts.items(), key=lambda item: name_order(item[0]))
 
 

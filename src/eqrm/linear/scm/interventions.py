@@ -50,7 +50,7 @@ class Intervention(ABC):
             if field.name != "variable" and not is_law(value) and not is_number(value):
                 raise SettingError(
                     f"{field.name} of {type(self).__name__}({self.variable!r}) must be a finite "
-                    f"number or a law, got {value!r}."
+                    f"number or a distribution, got {value!r}."
                 )
 
     @abstractmethod
@@ -60,8 +60,9 @@ class Intervention(ABC):
     def _size(self, value: Size) -> float:
         if is_law(value):
             raise SettingError(
-                f"The size of {type(self).__name__}({self.variable!r}) is a law, but a domain "
-                "needs a number. Draw from it: DomainLaw(...).draw(number_of_domains, seed)."
+                f"The size of {type(self).__name__}({self.variable!r}) is a distribution, but a "
+                "domain needs a number. Draw from it: DomainLaw(...).draw(number_of_domains, "
+                "seed)."
             )
         return float(value)
 
@@ -182,7 +183,7 @@ class DomainLaw:
     def __post_init__(self) -> None:
         for each in as_domain(self.interventions):
             if not isinstance(each, Intervention):
-                raise SettingError(f"A law over domains is made of interventions, got {each!r}.")
+                raise SettingError(f"DomainLaw takes interventions, got {each!r}.")
 
     def domain(self, index: int, seed: int = 0) -> Domain:
         """The interventions of domain ``index``: the same for the same seed, in any order."""

@@ -83,15 +83,15 @@ class NoiseLaw:
             return cls(normal(std=value), 0.0, float(value) ** 2)
         if not is_law(value):
             raise SettingError(
-                f"The noise of {variable!r} must be a law, or a positive number for the standard "
-                f"deviation of a normal law, got {value!r}."
+                f"The noise of {variable!r} must be a frozen scipy.stats distribution, or a "
+                f"positive number (standard deviation of a normal distribution), got {value!r}."
             )
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = float(value.mean()), float(value.var())
         if not (math.isfinite(mean) and math.isfinite(variance)):
             raise SettingError(
                 f"The noise of {variable!r} has no finite variance, which squared error needs. Use "
-                "a law with lighter tails."
+                "a distribution with lighter tails."
             )
         return cls(value, mean, variance)
 

@@ -58,7 +58,7 @@ class LinearSCM:
         self._known(self.target, f"The target is {self.target!r}")
         if self.noise is not None and not isinstance(self.noise, Mapping):
             raise SettingError(
-                "noise must be a law or a number for each variable, as in "
+                "noise must be a distribution or a number for each variable, as in "
                 f"{{{self.target!r}: 2.0}}, got {self.noise!r}."
             )
         for name in self.noise or {}:
@@ -71,7 +71,7 @@ class LinearSCM:
         if len({*features, self.target}) < len(features) + 1:
             raise SettingError("Features must differ from each other and from the target.")
         if not features:
-            raise SettingError("There must be at least one feature beside the target.")
+            raise SettingError("At least one feature besides the target is needed.")
         _ = self.order
 
     def _check_equations(self) -> None:
@@ -236,7 +236,7 @@ class LinearSCM:
                 else:
                     result.add(part)
             if result is None:
-                raise SettingError("There are no rows to sample.")
+                raise SettingError("At least one row is needed, got none.")
             return result
 
         with ThreadPoolExecutor(max_workers=workers) as pool:

@@ -1,7 +1,7 @@
 """What other domains would have given: quantiles from few of them, and other draws of all.
 
 Figure 3 D compares risk quantiles estimated from few domains with those of all. Figure 3 A's claim
-in other draws of the domains is judged by the closed form of ``settings.py``, which gives each
+in other draws of the domains is evaluated by the closed form of ``settings.py``, which gives each
 level's predictor from the drawn σ2² alone, so that many draws cost little. What decides is how
 well an estimator places the quantile of σ2², whose law has a heavy tail.
 """

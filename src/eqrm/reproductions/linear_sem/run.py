@@ -139,10 +139,10 @@ def _remarks(findings: SemFindings, settings: SemSettings) -> list[str]:
         "VREx, which look for equal risks, then use the effect Z, whose noise does not change: "
         "far from the causal coefficients, but with risk 5 in every domain (fully observed, many "
         "samples) where the causal predictor's risk grows to 125. IRM finds the causal ones.",
-        "IRM is IRMv1 with one scale on the predictions, solved by Newton's method; the published "
-        "code differentiates by a vector of ten and takes 100,000 steps of Adam. Scrambled tasks "
-        "are judged after undoing the rotation; the published code counts all coefficients of a "
-        "scrambled task as causal.",
+        "IRM is IRMv1 with one scale on the predictions, solved by Newton's method; the "
+        "published code differentiates by a vector of ten and takes 100,000 steps of Adam. "
+        "Scrambled tasks are evaluated after undoing the rotation; the published code counts all "
+        "coefficients of a scrambled task as causal.",
         f"{settings.repetitions} repetitions; U and S of one repetition have the same samples in "
         "other coordinates.",
     ]

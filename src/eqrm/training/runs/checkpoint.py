@@ -27,7 +27,7 @@ _TENSOR, _ARRAY, _TUPLE, _LIST, _PAIRS = "tensor", "array", "tuple", "list", "pa
 
 
 class DamagedCheckpointWarning(EqrmWarning):
-    """The newest checkpoint could not be read, and an older one was taken."""
+    """The latest checkpoint could not be read, and an older one was used."""
 
 
 class Found(NamedTuple):
@@ -73,8 +73,8 @@ class Checkpoints:
     def newest(self) -> Found | None:
         """The newest checkpoint that is whole; None where there is none at all.
 
-        A damaged one is passed over with a warning. If none can be read, that is an error:
-        starting again would lose what they held.
+        A damaged one is skipped with a warning. If none can be read, that is an error, because
+        starting over would lose their content.
         """
         damages: list[str] = []
         for path in reversed(self.paths()):

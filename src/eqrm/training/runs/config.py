@@ -56,8 +56,8 @@ class DataConfig:
                     raise SettingError(f"{part} lists the domain {key!r} twice. List it once.")
                 if key in used:
                     raise SettingError(
-                        f"the domain {key!r} is in {used[key]} and in {part}. A domain may be in "
-                        "one of them only: remove it from the other."
+                        f"the domain {key!r} is in {used[key]} and in {part}. Each domain can be "
+                        "in only one part: remove it from the other."
                     )
                 used[key] = part
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")
@@ -92,7 +92,7 @@ class ObjectiveConfig:
         self.make(num_domains=2)
 
     def make(self, num_domains: int, domain_sizes: Any = None) -> Objective:
-        """The objective, with a memory for so many domains if it is to have one."""
+        """The objective, with a memory for this many domains if configured."""
         kind = objective_class(self.name)
         if "memory" in self.hyperparameters:
             raise SettingError(
@@ -167,7 +167,7 @@ class RunConfig:
         return cls.read(read_yaml(Path(path)), changes)
 
     def made_phases(self, num_domains: int, domain_sizes: Any = None) -> tuple[Phase, ...]:
-        """The phases, for data with so many domains."""
+        """The phases, for data with this many domains."""
         minimised = self.objective.make(num_domains, domain_sizes)
         if self.phases == "recommended":
             return recommended_phases(minimised, self.steps, self.learning_rate, self.schedule)

@@ -42,8 +42,8 @@ def _changed(content: Any, path: list[str], value: Any, change: str) -> Any:
     if isinstance(content, list):
         if not first.isdecimal() or int(first) >= len(content):
             raise SettingError(
-                f"--set {change}: {first!r} is not a place in a list of {len(content)}, which are "
-                "counted from 0."
+                f"--set {change}: {first!r} is not a valid index into a list of {len(content)} "
+                "(counted from 0)."
             )
         at = int(first)
         return [*content[:at], _changed(content[at], rest, value, change), *content[at + 1 :]]
@@ -85,7 +85,7 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
 
 
 def plain_values(value: Any) -> Any:
-    """What :func:`read_as` read, or any other value, as plain YAML and JSON can say it.
+    """What :func:`read_as` read, or any other value, as plain YAML and JSON can represent it.
 
     >>> from eqrm.training import OptimizerChoice
     >>> plain_values(OptimizerChoice())

@@ -125,6 +125,6 @@ def _loaded(files: RunFolder, config: RunConfig, spec: PredictorSpec) -> Predict
     except RuntimeError:
         raise CheckpointError(
             f"The weights {file} do not fit the run's configuration and data. If the data has "
-            "changed since, bring back what the run was trained on."
+            "changed since, restore the data that the run was trained on."
         ) from None
     return predictor.eval()

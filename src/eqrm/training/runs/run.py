@@ -102,5 +102,5 @@ def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:
     if not before.encodes_like(spec):
         raise CheckpointError(
             f"The table has changed since the run in {files.path} began: its columns or classes "
-            f"would be encoded differently. Bring back the table as it was. {again}"
+            f"would be encoded differently. Restore the original table. {again}"
         )

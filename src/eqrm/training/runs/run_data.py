@@ -68,7 +68,7 @@ class RunData:
 
 
 def _domains(given: Names | float) -> list[str | int] | float:
-    """Names as texts: YAML reads 0.1 and 7 as numbers, and 7 must not mean the eighth domain."""
+    """Names as strings: YAML reads 0.1 and 7 as numbers, and 7 must not mean the eighth domain."""
     if isinstance(given, list):
         return [str(name) for name in given]
     return given

@@ -114,7 +114,7 @@ class RunFolder:
         if there < size:
             raise CheckpointError(
                 f"{self.metrics_path} is shorter than when its checkpoint was written: lines were "
-                "removed. Put the file back, or start the run again."
+                "removed. Restore the file, or start the run again."
             )
         if there > size:
             os.truncate(self.metrics_path, size)
@@ -164,7 +164,7 @@ class RunFolder:
             return [_typed(row) for row in csv.DictReader(file)]
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Say that the run is finished, and what it ended with."""
+        """Mark the run as finished, with its results."""
         self.write_json("DONE", summary)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:

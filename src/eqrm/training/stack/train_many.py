@@ -104,11 +104,11 @@ def train_many(
         data: the training domains; several datasets (of equal domains and sizes) where runs
             differ in ``data``, as when each seed draws its own colours.
         network: makes a new :class:`eqrm.predictors.MLP`; called once per seed, with that seed.
-        examples_per_domain: a batch holds so many of every domain, drawn as by
+        examples_per_domain: a batch holds this many examples of every domain, drawn as by
             :class:`eqrm.data.DomainBatches` with the run's seed; None takes all.
         device: where everything is kept; nothing waits for it while training.
         dtype: of data and parameters.
-        runs_at_once: train in stacks of at most so many, where memory is short. By default all
+        runs_at_once: train in stacks of at most this many, to limit memory. By default all
             on a GPU, and on a CPU as many as its caches hold: larger stacks are slower there.
         on_step: called with (run-steps done, run-steps in all), for a progress bar.
 
@@ -174,7 +174,7 @@ def _warn_of_divergence(trained: TrainedRuns) -> None:
             step = int((~finite).nonzero()[0]) + 1
             warnings.warn(
                 f"Run {number} (seed {run.seed}) has a risk that is not finite from step {step} "
-                "on: lower its learning rate, or check the data. Other runs are not touched by it.",
+                "on: lower its learning rate, or check the data. Other runs are not affected.",
                 EqrmWarning,
                 stacklevel=3,
             )

@@ -84,7 +84,7 @@ def _quantiles(risks: Vector, stops: list[float]) -> Any:
 def _stated(
     evaluation: Evaluation, alpha: float, confidence: float, true_risk: bool, name: str
 ) -> list[Any] | None:
-    """The bound of a certificate as drawn, as it is said, and whether it is vacuous."""
+    """The bound of a certificate as drawn and as text, and whether it is vacuous."""
     try:
         found = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
     except TooFewDomainsError:

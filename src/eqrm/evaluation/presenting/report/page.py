@@ -1,8 +1,8 @@
 """The page itself: a template, a style, a script and the data, in one file.
 
-What was measured travels as JSON in a block that no browser executes, and the script sets
-every name as text. The page's own policy (CSP) lets nothing run but that script, by its hash,
-and lets nothing be fetched, so a name cannot do anything even if the script had a mistake.
+What was measured travels as JSON in a block that no browser executes, and the script sets every
+name as text. The page's own policy (CSP) allows only that script, by its hash, and no network
+requests, so a name could do no harm even if the script had a bug.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def test_a_missing_domain_in_a_file_is_refused(kind: str, ending: str, tmp_path:
 @pytest.mark.parametrize("entrance", list(ENTRANCES))
 def test_fractions_are_no_names(entrance: str) -> None:
     for make in FORMS.values():
-        with pytest.raises(DomainDataError, match=r"integers, texts or dates, got 0\.5"):
+        with pytest.raises(DomainDataError, match=r"integers, strings or dates, got 0\.5"):
             ENTRANCES[entrance](make([0.5, 1.0, 0.5, 1.0]))
 
 
@@ -250,11 +250,11 @@ def test_a_mean_over_more_examples_than_float32_can_count_is_exact() -> None:
         (torch.ones(3), "abc", "list, an array or a column"),
         (torch.ones(2), {1: 2, 3: 4}, "list, an array or a column"),
         (torch.ones(2), 5, "list, an array or a column"),
-        (torch.ones(2), [1, "1"], "numbers and texts"),
+        (torch.ones(2), [1, "1"], "numbers and strings"),
         (torch.ones(2), [["a"], ["b"]], r"got \['a'\]"),
         (torch.ones(3), ["a", "b"], r"there are 3 rows, got the shape \(2,\)"),
         (torch.ones(3), np.zeros((3, 2), dtype=int), r"got the shape \(3, 2\)"),
-        (torch.ones(2), torch.tensor([1j, 2j]), "integers, texts or dates"),
+        (torch.ones(2), torch.tensor([1j, 2j]), "integers, strings or dates"),
         (None, [1], "list of numbers, got NoneType"),
     ],
 )

@@ -242,9 +242,9 @@ def _is_plain_integer(text: str) -> bool:
 
 def _kind(value: Any) -> str:
     if isinstance(value, str):
-        return "texts"
+        return "strings"
     if isinstance(value, (bool, np.bool_)):
-        return "truth values"
+        return "booleans"
     if isinstance(value, (int, float, np.integer, np.floating)):
         return "numbers"
     return "dates" if isinstance(value, (date, np.datetime64)) else f"{type(value).__name__}s"

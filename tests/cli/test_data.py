@@ -98,9 +98,9 @@ def test_info_knows_every_dataset_of_the_list(command, name: str) -> None:  # ty
 
 def test_what_is_not_fetched_says_so(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     _, out, _ = command("info", "Image_Folder")
-    assert out.startswith("image-folder: nothing to fetch. It reads your own files.\n")
+    assert out.startswith("image-folder: no download needed. It reads your own files.\n")
     assert "folder (required)" in out
-    assert "nothing to fetch. It comes with eqrm." in command("info", "flights")[1]
+    assert "no download needed. It ships with eqrm." in command("info", "flights")[1]
     code, _, err = command("get", "table", "--data-root", str(tmp_path))
     assert code == 2
-    assert "nothing to fetch for 'table'" in err
+    assert "'table' does not need to be fetched" in err

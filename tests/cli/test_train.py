@@ -269,7 +269,7 @@ def changed(frame: pd.DataFrame, column: str, rows: list[int], value: object) ->
         (changed(hospitals(number=6), "hospital", [3], None), "are missing in 1 of 150"),
         (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
         (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
-        (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to learn"),
+        (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to predict"),
         (hospitals(number=1), "domain is left"),
         (hospitals(number=3), "needs at least 2"),
     ],

@@ -120,12 +120,12 @@ def test_a_damaged_cache_is_made_again(table: Path, own_cache: Path) -> None:
     content[-5] ^= 1  # one bit of a tensor
     kept.write_bytes(content)
     again, said = read_and_listen(table)
-    assert any("is made again" in words for words in said)
+    assert any("It is rebuilt" in words for words in said)
     rows = torch.arange(len(first))
     assert torch.equal(first.rows(rows).x.edge_index, again.rows(rows).x.edge_index)
     kept.write_bytes(b"\x80\x04cos\nsystem\n(S'echo'\ntR.")
     _, said = read_and_listen(table)
-    assert any("is made again" in words for words in said)
+    assert any("It is rebuilt" in words for words in said)
     assert [path.name for path in own_cache.iterdir()] == [kept.name]
 
 

@@ -84,7 +84,7 @@ def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_roo
     monkeypatch.delenv("EQRM_DATA", raising=False)
     settings = {"file": "t.csv", "target": "ill", "domain": "hospital"}
     with pytest.raises(
-        DataFileError, match=f"t.csv is not in the working directory {here} .there is no"
+        DataFileError, match=f"t.csv is not in the working directory {here} .no data root is set"
     ):
         eqrm.dataset("table", **settings)
     with pytest.raises(

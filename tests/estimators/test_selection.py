@@ -89,8 +89,8 @@ def test_splits_repeat_with_a_seed_and_differ_without() -> None:
         (DomainKFold(3), None, "needs groups"),
         (DomainKFold(3), ["a", None, "b", "b"], "missing in 1 of 4 rows"),
         (DomainKFold(3), ["a", "a", "b", "b"], "more than the number of domains, 2"),
-        (DomainShuffleSplit(test_size=0.1), ["a", "a", "b", "b"], "leaves none"),
-        (DomainShuffleSplit(test_size=2), ["a", "a", "b", "b"], "leaves none"),
+        (DomainShuffleSplit(test_size=0.1), ["a", "a", "b", "b"], "leaves no domains"),
+        (DomainShuffleSplit(test_size=2), ["a", "a", "b", "b"], "leaves no domains"),
     ],
 )
 def test_impossible_splits_are_refused(splitter: Any, groups: Any, message: str) -> None:

@@ -114,7 +114,7 @@ def test_one_domain_is_refused(route: str, tmp_path: Path) -> None:
 
 def test_floating_point_domains_are_refused(tmp_path: Path) -> None:
     for data in (world(), as_parquet(world(), tmp_path)):
-        with pytest.raises(DomainDataError, match="integers, texts or dates, got 0"):
+        with pytest.raises(DomainDataError, match="integers, strings or dates, got 0"):
             eqrm.evaluate(data, domains="erm", losses="loss")
 
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) ->
     with pytest.raises(DataFileError, match="does not exist"):
         eqrm.evaluate(str(tmp_path / "*.parquet"), **GIVEN)
     (tmp_path / "measured.xlsx").write_text("x")
-    with pytest.raises(DataFileError, match="neither CSV nor Parquet"):
+    with pytest.raises(DataFileError, match="file extension of a CSV or Parquet"):
         eqrm.evaluate(tmp_path / "measured.xlsx", **GIVEN)
 
 

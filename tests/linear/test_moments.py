@@ -233,7 +233,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         ((X, y[:, None], domains), "y must hold one number per row"),
         ((X, y[:-1], domains), "same number of rows, got 300 and 299"),
         ((X, y, domains[:-1]), "one domain per row"),
-        ((X[:0], y[:0], domains[:0]), "no rows"),
+        ((X[:0], y[:0], domains[:0]), "At least one row is needed"),
         ((X.astype(str).astype(object) + "!", y, domains), "X must hold numbers"),
     ):
         with pytest.raises(DomainDataError, match=message):
@@ -280,7 +280,7 @@ def test_constant_and_collinear_columns_are_reported_in_sentences() -> None:
     wide = np.column_stack([X, np.full(300, 0.1), X[:, 0] - 3 * X[:, 2] + 1e3, X[:, 1] ** 2])
     problems = DomainMoments.from_arrays(wide, y, domains).problems()
     assert problems == [
-        "Feature 'x4' is constant: leave it out, the intercept stands for it.",
+        "Feature 'x4' is constant, like the intercept: leave it out.",
         "Features 'x1', 'x3' and 'x5' are linearly dependent: leave one of them out.",
     ]
     (constant,) = DomainMoments.from_arrays(X, 0 * y, domains).problems()

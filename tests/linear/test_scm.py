@@ -247,7 +247,7 @@ def test_mistakes_are_told_apart() -> None:
     scm = LinearSCM(chain, "Y")
     with pytest.raises(SettingError, match="intervention on 'X3'"):
         scm.population({"a": [Do("X3", 1.0)]})
-    with pytest.raises(SettingError, match="is a law, but a domain"):
+    with pytest.raises(SettingError, match="is a distribution, but a domain"):
         scm.population({"a": [Shift("X1", laws.normal())]})
     with pytest.raises(SettingError, match="must be named"):
         scm.population([[Do("X1", 1.0)]])
@@ -271,14 +271,17 @@ def test_worlds_and_interventions_of_wrong_parts_are_refused() -> None:
     for mistake, message in [
         (lambda: LinearSCM({"X": {}, "Y": ["X"]}, "Y"), "each parent its coefficient"),
         (lambda: LinearSCM({"X": {}, "Y": {"X": "1"}}, "Y"), "must be a finite number"),
-        (lambda: LinearSCM(equations, "Y", {"Y": -1.0}), "noise of 'Y' must be a law, or a pos"),
+        (
+            lambda: LinearSCM(equations, "Y", {"Y": -1.0}),
+            "noise of 'Y' must be a frozen scipy.stats distribution, or a pos",
+        ),
         (lambda: LinearSCM(equations, "Y", 1.0), "for each variable"),
         (lambda: scm.population({"a": Do("X", 1.0)}), "list of interventions"),
         (lambda: scm.population({"a": None}), "list of interventions"),
         (lambda: Do("X", "1"), "must be a finite number"),
         (lambda: Do("X", np.float32("nan")), "must be a finite number"),
         (lambda: Noise("X", std=np.float32(-1.0)), "cannot be negative"),
-        (lambda: Noise("X", law=2.0), "must be a law"),
+        (lambda: Noise("X", law=2.0), "must be a distribution"),
         (lambda: DomainLaw(Do("X", 1.0)), "list of interventions"),
         (lambda: DomainLaw((Do("X", 1.0),)).draw(2, seed=-1), "seed must be an integer"),
         (lambda: scm.sample(1.5), "rows must be an integer"),

@@ -87,8 +87,8 @@ def test_rows_by_domain_keep_the_order_of_the_batch() -> None:
     ("domains", "num_domains", "names", "complaint"),
     [
         (torch.tensor([0.0, 1.0]), 2, (), "torch.long"),
-        (torch.tensor([0, 1, 1]), 2, (), "y holds 2 examples and domains 3"),
-        (torch.tensor([0, 1]), 2, ("one",), "1 names for 2 domains"),
+        (torch.tensor([0, 1, 1]), 2, (), "same number of examples, got 2 and 3"),
+        (torch.tensor([0, 1]), 2, ("one",), r"one name per domain \(2\), got 1"),
     ],
 )
 def test_a_malformed_batch_is_refused(

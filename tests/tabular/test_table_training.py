@@ -226,7 +226,7 @@ def test_the_task_follows_from_the_target() -> None:
     assert Task.of(np.array([1.0, 2.0, 3.0]), "classification").classes == ("1", "2", "3")
     numbers = np.array([1.0, 2.0, 3.0])
     assert "3 different numbers" in Task.of(numbers).note(numbers)[0]
-    with pytest.raises(DomainDataError, match="nothing to learn"):
+    with pytest.raises(DomainDataError, match="nothing to predict"):
         Task.of(np.array([1.0, 1.0]))
     with pytest.raises(DomainDataError, match="500 different values"):
         Task.of(np.arange(500.0), "classification")

@@ -271,7 +271,7 @@ def test_a_loss_that_is_not_finite_names_the_domain() -> None:
         ({"phases": [Phase("arm", 2), Phase("mtl", 2)]}, "Two phases change the network"),
         ({"phases": [Phase("dann", 2)], "predictor": nn.Linear(3, 1)}, "Phase 1 \\(dann\\)"),
         ({"phases": [Phase("erm", 2, loss_scaling="penalty-weight")]}, "penalty_weight"),
-        ({"held_out": {"test": regression()}}, "must not be trained on"),
+        ({"held_out": {"test": regression()}}, "must not be used for training"),
         ({"predictor": LinearPredictor(4, 1, loss="squared")}, "cannot take the training data"),
         ({"predictor": LinearPredictor(3, 2)}, "y holds real numbers"),
         (

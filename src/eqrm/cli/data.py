@@ -150,8 +150,8 @@ def _of_ones_own(name: str) -> str | None:
 
 
 def _own_lines(name: str) -> list[str]:
-    where = "It comes with eqrm." if name == "flights" else "It reads your own files."
-    return [f"{name}: nothing to fetch. {where}", *_dataset_lines(name)]
+    where = "It ships with eqrm." if name == "flights" else "It reads your own files."
+    return [f"{name}: no download needed. {where}", *_dataset_lines(name)]
 
 
 def _dataset_lines(name: str) -> list[str]:

@@ -191,7 +191,7 @@ def from_plain(value: Any) -> Any:
 
 
 def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
-    """Classes or names of features: numbers, truth values or strings.
+    """Classes or names of features: numbers, booleans or strings.
 
     >>> labels_from_json(labels_as_json(np.array(["a", "bc"])))
     array(['a', 'bc'], dtype='<U2')

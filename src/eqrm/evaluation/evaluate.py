@@ -172,7 +172,7 @@ def paired(
     (1, 2)
     """
     if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
-        # Integers in one file and texts in another, such as 2 and "2", are compared as texts.
+        # Integers in one file and strings in another, such as 2 and "2", are compared as strings.
         texts = {name: tuple(map(str, p.domains)) for name, p in predictors.items()}
         predictors = {name: replace(p, domains=texts[name]) for name, p in predictors.items()}
     everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))

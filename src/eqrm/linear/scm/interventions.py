@@ -133,7 +133,9 @@ class Noise(Intervention):
         size = given[0]
         if not is_law(size) and (self.law is not None or not is_number(size)):
             what = "law" if self.law is not None else "size"
-            needed = "a law" if self.law is not None else "a finite number or a law"
+            needed = (
+                "a distribution" if self.law is not None else "a finite number or a distribution"
+            )
             raise SettingError(
                 f"The {what} of Noise({self.variable!r}) must be {needed}, got {size!r}."
             )

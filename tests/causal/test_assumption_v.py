@@ -220,7 +220,7 @@ def test_what_is_enough_is_listed_with_the_reason() -> None:
 
 def test_mistakes_are_told_apart() -> None:
     moments = example_world().population({"a": []})
-    with pytest.raises(DomainDataError, match="2 causal coefficients"):
+    with pytest.raises(DomainDataError, match="causal must hold 2 coefficients"):
         assumption_v(moments, [1.0])
     with pytest.raises(SettingError, match="case must be an integer from 1 to 6"):
         paper_case(example_world(), 7)

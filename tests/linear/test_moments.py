@@ -242,7 +242,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         DomainMoments.from_arrays(X, y, domains, features=["a", "b"])
     with pytest.raises(DomainDataError, match="must be unique, got 'a' twice"):
         DomainMoments.from_arrays(X, y, domains, features=["a", "b", "a"])
-    with pytest.raises(DomainDataError, match="3 coefficients"):
+    with pytest.raises(DomainDataError, match="coefficients must have 3 entries"):
         DomainMoments.from_arrays(X, y, domains).risks([1.0, 2.0])
 
 

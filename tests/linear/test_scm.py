@@ -238,7 +238,7 @@ def test_mistakes_are_told_apart() -> None:
         LinearSCM(chain, "Z")
     with pytest.raises(SettingError, match="noise for 'Q'"):
         LinearSCM(chain, "Y", {"Q": 1.0})
-    with pytest.raises(SettingError, match="at least one feature"):
+    with pytest.raises(SettingError, match="At least one feature"):
         LinearSCM({"Y": {}}, "Y")
     with pytest.raises(SettingError, match="differ from each other"):
         LinearSCM(chain, "Y", features=["Y"])

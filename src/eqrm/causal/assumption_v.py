@@ -77,7 +77,7 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
         if isinstance(intercept, bool) or as_floats(intercept).ndim:
             raise DomainDataError(
                 "intercept must be a number (b of the causal predictor βᵀx + b), or None for "
-                "predictors without one, got {intercept!r}."
+                f"predictors without one, got {intercept!r}."
             )
         beta = np.append(beta, float(intercept))
     risks = excess_forms(moments, beta, intercept is not None)

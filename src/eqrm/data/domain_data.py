@@ -369,9 +369,7 @@ def _check_lengths(x: Any, y: Any, domains: Any) -> None:
     if len(domains) == 0:
         raise DomainDataError("At least one example is needed, got none.")
     if y.device != domains.device:
-        raise DomainDataError(
-            f"y is on {y.device} but domains are on {domains.device}. Use .to(device)."
-        )
+        raise DomainDataError(f"y is on {y.device}, domains are on {domains.device}: use .to().")
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -397,6 +395,5 @@ def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
     empty = torch.nonzero(torch.bincount(domains, minlength=len(names)) == 0).reshape(-1)
     if len(empty):
         raise DomainDataError(
-            f"The domain {names[int(empty[0])]!r} has no example. Leave out domains without "
-            "examples."
+            f"The domain {names[int(empty[0])]!r} has no example. Leave out empty domains."
         )

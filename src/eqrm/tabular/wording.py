@@ -36,7 +36,7 @@ def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
             quantile_table(compared.table),
             _wrapped(
                 "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains "
-                "have at most this risk; * lowest). {_own_columns(compared)}"
+                f"have at most this risk; * lowest). {_own_columns(compared)}"
             ),
             f"What each level gains on held-out domains, and what it costs:\n"
             f"{gain_table(compared)}",

@@ -261,7 +261,7 @@ def test_mistakes_are_told_apart() -> None:
         LinearSCM(chain, "Y", {"Y": laws.student_t(2.0)})
     with pytest.raises(SettingError, match="std must be a number above 0"):
         laws.normal(std=0.0)
-    with pytest.raises(SettingError, match="made of interventions"):
+    with pytest.raises(SettingError, match="DomainLaw takes interventions"):
         DomainLaw(("X1",))
 
 

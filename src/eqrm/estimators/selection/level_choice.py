@@ -93,7 +93,7 @@ class LevelChoice:
 
     @property
     def sentence(self) -> str:
-        """The answer in words."""
+        """The answer as a sentence."""
         share = as_percent(self.probability)
         wanted = f"a risk of at most {self.risk:.6g} on {share} of new domains"
         if self.confidence is not None:

@@ -53,7 +53,7 @@ class ExchangeabilityTest(Finding):
 
     @property
     def sentence(self) -> str:
-        """The outcome in words."""
+        """The outcome as a sentence."""
         if self.warning is not None:
             return self.warning
         return (

@@ -1,14 +1,28 @@
-"""From the name of a distribution, or a user's own class, to the quantile of some risks."""
+"""What of the distribution of the risk is minimised or reported, and of which distribution.
+
+| measure         | is                                                        | distribution |
+|-----------------|-----------------------------------------------------------|--------------|
+| "quantile"      | the risk that a share α of new domains does not exceed    | kde          |
+| "superquantile" | the mean risk of the share 1−α beyond the quantile (CVaR) | empirical    |
+| "worst"         | the largest risk: the empirical superquantile at level 1  | empirical    |
+| "mean"          | the mean risk, ERM: every superquantile at level 0        | any          |
+
+The distribution is the one that is estimated unless another is given. The superquantile of the
+empirical one is convex in convex risks, so linear models are solved to optimality; with a kernel
+density estimate it is not, and at level 1 it is infinite.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from eqrm.checks import one_of
 from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
@@ -26,8 +40,60 @@ DISTRIBUTIONS: dict[str, Estimator] = {
     "lognormal": LogNormal,
 }
 
+MEASURES: dict[str, str] = {
+    "quantile": "kde",
+    "superquantile": "empirical",
+    "worst": "empirical",
+    "mean": "empirical",
+}
+"""Every measure, and its distribution unless another is given."""
+WITHOUT_LEVEL = ("worst", "mean")
+"""The measures that have no level, so that ``alpha`` is not used."""
+
 UNBOUNDED = (Gaussian, KDE, LogNormal)
 """The distributions that have no quantile at the levels 0 and 1."""
+
+
+def measured_distribution(measure: str, distribution: str | Estimator | None) -> str | Estimator:
+    """The distribution that a measure is taken of: the given one, or the measure's own (None).
+
+    >>> measured_distribution("quantile", None), measured_distribution("superquantile", None)
+    ('kde', 'empirical')
+    """
+    own = MEASURES[one_of(measure, MEASURES, "measure")]
+    if distribution is None:
+        return own
+    if measure == "worst" and distribution != own:
+        raise SettingError(
+            "measure='worst' is the largest of the domains' risks, which only the empirical "
+            f"distribution has, got distribution={distribution!r}. Leave out distribution, or use "
+            "measure='superquantile' at a level below 1."
+        )
+    return distribution
+
+
+def measured_level(measure: str, alpha: Level | float | str | None) -> Level | None:
+    """The level at which a measure is taken; None is the mean, whatever the measure.
+
+    >>> measured_level("superquantile", 0.9), measured_level("worst", 0.9)
+    (Level(0.9), Level(1.0))
+    >>> measured_level("mean", 0.9), measured_level("quantile", None)
+    (None, None)
+    """
+    if measure == "mean" or alpha is None:
+        return None
+    return Level(1.0) if measure == "worst" else Level.of(alpha)
+
+
+def below_one(level: Level, what: str) -> Level:
+    """The level itself, if the superquantile of an unbounded distribution is finite there."""
+    if level.log_tail == -math.inf:
+        raise LevelError(
+            f"{what} has no largest value, so its superquantile at alpha = 1 is infinite. Use "
+            "distribution='empirical', whose superquantile at 1 is the largest risk, or a level "
+            "below 1."
+        )
+    return level
 
 
 def resolve_distribution(distribution: str | Estimator) -> Estimator:

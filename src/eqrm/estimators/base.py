@@ -35,7 +35,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     alpha: Level | float | str | None = 0.9
     _: KW_ONLY
-    distribution: Any = "kde"
+    distribution: Any = None
     measure: str = "quantile"
     bandwidth: Any = "gaussian-optimal"
     random_state: Any = None
@@ -76,7 +76,8 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     def quantile_at(self, alpha: Level | float | str) -> float:
         """The α-quantile of the training domains' risks, by the distribution of the settings.
 
-        ``alpha`` may differ from the level that the estimator was trained for.
+        Without one, by a kernel density estimate. ``alpha`` may differ from the level that the
+        estimator was trained for.
         """
         check_is_fitted(self)
         goal = Goal.of(alpha, self.distribution, "quantile", self.bandwidth)
@@ -103,9 +104,10 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         asked = self.level_ if alpha is None else alpha
-        if asked is None:
+        if asked is None or (alpha is None and asked == Level(1.0)):
+            trained_for = "the mean" if asked is None else "the worst domain"
             raise SettingError(
-                "This predictor was trained for the mean (alpha=None), not for a level. Pass "
+                f"This predictor was trained for {trained_for}, not for a level below 1. Pass "
                 "alpha, the level of the certificate."
             )
         measured = self.measured_risks(X, y, groups)

@@ -16,6 +16,7 @@ from eqrm.level import Level
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.measures import measured_distribution, measured_level
 from eqrm.objectives.risk_based import EQRM, ERM, Superquantile
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.objectives.risk_objective import RiskObjective
@@ -25,10 +26,14 @@ from eqrm.objectives.risk_objective import RiskObjective
 class Goal:
     """What is minimised: the mean risk (``level`` None), or a measure of the risks at a level.
 
+    The measures and their distributions are those of :mod:`eqrm.measures`.
+
     >>> Goal.of(0.9, "empirical").value(np.array([0.1, 0.2, 0.5]))
     0.5
     >>> Goal.of(None).value(np.array([1.0, 2.0, 6.0]))
     3.0
+    >>> [Goal.of(0.5, measure=m).value(np.arange(4.0)) for m in ("superquantile", "worst", "mean")]
+    [2.5, 3.0, 1.5]
     """
 
     level: Level | None
@@ -40,32 +45,29 @@ class Goal:
     def of(
         cls,
         alpha: Any,
-        distribution: Any = "kde",
+        distribution: Any = None,
         measure: str = "quantile",
         bandwidth: Any = "gaussian-optimal",
     ) -> Goal:
         """Resolve and check the settings, before any data is looked at."""
         choice = MeasureChoice.of(distribution, measure, bandwidth)
-        level = None if alpha is None else Level.of(alpha)
-        if level is not None:
-            choice.at(level, 2)  # refuses levels that the distribution does not have
-        return cls(level, choice, distribution, bandwidth)
+        level = measured_level(measure, alpha)
+        choice.at(level, 2)  # refuses levels that the distribution does not have
+        return cls(level, choice, measured_distribution(measure, distribution), bandwidth)
 
     def measure(self, domains: int) -> Measure:
         """For exact solvers; with one domain, every level is the mean."""
-        if self.level is None or domains < 2:
-            return Mean()
-        return self.choice.at(self.level, domains)
+        return Mean() if domains < 2 else self.choice.at(self.level, domains)
 
     def objective(self, memory: RiskMemory | None = None) -> RiskObjective:
         """For training by gradients."""
         if self.level is None:
             return ERM()
-        kind = EQRM if self.choice.measure == "quantile" else Superquantile
+        kind = Superquantile if self.choice.beyond else EQRM
         return kind(self.level, self.distribution, self.bandwidth, memory=memory)
 
     def value(self, risks: Array) -> float:
-        """The quantile (superquantile, mean) of some risks (m,)."""
+        """The measure of some risks (m,)."""
         values = torch.from_numpy(np.ascontiguousarray(risks, dtype=np.float64))
         with torch.no_grad():
             return float(self.objective().of_risks(values))

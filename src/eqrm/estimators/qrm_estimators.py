@@ -226,6 +226,7 @@ class QRMEstimator(DomainEstimator):
         return content, arrays
 
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.optimality_ = None  # is about the training domains, which a file does not hold
         layers = range(int(content["layers"]))
         if not layers:
             self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
@@ -244,14 +245,17 @@ def _rank(goal: Goal) -> float:
 
 
 class QRMClassifier(Classification, QRMEstimator):
-    """A classifier with the smallest α-quantile of log-loss over domains.
+    """A classifier with the smallest α-quantile (or other measure) of log-loss over domains.
 
     Args:
         alpha: the level, as a number, a ``Level`` or a string (``"1-e^-1000"``); None is ERM, the
-            mean of the domains' risks.
-        distribution, bandwidth: how the distribution of the risk is estimated; see
-            :class:`eqrm.EQRM`.
-        measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
+            mean of the domains' risks, whatever the measure.
+        measure: what is minimised: ``"quantile"``, ``"superquantile"`` (the mean risk beyond the
+            quantile, CVaR), ``"worst"`` (the largest of the domains' risks) or ``"mean"`` (ERM).
+            The last two have no level, so that ``alpha`` is not used.
+        distribution, bandwidth: how the distribution of the risk is estimated, see
+            :class:`eqrm.EQRM`. None is ``"kde"`` for the quantile and ``"empirical"`` for the
+            other measures.
         random_state: seed of initial weights and batches.
         model: ``"linear"`` (logistic regression, solved exactly) or ``"mlp"``.
         l2: l2·Σβ² is added, over the coefficients of features scaled to spread 1 (of a network,
@@ -267,7 +271,9 @@ class QRMClassifier(Classification, QRMEstimator):
 
     After ``fit``: ``classes_``, ``coef_`` and ``intercept_`` (linear), ``domains_``,
     ``domain_risks_`` and ``domain_counts_`` of the training domains, ``level_``,
-    ``quantile_risk_`` (what was minimised, without the penalty), ``n_iter_``, ``converged_``.
+    ``quantile_risk_`` (what was minimised, without the penalty), ``n_iter_``, ``converged_`` and
+    ``optimality_``: of a linear model with a convex measure (all but the quantile, of the
+    empirical distribution) the :class:`eqrm.linear.Optimality` that proves the minimum, else None.
 
     Every domain counts once. The mean over rows, which scikit-learn's LogisticRegression
     minimises, is ``alpha=None`` without groups; ``sample_weight`` weighs rows within their domain.
@@ -287,7 +293,7 @@ class QRMClassifier(Classification, QRMEstimator):
 
 
 class QRMRegressor(Regression, QRMEstimator):
-    """A regression with the smallest α-quantile of squared error over domains.
+    """A regression with the smallest α-quantile (or other measure) of squared error over domains.
 
     The parameters are those of :class:`eqrm.QRMClassifier`. With ``model="linear"`` the risks are
     quadratics in the coefficients, and :class:`eqrm.LinearQRM` minimises their quantile exactly,
@@ -296,7 +302,7 @@ class QRMRegressor(Regression, QRMEstimator):
 
     After ``fit``: ``coef_`` (d,) and ``intercept_`` (linear), ``domains_``, ``domain_risks_`` and
     ``domain_counts_`` of the training domains, ``level_``, ``quantile_risk_``, ``n_iter_``,
-    ``converged_``.
+    ``converged_``, ``optimality_``.
 
     >>> import numpy as np
     >>> generator = np.random.default_rng(0)

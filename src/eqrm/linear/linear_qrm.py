@@ -20,13 +20,13 @@ from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.risk_functions import Array, Quadratics
-from eqrm.measures import Estimator, estimate, quantile_at
+from eqrm.measures import WITHOUT_LEVEL, Estimator, estimate, quantile_at
 from eqrm.text import aligned
 
 
 @dataclass(eq=False, repr=False)
 class LinearQRM(LinearModel):
-    """The linear predictor with the smallest α-quantile of risk over domains.
+    """The linear predictor with the smallest α-quantile (or other measure) of risk over domains.
 
     With squared error a domain's risk is a quadratic form in the coefficients, so the quantile
     is minimised from moments alone, by Newton's method with the exact Hessian: in milliseconds,
@@ -34,15 +34,20 @@ class LinearQRM(LinearModel):
     ``fit(moments)``; :class:`LinearModel` lists what is known afterwards.
 
     Args:
-        alpha: the level, as a number, a ``Level`` or a string: ``0.9``, ``"1-e^-1000"``.
+        alpha: the level, as a number, a ``Level`` or a string: ``0.9``, ``"1-e^-1000"``. Not used
+            by the measures ``"worst"`` and ``"mean"``.
         distribution: how the risk distribution is estimated: ``"kde"``, ``"gaussian"``,
-            ``"empirical"``, ``"lognormal"``, or a class with a differentiable ``icdf``.
-        measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
+            ``"empirical"``, ``"lognormal"``, or a class with a differentiable ``icdf``. None is
+            ``"kde"`` for the quantile and ``"empirical"`` for the other measures.
+        measure: what is minimised: ``"quantile"``, ``"superquantile"`` (the mean risk beyond the
+            quantile, CVaR), ``"worst"`` (the largest risk) or ``"mean"``. With the empirical
+            distribution all but the quantile are convex and solved to optimality, which
+            ``optimality_`` proves.
         bandwidth: the KDE's rule, a number or a function; see :class:`eqrm.KDE`.
         l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective.
         fit_intercept: whether the predictor has an intercept.
         starts: number of points to descend from, or the points themselves, a row of
-            coefficients each (and the intercept last). The objective is not convex: ``minima_``
+            coefficients each (and the intercept last). A quantile is not convex: ``minima_``
             lists what was found.
         random_state: seed of the random points among the starts.
         max_steps: maximum number of steps of Newton's method in one descent.
@@ -60,7 +65,7 @@ class LinearQRM(LinearModel):
     """
 
     alpha: Level | float | str = 0.9
-    distribution: str | Estimator = "kde"
+    distribution: str | Estimator | None = None
     measure: str = "quantile"
     bandwidth: str | float | Bandwidth | BandwidthFunction = field(
         default="gaussian-optimal", kw_only=True
@@ -70,7 +75,7 @@ class LinearQRM(LinearModel):
         choice = MeasureChoice.of(self.distribution, self.measure, self.bandwidth)
         if isinstance(choice.options.get("bandwidth"), Fixed):
             self._refuse_lost_bandwidth(choice.options["bandwidth"].value, risks, l2)
-        return MeasureOfRisks(risks, choice.at(Level.of(self.alpha), len(moments)), l2)
+        return MeasureOfRisks(risks, choice.at(self.alpha, len(moments)), l2)
 
     @staticmethod
     def _refuse_lost_bandwidth(bandwidth: float, risks: Quadratics, l2: Array) -> None:
@@ -105,6 +110,11 @@ class LinearQRM(LinearModel):
         0.9       0.6448  0.3552     0.0000     1.0208  1.0073  1.2896       3.1701
         1-e^-100  0.9026  0.0974     0.0000     1.6436  1.6426  1.6638       1.8052
         """
+        if self.measure in WITHOUT_LEVEL:
+            raise SettingError(
+                f"measure={self.measure!r} has no level, so it has no path. Use fit, or the "
+                "measures 'quantile' and 'superquantile'."
+            )
         if isinstance(levels, (str, int, float, Level)):
             raise SettingError(f"A path needs a list of levels, got {levels!r}.")
         wanted = [Level.of(level) for level in levels]

@@ -17,6 +17,7 @@ from eqrm.level import Level
 from eqrm.measures import (
     UNBOUNDED,
     Estimator,
+    below_one,
     estimate,
     quantile_at,
     resolve_distribution,
@@ -183,8 +184,7 @@ class Superquantile(EQRM):
     )
 
     def _refuse_level(self, what: str) -> None:
-        if self.level.alpha > 0:  # at 0 it is the mean, which every distribution has
-            self.level.interior(what)
+        below_one(self.level, what)  # at 0 it is the mean, which every distribution has
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The mean of the risks' distribution beyond its α-quantile."""

@@ -24,6 +24,7 @@ from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, i
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.groups import Groups
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.measures import measured_level
 from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.text import listed
 
@@ -133,7 +134,7 @@ class BoostedQRM(DomainEstimator):
         """Boost ``n_estimators`` rounds, or fewer with ``early_stopping_rounds``.
 
         ``groups`` gives the domain of each row; ``None`` makes all rows one domain, which is ERM.
-        Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the α-quantile over
+        Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the measure over
         the domains of ``eval_set``, a pair (X, y) with ``eval_groups``; without one it holds out
         ``validation_fraction`` of the training domains, each of them whole.
         """
@@ -211,10 +212,10 @@ class BoostedQRM(DomainEstimator):
         pair = isinstance(eval_set, (tuple, list)) and len(eval_set) == 2
         if not pair or isinstance(eval_set[0], tuple):
             raise SettingError("eval_set must be one pair (X, y), with its domains as eval_groups.")
-        if groups is None and self.alpha is not None:
+        if groups is None and measured_level(self.measure, self.alpha) is not None:
             raise DomainDataError(
                 "eval_set needs eval_groups, the domain of each of its rows: early stopping "
-                "watches the quantile over validation domains."
+                f"watches the {self.measure} over validation domains."
             )
         X, y = eval_set
         return training_rows(self, X, y, groups, sample_weight, level_asked=False, reset=False)

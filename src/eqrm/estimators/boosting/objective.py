@@ -41,7 +41,7 @@ from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.risk_based import ERM
+from eqrm.objectives.risk_based import ERM, Superquantile
 from eqrm.objectives.risk_objective import RiskObjective
 
 HESSIAN_WEIGHTS: Mapping[str, Callable[[Array], Array]] = {
@@ -210,7 +210,8 @@ class BoostingObjective:
         *,
         loss: str = "log-loss",
         num_class: int | None = None,
-        distribution: Any = "kde",
+        measure: str = "quantile",
+        distribution: Any = None,
         bandwidth: Any = "gaussian-optimal",
         hessian_weight: str = "largest",
     ) -> None:
@@ -221,7 +222,11 @@ class BoostingObjective:
                 f"{{dtrain: train_days, dvalid: valid_days}}, got {type(domains).__name__}."
             )
         weight = HESSIAN_WEIGHTS[one_of(hessian_weight, HESSIAN_WEIGHTS, "hessian_weight")]
-        self._distribution, self._bandwidth = distribution, bandwidth
+        self._measured = {
+            "measure": measure,
+            "distribution": distribution,
+            "bandwidth": bandwidth,
+        }
         self.objective = self._objective_at(alpha)
         self.last: Round | None = None
         self._domains = dict(domains)
@@ -232,7 +237,7 @@ class BoostingObjective:
     def _objective_at(self, alpha: Level | float | str | RiskObjective | None) -> RiskObjective:
         if isinstance(alpha, RiskObjective):
             return alpha
-        return Goal.of(alpha, self._distribution, bandwidth=self._bandwidth).objective()
+        return Goal.of(alpha, **self._measured).objective()
 
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
@@ -280,10 +285,14 @@ def metric_name(loss: str, objective: RiskObjective) -> str:
     >>> from eqrm.objectives.risk_based import EQRM
     >>> metric_name("log-loss", EQRM(0.9)), metric_name("squared", ERM())
     ('log-loss-q0.9', 'squared-mean')
+    >>> metric_name("squared", Superquantile(0.9)), metric_name("squared", Superquantile(1))
+    ('squared-superquantile0.9', 'squared-worst')
     """
     if isinstance(objective, ERM):
         return f"{loss}-mean"
     level = str(getattr(objective, "level", ""))
+    if isinstance(objective, Superquantile) and objective.level == Level(1.0):
+        return f"{loss}-worst"
     return f"{loss}-{'q' if objective.name == 'eqrm' else objective.name}{level}"
 
 

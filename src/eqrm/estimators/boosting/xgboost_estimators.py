@@ -24,9 +24,9 @@ class XGBoostObjective(BoostingObjective):
     weights are the matrix's own. ``alpha`` is the level; ``None`` is ERM with the same machinery,
     and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``loss`` is
     ``"log-loss"`` (with ``num_class`` for more than two classes, labels 0 … K−1) or ``"squared"``.
-    ``distribution`` and ``bandwidth`` are those of :class:`eqrm.EQRM`, and ``hessian_weight`` is
-    how a domain counts in the Hessian (docs/boosting.md). Set ``base_score`` to 0, so that margins
-    start at 0 and all risks at ln 2.
+    ``measure``, ``distribution`` and ``bandwidth`` are those of :class:`eqrm.XGBQRMClassifier`, and
+    ``hessian_weight`` is how a domain counts in the Hessian (docs/boosting.md). Set ``base_score``
+    to 0, so that margins start at 0 and all risks at ln 2.
 
     >>> import numpy as np, xgboost
     >>> rng = np.random.default_rng(0)
@@ -111,15 +111,18 @@ class XGBQRMClassifier(Classification, XGBQRM):
 
     Args:
         alpha: the level; ``None`` is ERM, the mean of domain risks, with the same machinery.
+        measure: what is minimised: ``"quantile"``, ``"superquantile"`` (the mean risk beyond the
+            quantile, CVaR), ``"worst"`` (the largest of the domains' risks) or ``"mean"`` (ERM).
+            The last two have no level, so that ``alpha`` is not used.
         distribution, bandwidth: how the distribution of the risk is estimated, see
-            :class:`eqrm.EQRM`.
-        measure: ``"quantile"``, or ``"superquantile"``, the mean risk beyond it.
+            :class:`eqrm.EQRM`. None is ``"kde"`` for the quantile and ``"empirical"`` for the
+            other measures.
         random_state: seed of subsampling and of the domains held out.
         n_estimators: rounds of boosting.
         learning_rate, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha,
             reg_lambda, gamma: XGBoost's own; ``None`` leaves its default. The scale of gradient
             and Hessian is that of the built-in objective, so they mean what they mean there.
-        early_stopping_rounds: stop when the quantile of the validation domains has not fallen
+        early_stopping_rounds: stop when the measure of the validation domains has not fallen
             for this many rounds, and keep the best.
         validation_fraction: the share of training domains held out for that, where ``fit`` is
             given no ``eval_set``.

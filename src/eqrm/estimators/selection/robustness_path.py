@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
+from eqrm.checks import one_of
 from eqrm.errors import SettingError
 from eqrm.estimators.base import refuse_seen
 from eqrm.estimators.groups import as_groups
@@ -26,6 +27,7 @@ from eqrm.estimators.selection.risks_by_level import (
 )
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.measures import MEASURES, WITHOUT_LEVEL
 
 Self = TypeVar("Self", bound="RiskRobustnessPath")
 
@@ -117,6 +119,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
             alpha is not used. A pipeline's last step has the level, and the steps before it are
             fitted once.
         levels: the levels to fit; None among them is ERM.
+        measure: what is minimised at each level, ``"quantile"`` or ``"superquantile"``; None is
+            the measure of the estimator. ``"worst"`` and ``"mean"`` have no levels: the path is
+            then ERM and the smallest worst risk, or ERM alone.
 
     After ``fit``, ``frontier_`` is the :class:`eqrm.estimators.RiskFrontier` that was found.
 
@@ -139,22 +144,27 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         self,
         estimator: Any = None,
         levels: Sequence[Level | float | str | None] = LEVELS,
+        measure: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.levels = levels
+        self.measure = measure
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
         """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.
 
         Raises if held-out domains are also among the training domains.
         """
+        base = self._base()
+        measure = getattr(_last(base), "measure", "quantile")
         levels = distinct_levels(self.levels)
+        if measure in WITHOUT_LEVEL:
+            levels = (None,) if measure == "mean" else (None, Level(1.0))
         names = as_groups(groups, _num_samples(X)).names
         if held_out is not None:
             if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
                 raise SettingError("held_out must be (X, y, groups) of domains not trained on.")
             refuse_seen(as_groups(held_out[2], len(held_out[1])).names, names)
-        base = QRMClassifier() if self.estimator is None else self.estimator
         models = fit_levels(base, levels, X, y, groups)
         self.frontier_ = RiskFrontier(
             tuple(models),
@@ -162,6 +172,19 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
             None if held_out is None else measured(models, levels, held_out),
         )
         return self
+
+    def _base(self) -> Any:
+        """The estimator with the measure of the path."""
+        base = QRMClassifier() if self.estimator is None else clone(self.estimator)
+        if self.measure is not None:
+            one_of(self.measure, MEASURES, "measure")
+            if "measure" not in _last(base).get_params():
+                raise SettingError(
+                    f"{type(_last(base)).__name__} has no parameter measure. Use one of eqrm's "
+                    "estimators, such as QRMClassifier."
+                )
+            _last(base).set_params(measure=self.measure)
+        return base
 
 
 def _last(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From a distribution, a level and the quantile or superquantile to a measure of the risks."""
+"""From settings (measure, distribution, bandwidth, level) to a measure with derivatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import one_of
 from eqrm.distributions.bandwidths import (
     Bandwidth,
     BandwidthFunction,
@@ -26,9 +25,15 @@ from eqrm.level import Level
 from eqrm.linear.solving.kernel_measures import EmpiricalQuantile, KernelMeasure, WorstShare
 from eqrm.linear.solving.measures import Local, Mean, MeanPlusDeviations, Measure, no_curvature
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.measures import Estimator, estimate, quantile_at, resolve_distribution
-
-MEASURES = ("quantile", "superquantile")
+from eqrm.measures import (
+    Estimator,
+    below_one,
+    estimate,
+    measured_distribution,
+    measured_level,
+    quantile_at,
+    resolve_distribution,
+)
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,16 @@ class MeasureChoice:
     @classmethod
     def of(
         cls,
-        distribution: str | Estimator,
+        distribution: str | Estimator | None,
         measure: str,
         bandwidth: str | float | Bandwidth | BandwidthFunction,
     ) -> MeasureChoice:
-        """Resolve the names; a bandwidth without a KDE is refused."""
-        one_of(measure, MEASURES, "measure")
-        estimator, rule = resolve_distribution(distribution), resolve_bandwidth(bandwidth)
+        """Resolve the names (None: the measure's own); a bandwidth without a KDE is refused."""
+        law = measured_distribution(measure, distribution)
+        estimator, rule = resolve_distribution(law), resolve_bandwidth(bandwidth)
         if estimator is not KDE and bandwidth != "gaussian-optimal":
             raise SettingError(
-                f"Only distribution='kde' has a bandwidth, got distribution={distribution!r} and "
+                f"Only distribution='kde' has a bandwidth, got distribution={law!r} and "
                 f"bandwidth={bandwidth!r}."
             )
         return cls(estimator, measure, rule)
@@ -66,26 +71,34 @@ class MeasureChoice:
         """What the distribution is made with, besides the risks."""
         return {"bandwidth": self.bandwidth} if self.estimator is KDE else {}
 
-    def at(self, level: Level, domains: int) -> Measure:
+    def at(self, alpha: Level | float | str | None, domains: int) -> Measure:
         """The measure at a level; levels that the distribution does not have are refused."""
-        beyond = self.measure == "superquantile"
-        if beyond and level.log_tail == 0.0:
+        level = measured_level(self.measure, alpha)
+        if level is None or (level.log_tail == 0.0 and self.beyond):
             return Mean()
         if self.estimator is Empirical:
-            if beyond or equal_step_index(domains, level.alpha, level.tail) == domains - 1:
-                return WorstShare(level if beyond else Level(1.0), domains)
+            if self.beyond or equal_step_index(domains, level.alpha, level.tail) == domains - 1:
+                return WorstShare(level if self.beyond else Level(1.0), domains)
             return EmpiricalQuantile(level, domains)
         if self.estimator is Gaussian:
-            inside = level.interior("A normal law")
-            return MeanPlusDeviations(inside.tail_mean if beyond else inside.z)
+            inside = self._inside(level, "A normal distribution")
+            return MeanPlusDeviations(inside.tail_mean if self.beyond else inside.z)
         if self.estimator is KDE:
-            inside = level.interior("A kernel density estimate")
+            inside = self._inside(level, "A kernel density estimate")
             rule = self.bandwidth
             if isinstance(rule, SigmaRule):
-                return KernelMeasure(inside, beyond, factor=rule.factor(domains))
+                return KernelMeasure(inside, self.beyond, factor=rule.factor(domains))
             if isinstance(rule, Fixed):
-                return KernelMeasure(inside, beyond, fixed=rule.value)
-        return AnyDistribution(self.estimator, level, beyond, self.options)
+                return KernelMeasure(inside, self.beyond, fixed=rule.value)
+        return AnyDistribution(self.estimator, level, self.beyond, self.options)
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is a mean beyond a quantile, and not the quantile itself."""
+        return self.measure != "quantile"
+
+    def _inside(self, level: Level, what: str) -> Level:
+        return below_one(level, what) if self.beyond else level.interior(what)
 
 
 class AnyDistribution(Measure):

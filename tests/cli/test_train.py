@@ -358,3 +358,22 @@ def test_predict_names_what_is_wrong(
     ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err, "header" in err) == (2, True, False)
+
+
+def test_a_measure_is_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hospitals().to_csv("patients.csv", index=False)
+    table = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
+    code, printed, _ = run(capsys, *table, "--measure", "worst", "--output", "out")
+    assert code == 0
+    assert "'worst' minimises the largest risk" in " ".join(printed.split())
+    model = eqrm.load_model(tmp_path / "out" / "models" / "worst.safetensors")
+    assert (model.measure, model.level_) == ("worst", eqrm.Level(1.0))
+    code, _, error = run(capsys, *table, "--measure", "worst", "--alpha", "0.9")
+    assert code == 2
+    assert "has no level: leave out alpha" in " ".join(error.split())
+    code, _, error = run(capsys, *table, "--measure", "cvar")
+    assert code == 2
+    assert "Unknown measure 'cvar'" in error

@@ -162,6 +162,30 @@ def test_extreme_levels_are_trained_said_and_written(tmp_path: Path) -> None:
     assert model.level == Level(log_tail=-1000)
 
 
+def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
+    parts = world().split(0.5)
+    found = train_on_table(*parts, TrainingPlan.of([0.8], measure="superquantile"))
+    estimator = found.models["α = 0.8"].estimator
+    worst = np.sort(estimator.domain_risks_)[-22:]  # of 110 domains
+    assert estimator.quantile_risk_ == pytest.approx(worst.mean(), rel=1e-12)
+    assert "the mean risk of the worst share 1−α of the training domains" in told(found)
+    found = train_on_table(*parts, TrainingPlan.of(measure="worst"))
+    assert list(found.models) == ["ERM", "worst"]
+    assert "worst: on 100% of held-out domains its risk was at most" in told(found)
+    written(found, tmp_path / "out")
+    model = load_table_model(tmp_path / "out" / "models" / "worst.safetensors")
+    assert model.level == Level(1.0)
+    assert model.estimator.measure == "worst"
+    found = train_on_table(*parts, TrainingPlan.of(measure="mean"))
+    assert list(found.models) == ["ERM"]
+    assert "Only ERM was trained" in told(found)
+    written(found, tmp_path / "out")
+    with pytest.raises(SettingError, match="'worst' has no level: leave out alpha"):
+        TrainingPlan.of([0.9], measure="worst")
+    with pytest.raises(SettingError, match=r"Unknown measure 'cvar'"):
+        TrainingPlan.of([0.9], measure="cvar")
+
+
 def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
     def interrupted_at(name: str) -> Callable[[str], None]:
         def progress(what: str) -> None:

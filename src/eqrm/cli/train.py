@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FLIGHTS = "flights"
 SHARE = 0.5
-LEVELS = ("0.5", "0.75", "0.9", "0.95", "0.99")
+LEVELS = "0.5,0.75,0.9,0.95,0.99"
 IN_TIME = ("--order", "--test-after", "--test-last")
 DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
 
@@ -83,8 +83,16 @@ def train(
     ] = None,
     alpha: Annotated[
         list[str] | None,
-        option(f"Levels to train for, besides ERM (default: {','.join(LEVELS)}). {SEVERAL}", WHAT),
+        option(f"Levels to train for, besides ERM (default: {LEVELS}). {SEVERAL}", WHAT),
     ] = None,
+    measure: Annotated[
+        str,
+        option(
+            "What to minimise over the training domains: quantile, superquantile (the mean risk "
+            "of the worst share 1−α), worst (the largest risk; no --alpha) or mean (ERM alone).",
+            WHAT,
+        ),
+    ] = "quantile",
     model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: Annotated[
@@ -129,7 +137,8 @@ def train(
     }
     _refuse_conflicts(held_out, seeded=seed is not None, model=model)
     plan = TrainingPlan.of(
-        separated(alpha or LEVELS),
+        separated(alpha) if alpha else None,
+        measure=measure,
         model=model,
         task=task,
         seed=seed or 0,

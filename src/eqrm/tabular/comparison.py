@@ -12,7 +12,7 @@ from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
-from eqrm.tabular.training import ERM, TableTraining, predictor_name
+from eqrm.tabular.training import ERM, LEVELS, TableTraining, predictor_name
 
 TOLD_FIRST = 0.9
 """The headline level is the trained level closest to this."""
@@ -37,8 +37,8 @@ class LevelGain:
 class ComparisonWithERM:
     """All results of a training, computed once.
 
-    ``table`` holds mean and quantiles at the trained levels and 1; ``summary`` holds noise and
-    signs that domains are not exchangeable.
+    ``table`` holds mean and quantiles at the trained levels (where there are none, the usual
+    ones) and 1; ``summary`` holds noise and signs that domains are not exchangeable.
     """
 
     gains: tuple[LevelGain, ...]
@@ -54,9 +54,9 @@ class ComparisonWithERM:
     @property
     def best_in_own_column(self) -> int:
         """How many levels have the lowest value of the quantile they were trained for."""
-        rows = list(self.table.cells.values())[1:]
-        # Column 0 is the mean, so that the level of row i stands in column i + 1.
-        return sum(row[place].best for place, row in enumerate(rows, start=1))
+        places = {each.level: place for place, each in enumerate(self.table.statistics)}
+        rows = self.table.cells
+        return sum(rows[predictor_name(g.level)][places[g.level]].best for g in self.gains)
 
 
 def compare_with_erm(training: TableTraining, confidence: float = 0.95) -> ComparisonWithERM:
@@ -83,9 +83,12 @@ def compare_with_erm(training: TableTraining, confidence: float = 0.95) -> Compa
                 _certificate(judged, level, ERM, confidence),
             )
         )
+    below = [level for level in levels if level != Level(1.0)]
     return ComparisonWithERM(
         tuple(gains),
-        judged.risk_table([*levels, Level(1.0)], [], confidence=confidence, worst=0),
+        judged.risk_table(
+            [*(below or map(Level, LEVELS)), Level(1.0)], [], confidence=confidence, worst=0
+        ),
         summary,
         confidence,
     )

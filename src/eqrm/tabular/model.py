@@ -27,7 +27,7 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 """Name → its classifier and its regressor."""
 FORMAT = "eqrm table model 1"
-DECIDED = ("alpha", "model", "random_state")
+DECIDED = ("alpha", "measure", "model", "random_state")
 """Settings that have an option of their own."""
 
 
@@ -60,13 +60,15 @@ def new_estimator(
     level: Level | None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
+    measure: str = "quantile",
 ) -> Any:
     """An estimator that is not fitted yet; settings that it does not have are refused."""
     classifier, regressor = MODELS[one_of(model, MODELS, "model")]
     name, given = classifier if task.classes else regressor, settings or {}
     refuse_unknown(given, ESTIMATORS.settings(name, DECIDED), f"Model {model!r}")
-    chosen = {"model": model} if MODELS[model] == QRM else {}
-    return ESTIMATORS.load(name)(alpha=level, random_state=seed, **chosen, **given)
+    chosen: dict[str, Any] = {"model": model} if MODELS[model] == QRM else {}
+    chosen |= {"measure": measure, "random_state": seed}
+    return ESTIMATORS.load(name)(alpha=level, **chosen, **given)
 
 
 def save_table_model(model: TableModel, path: Path) -> None:

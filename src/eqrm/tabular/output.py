@@ -13,7 +13,7 @@ from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.files.writing import whole_file, write_text
 from eqrm.tabular.comparison import ComparisonWithERM
 from eqrm.tabular.model import save_table_model
-from eqrm.tabular.training import TableTraining
+from eqrm.tabular.training import TableTraining, predictor_name
 from eqrm.tabular.wording import in_words
 
 ENDING = ".safetensors"
@@ -66,7 +66,8 @@ def write_training(
     except MissingExtraError:
         pass  # the report holds the same curves
     for model in training.models.values():
-        stem = "erm" if model.level is None else f"alpha-{str(model.level).replace('^', '')}"
+        name = predictor_name(model.level).lower()
+        stem = name.replace("α = ", "alpha-").replace("^", "")
         written.append(folder / "models" / f"{stem}{ENDING}")
         save_table_model(model, written[-1])
     names = [str(path.relative_to(folder)) for path in written]

@@ -23,10 +23,12 @@ from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
+from eqrm.measures import MEASURES, WITHOUT_LEVEL
 from eqrm.tabular.model import MODELS, TableModel, new_estimator
 from eqrm.text import listed
 
 ERM = "ERM"
+LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
@@ -35,18 +37,20 @@ FEWEST_MODELS = 2
 def predictor_name(level: Level | None) -> str:
     """What a predictor is called in tables, figures and reports.
 
-    >>> predictor_name(Level(0.9)), predictor_name(None)
-    ('α = 0.9', 'ERM')
+    >>> predictor_name(Level(0.9)), predictor_name(Level(1.0)), predictor_name(None)
+    ('α = 0.9', 'worst', 'ERM')
     """
-    return ERM if level is None else f"α = {level}"
+    if level is None:
+        return ERM
+    return "worst" if level == Level(1.0) else f"α = {level}"
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What to train: ERM and every level, by one kind of model.
+    """What to train: ERM and a measure at every level, by one kind of model.
 
-    ``settings`` go to the estimator as they are; ``unseen`` says what to do about categories
-    that only test domains have.
+    The measure "worst" has the level 1 alone, and "mean" is ERM alone. ``settings`` go to the
+    estimator as they are; ``unseen`` says what to do about categories that only test domains have.
     """
 
     levels: tuple[Level, ...]
@@ -55,19 +59,28 @@ class TrainingPlan:
     seed: int = 0
     settings: Mapping[str, Any] | None = None
     unseen: str = "warn"
+    measure: str = "quantile"
 
     @classmethod
-    def of(cls, levels: Sequence[Level | float | str], **rest: Any) -> TrainingPlan:
-        """Levels in any form, each once, in order.
+    def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
+        """Levels in any form, each once, in order; None is :data:`LEVELS`.
 
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
         (Level(0.5), Level(0.9))
+        >>> TrainingPlan.of(measure="worst").levels
+        (Level(1.0),)
         """
         NON_NEGATIVE_INTEGER.check(rest.get("seed", 0), "seed")
-        found = {Level.of(level).interior("A quantile of risks") for level in levels}
+        one_of(rest.get("model", "linear"), MODELS, "model")
+        measure = one_of(rest.get("measure", "quantile"), MEASURES, "measure")
+        if measure in WITHOUT_LEVEL:
+            if levels is not None:
+                raise SettingError(f"The measure {measure!r} has no level: leave out alpha.")
+            return cls(() if measure == "mean" else (Level(1.0),), **rest)
+        given = LEVELS if levels is None else levels
+        found = {Level.of(level).interior("A quantile of risks") for level in given}
         if not found:
             raise SettingError("At least one level to train for is required, such as 0.9.")
-        one_of(rest.get("model", "linear"), MODELS, "model")
         return cls(tuple(sorted(found)), **rest)
 
 
@@ -85,6 +98,7 @@ class TableTraining:
     train_rows: int
     train_domains: int
     in_time: TimeSplit | None = None
+    measure: str = "quantile"
 
 
 def train_on_table(
@@ -114,7 +128,9 @@ def train_on_table(
     preprocessor = TablePreprocessor.fit(train, plan.task)
     task, encoder = preprocessor.task, preprocessor.encoder
     labels, test_labels = task.labels(train.target), task.labels(test.target)
-    new_estimator(plan.model, task, None, plan.seed, plan.settings)  # refuses wrong settings
+    new_estimator(
+        plan.model, task, None, plan.seed, plan.settings, plan.measure
+    )  # refuses wrong settings
     seen = encoder.transform(train.columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
@@ -151,6 +167,7 @@ def train_on_table(
         len(train),
         len(train.domain_names),
         in_time,
+        plan.measure,
     )
 
 
@@ -178,12 +195,12 @@ def fitted_in_turn(
     domains: NumberedDomains,
 ) -> Iterator[Any]:
     """Fitted estimators, one per level, as if each were fitted alone."""
-    estimator = new_estimator(plan.model, task, None, plan.seed, plan.settings)
+    estimator = new_estimator(plan.model, task, None, plan.seed, plan.settings, plan.measure)
     if hasattr(estimator, "fit_one_by_one"):
         yield from estimator.fit_one_by_one(levels, matrix, labels, domains)
         return
     for level in levels:
-        estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings)
+        estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings, plan.measure)
         yield estimator.fit(matrix, labels, groups=domains)
 
 

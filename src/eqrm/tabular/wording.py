@@ -19,6 +19,14 @@ from eqrm.text import aligned, listed
 
 WIDTH = 96
 NO_CHANGE = "0.0%"
+MINIMISED = {
+    "quantile": "",
+    "superquantile": " Each level minimises the superquantile: the mean risk of the worst share "
+    "1−α of the training domains.",
+    "worst": " 'worst' minimises the largest risk of the training domains.",
+    "mean": " Only ERM was trained, which minimises the mean risk.",
+}
+"""What a level minimises, where that is not its quantile."""
 ONE_ROW = (
     "Every held-out domain has one row, so its risk is the loss of that row, and sampling noise "
     "cannot be separated from differences between domains. Is this the right domain column?"
@@ -29,15 +37,16 @@ def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
     """The risk table, what each level gains and costs, and what that means."""
     sure = as_percent(compared.confidence)
     last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
-    noise = _noise(compared.summary.noise[ERM])
-    return "\n\n".join(
-        [
-            _wrapped(_opening(training)),
-            quantile_table(compared.table),
-            _wrapped(
-                "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains "
-                f"have at most this risk; * lowest). {_own_columns(compared)}"
-            ),
+    told = [
+        _wrapped(_opening(training) + MINIMISED[training.measure]),
+        quantile_table(compared.table),
+        _wrapped(
+            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains "
+            f"have at most this risk; * lowest). {_own_columns(compared)}"
+        ),
+    ]
+    if compared.gains:
+        told += [
             f"What each level gains on held-out domains, and what it costs:\n"
             f"{gain_table(compared)}",
             _wrapped(
@@ -45,10 +54,9 @@ def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
                 "these has at most this risk ('too few': not enough domains to say so)."
                 f"{_about_the_future(training)}"
             ),
-            _wrapped(gain_in_words(compared.first, noise)),
-            *([_wrapped(*last)] if last else []),
+            _wrapped(gain_in_words(compared.first, _noise(compared.summary.noise[ERM]))),
         ]
-    )
+    return "\n\n".join([*told, *([_wrapped(*last)] if last else [])])
 
 
 def _opening(training: TableTraining) -> str:
@@ -116,7 +124,8 @@ def gain_table(compared: ComparisonWithERM) -> str:
     lines = []
     for gain in compared.gains:
         bound = gain.certificate
-        certified = "too few" if isinstance(bound, str) else rounded_up(bound.bound)
+        refused = "none" if gain.level == Level(1.0) else "too few"
+        certified = refused if isinstance(bound, str) else rounded_up(bound.bound)
         quantile = [*_same_digits(gain.quantile), _change(gain.quantile)]
         mean = [*_same_digits(gain.mean), _change(gain.mean)]
         lines.append([predictor_name(gain.level), *quantile, *mean, certified])
@@ -176,6 +185,8 @@ def _certified(gain: LevelGain) -> str:
 
 def _own_columns(compared: ComparisonWithERM) -> str:
     best, levels = compared.best_in_own_column, len(compared.gains)
+    if not levels:
+        return ""
     if levels == 1:
         return f"The level {'has' if best else 'does not have'} the lowest risk in its own column."
     return f"{best} of {levels} levels have the lowest risk in their own column."
@@ -191,7 +202,8 @@ def _noise(split: NoiseSplit | None) -> str:
 
 def _warnings(training: TableTraining, compared: ComparisonWithERM) -> list[str]:
     """What makes the numbers less certain than they seem."""
-    summary, name = compared.summary, predictor_name(compared.first.level)
+    summary = compared.summary
+    name = predictor_name(compared.first.level if compared.gains else None)
     tests, split = list(summary.exchangeability[name]), training.in_time
     if tests and split is not None and not any("time" in test.what for test in tests):
         tests.append(order_test(training.evaluation[name].risks, split.test_times))

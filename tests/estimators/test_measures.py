@@ -1,0 +1,168 @@
+"""Measures of risk: what each means, everywhere it can be asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from eqrm import KDE, Level, LinearQRM, QRMClassifier, QRMRegressor, RiskRobustnessPath
+from eqrm.errors import LevelError, SettingError
+from eqrm.estimators import LGBMQRMClassifier, XGBQRMClassifier, XGBQRMRegressor, lightgbm_objective
+from eqrm.estimators.goal import Goal
+from eqrm.linear import LinearERM
+from eqrm.measures import MEASURES
+from eqrm.objectives import Superquantile
+from estimators.worlds import classes_world, numbers_world
+
+RISKS = np.array([0.3, 0.9, 0.1, 0.7, 0.5])
+QUICK = {"hidden": (8,), "erm_steps": 40, "steps": 40, "random_state": 0}
+TREES = {"n_estimators": 15, "max_depth": 2, "n_jobs": 1}
+
+
+def worst_share(risks: Any, alpha: float) -> float:
+    """The mean of the worst share 1−α, where that is an integer number of domains."""
+    return float(np.sort(risks)[-round(len(risks) * (1.0 - alpha)) :].mean())
+
+
+def test_each_measure_has_its_value_and_its_distribution() -> None:
+    assert Goal.of(0.6).value(RISKS) == pytest.approx(float(KDE(RISKS).quantile(0.6)))
+    assert Goal.of(0.6, measure="superquantile").value(RISKS) == pytest.approx(0.8)
+    assert Goal.of(0.6, measure="worst").value(RISKS) == 0.9
+    assert Goal.of(0.6, measure="mean").value(RISKS) == pytest.approx(0.5)
+    for measure in MEASURES:
+        assert Goal.of(None, measure=measure).value(RISKS) == pytest.approx(0.5)
+    of_kde = Goal.of(0.6, "kde", "superquantile").value(RISKS)
+    assert of_kde == pytest.approx(float(KDE(RISKS).superquantile(0.6)))
+
+
+@pytest.mark.parametrize("measure", ["superquantile", "worst", "mean"])
+@pytest.mark.parametrize("make", [QRMClassifier, QRMRegressor])
+def test_linear_estimators_minimise_and_prove_it(make: Any, measure: str) -> None:
+    world = classes_world() if make is QRMClassifier else numbers_world()
+    model = make(0.8, measure=measure).fit(world.X, world.y, world.groups)
+    expected = {
+        "superquantile": worst_share(model.domain_risks_, 0.8),
+        "worst": model.domain_risks_.max(),
+        "mean": model.domain_risks_.mean(),
+    }[measure]
+    assert model.quantile_risk_ == pytest.approx(expected, rel=1e-12)
+    assert model.optimality_.residual < 1e-8
+    others = {other: make(0.8, measure=other) for other in MEASURES if other != measure}
+    for other in others.values():
+        other.fit(world.X, world.y, world.groups)
+        found = Goal.of(0.8, None, measure).value(other.domain_risks_)
+        assert found > model.quantile_risk_ - 1e-4  # the penalty may make up for a little
+
+
+def test_the_level_of_worst_and_mean_is_fixed() -> None:
+    world = classes_world()
+    worst, also = (QRMClassifier(a, measure="worst").fit(*vars(world).values()) for a in (0.1, 0.9))
+    np.testing.assert_array_equal(worst.coef_, also.coef_)
+    assert worst.level_ == Level(1.0)
+    mean = QRMClassifier(0.9, measure="mean").fit(*vars(world).values())
+    erm = QRMClassifier(None).fit(*vars(world).values())
+    np.testing.assert_array_equal(mean.coef_, erm.coef_)
+    assert mean.level_ is None
+    for model, what in ((worst, "the worst domain"), (mean, "the mean")):
+        with pytest.raises(SettingError, match=f"trained for {what}, not for a level"):
+            model.certificate(world.X, world.y, world.groups + 1000)
+
+
+@pytest.mark.parametrize("measure", ["superquantile", "worst"])
+@pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 10}])
+def test_networks_lower_the_measure(measure: str, batches: dict[str, int]) -> None:
+    world = classes_world(differ=1.5)
+    fitted = {
+        each: QRMClassifier(0.8, model="mlp", measure=each, **QUICK, **batches).fit(
+            world.X, world.y, world.groups
+        )
+        for each in ("mean", measure)
+    }
+    goal = Goal.of(0.8, measure=measure)
+    assert goal.value(fitted[measure].domain_risks_) < goal.value(fitted["mean"].domain_risks_)
+    assert fitted[measure].optimality_ is None
+
+
+@pytest.mark.parametrize("measure", ["superquantile", "worst"])
+@pytest.mark.parametrize("make", [XGBQRMClassifier, LGBMQRMClassifier, XGBQRMRegressor])
+def test_boosting_lowers_the_measure(make: Any, measure: str) -> None:
+    package = "lightgbm" if make is LGBMQRMClassifier else "xgboost"
+    pytest.importorskip(package)
+    world = numbers_world() if make is XGBQRMRegressor else classes_world(differ=1.5)
+    fitted = {
+        each: make(0.8, measure=each, **TREES).fit(world.X, world.y, world.groups)
+        for each in ("mean", measure)
+    }
+    goal = Goal.of(0.8, measure=measure)
+    assert fitted[measure].quantile_risk_ == goal.value(fitted[measure].domain_risks_)
+    assert fitted[measure].quantile_risk_ < goal.value(fitted["mean"].domain_risks_)
+
+
+def test_an_objective_for_boosting_has_a_measure() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    data = lightgbm.Dataset(np.zeros((4, 1)), np.zeros(4))
+    objective = lightgbm_objective({data: [0, 0, 1, 1]}, 0.5, measure="superquantile")
+    assert isinstance(objective.objective, Superquantile)
+    assert objective.objective.distribution == "empirical"
+    with pytest.raises(SettingError, match="Unknown measure 'cvar'"):
+        lightgbm_objective({data: [0, 0, 1, 1]}, measure="cvar")
+
+
+def test_a_path_has_a_measure() -> None:
+    world = numbers_world()
+    data = (world.X, world.y, world.groups)
+    path = RiskRobustnessPath(QRMRegressor(), [None, 0.5, 0.8], measure="superquantile").fit(*data)
+    lowest = [
+        min(worst_share(risks, level) for risks in path.frontier_.training.risks)
+        for level in (0.5, 0.8)
+    ]
+    found = [model.quantile_risk_ for model in path.frontier_.estimators[1:]]
+    assert found == pytest.approx(lowest, rel=1e-12)
+    pipeline = make_pipeline(StandardScaler(), QRMRegressor())
+    worst = RiskRobustnessPath(pipeline, measure="worst").fit(*data).frontier_
+    assert worst.levels == (None, Level(1.0))
+    assert worst.training.risks[1].max() < worst.training.risks[0].max()
+    assert "worst" in str(worst)
+    mean = RiskRobustnessPath(QRMRegressor(measure="mean")).fit(*data).frontier_
+    assert mean.levels == (None,)
+    with pytest.raises(SettingError, match="Unknown measure 'cvar'"):
+        RiskRobustnessPath(QRMRegressor(), measure="cvar").fit(*data)
+    with pytest.raises(SettingError, match="StandardScaler has no parameter measure"):
+        RiskRobustnessPath(StandardScaler(), measure="worst").fit(*data)
+
+
+def test_linear_qrm_has_every_measure() -> None:
+    world = numbers_world()
+    data = (world.X, world.y, world.groups)
+    worst = LinearQRM(measure="worst").fit(*data)
+    assert worst.value_ == pytest.approx(worst.risks_.max(), rel=1e-12)
+    mean = LinearQRM(measure="mean").fit(*data)
+    np.testing.assert_allclose(mean.coef_, LinearERM().fit(*data).coef_, rtol=1e-10)
+    frontier = LinearQRM(measure="superquantile").path([0.5, 0.8], *data)
+    assert frontier.values.tolist() == pytest.approx(
+        [worst_share(risks, level) for risks, level in zip(frontier.risks, (0.5, 0.8), strict=True)]
+    )
+    with pytest.raises(SettingError, match="measure='worst' has no level, so it has no path"):
+        worst.path([0.5], *data)
+
+
+@pytest.mark.parametrize("distribution", ["kde", "gaussian"])
+def test_what_is_infinite_is_refused_with_a_remedy(distribution: str) -> None:
+    infinite = r"infinite\. Use distribution='empirical', whose superquantile at 1 is the largest"
+    for make in (
+        lambda: Goal.of(1.0, distribution, "superquantile"),
+        lambda: Superquantile(1.0, distribution),
+    ):
+        with pytest.raises(LevelError, match=infinite):
+            make()
+    with pytest.raises(SettingError, match="only the empirical distribution has"):
+        Goal.of(0.9, distribution, "worst")
+
+
+def test_a_bandwidth_needs_a_kde() -> None:
+    with pytest.raises(SettingError, match=r"got distribution='empirical' and bandwidth=0\.1"):
+        Goal.of(0.9, measure="superquantile", bandwidth=0.1)

@@ -35,6 +35,8 @@ NEVER_BINDS = 2.0
 """Weights that sum to 1 cannot exceed 1, so a larger limit changes nothing."""
 INSIDE = 0.995
 """The part of the way to the nearest bound that a step may take."""
+KEPT = 0.01
+"""The sum of the products is kept above this part of the other failures."""
 SHORTEST = 1e-9
 """The part of a step below which no progress is possible."""
 
@@ -99,10 +101,15 @@ class _Iterate:
         return float(self.products.mean())
 
     @property
+    def failure(self) -> float:
+        """The largest failure of the conditions other than the products."""
+        failures = (np.abs(self.stationary).max(), abs(self.total), np.abs(self.feasible).max())
+        return float(max(failures))
+
+    @property
     def residual(self) -> float:
         """The largest failure; of the products their sum, by which the objective is too large."""
-        failures = (np.abs(self.stationary).max(), abs(self.total), np.abs(self.feasible).max())
-        return max(*map(float, failures), float(self.products.sum()))
+        return max(self.failure, float(self.products.sum()))
 
     def distance(self, mu: float) -> float:
         """The length of all failures, where products should be μ; NaN where a risk overflows.
@@ -232,11 +239,13 @@ def _next(here: _Iterate) -> _Iterate | None:
     predicted = system.step(0.0)
     reach = here.variables.room(predicted)
     left = float(here.variables.moved(predicted, reach).products.mean())
-    mu = here.mu * min(1.0, left / here.mu) ** 3
+    # Products that vanish before the other conditions hold would leave no room for steps.
+    least = KEPT * here.failure / len(here.products)
+    mu = max(here.mu * min(1.0, left / here.mu) ** 3, least)
     found = _along(here, system.step(mu, predicted.products), mu, shortest=0.1)
     if found is not None:
         return found
-    mu = 0.1 * here.mu
+    mu = max(0.1 * here.mu, least)
     return _along(here, system.step(mu), mu, shortest=SHORTEST)
 
 

@@ -96,7 +96,7 @@ def _convex_minimum(
 ) -> End:
     """The one minimum of a convex measure: from the first start that leads to it."""
     ends = []
-    for start in starts:
+    for start in (*starts, problem.reference):
         ends.append(minimise_superquantile(criterion, limit, start, problem.metric, max_steps))
         if ends[-1].converged:
             break

@@ -207,6 +207,26 @@ def test_dependent_features_do_not_disturb_the_value(alpha: float) -> None:
     assert dependent.quantile_risk_ == pytest.approx(plain.quantile_risk_, rel=1e-9)
 
 
+def test_few_domains_of_heavy_tailed_rows_are_solved_too() -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(40):
+        m, n = int(generator.integers(2, 6)), int(generator.integers(12, 40))
+        domains = np.append(np.arange(m), generator.integers(0, m, n - m))
+        X, y = generator.standard_t(1.2, size=(n, 2)), generator.standard_t(1.2, size=n)
+        for alpha in (0.5, 0.9):
+            settings = {"measure": "superquantile", "l2": 0.0}
+            assert QRMRegressor(alpha, **settings).fit(X, y, domains).converged_
+            assert QRMClassifier(alpha, **settings).fit(X, y > np.median(y), domains).converged_
+
+
+def test_any_start_leads_to_the_one_minimum() -> None:
+    moments = random_world(20, 3, seed=6)
+    plain = LinearQRM(0.8, measure="superquantile").fit(moments)
+    far = LinearQRM(0.8, measure="superquantile", starts=[[1e9, -1e9, 0.0, 1e12]]).fit(moments)
+    assert far.converged_
+    np.testing.assert_allclose(far.coef_, plain.coef_, rtol=1e-7)
+
+
 def test_rows_can_be_weighted() -> None:
     generator = np.random.default_rng(2)
     X, domains = generator.normal(size=(300, 2)), np.arange(300) % 10

@@ -151,16 +151,6 @@ class _Program:
             self, _Variables(tau, threshold, excess, slack, weights, self.limit - weights)
         )
 
-    def optimality(self, theta: Array, weights: Array) -> Optimality:
-        """What these weights prove of θ."""
-        at = self.criterion.risks.at(theta)
-        mean_slope, slopes = at.slopes
-        of_risks = float(weights.sum()) * mean_slope + weights @ slopes
-        gradient = (of_risks + 2.0 * self.criterion.l2 * theta) @ self.basis / self.value
-        measured = self.criterion.measure.at(at.mean, at.spread).value
-        mean = float(weights.sum()) * at.mean + float(weights @ at.spread)
-        return Optimality(weights, float(np.linalg.norm(gradient)), (measured - mean) / self.value)
-
 
 class _NewtonSystem:
     """The linear equations of one step, factored once for predictor and corrector."""
@@ -198,14 +188,15 @@ class _NewtonSystem:
 
 def _factored(matrix: Array, size: float) -> tuple[Array, bool]:
     """Cholesky's factor, with as little added to the diagonal as it needs."""
-    added = 1e-15 * size + 1e-300
-    while True:
+    added, largest = 1e-15 * size + 1e-300, float(matrix.diagonal().max())
+    while added < largest:
         try:
             with_more = matrix + added * np.eye(len(matrix))
             factor: tuple[Array, bool] = cho_factor(with_more, check_finite=False)
             return factor
         except np.linalg.LinAlgError:
-            added = max(100.0 * added, 1e-16 * float(matrix.diagonal().max()))
+            added = max(100.0 * added, 1e-16 * largest)
+    raise np.linalg.LinAlgError("not finite")
 
 
 def minimise_superquantile(
@@ -228,14 +219,17 @@ def minimise_superquantile(
             if here.residual < best.residual:
                 best = here
     theta, weights = program.basis @ best.variables.tau, best.variables.weights
-    proof = program.optimality(theta, np.minimum(weights / weights.sum(), limit))
+    proof = _proof(criterion, theta, np.minimum(weights / weights.sum(), limit), metric)
     converged = proof.residual <= max(ENOUGH, 10.0 * program.rounding)
     return End(theta, criterion.at(theta).value, converged, False, steps, proof)
 
 
 def _next(here: _Iterate) -> _Iterate | None:
     """After one step, or None where rounding leaves no way forward."""
-    system = _NewtonSystem(here)
+    try:
+        system = _NewtonSystem(here)
+    except np.linalg.LinAlgError:
+        return None
     predicted = system.step(0.0)
     reach = here.variables.room(predicted)
     left = float(here.variables.moved(predicted, reach).products.mean())
@@ -265,5 +259,18 @@ def proved_mean(criterion: MeasureOfRisks, end: End, metric: ParameterMetric) ->
     """Where a descent on a mean of the risks ended, with the proof of the minimum."""
     at = criterion.risks.at(end.theta)
     weights = criterion.measure.at(at.mean, at.spread).slope
-    program = _Program(criterion, 1.0, metric)
-    return replace(end, optimality=program.optimality(end.theta, weights))
+    return replace(end, optimality=_proof(criterion, end.theta, weights, metric))
+
+
+def _proof(
+    criterion: MeasureOfRisks, theta: Array, weights: Array, metric: ParameterMetric
+) -> Optimality:
+    """What these weights prove of θ."""
+    at, total = criterion.risks.at(theta), float(weights.sum())
+    mean_slope, slopes = at.slopes
+    gradient = total * mean_slope + weights @ slopes + 2.0 * criterion.l2 * theta
+    if len(metric.inverse) == len(theta):
+        gradient = gradient @ metric.inverse
+    gap = criterion.measure.at(at.mean, at.spread).value
+    gap -= total * at.mean + float(weights @ at.spread)
+    return Optimality(weights, float(np.linalg.norm(gradient)) / metric.length, gap / metric.value)

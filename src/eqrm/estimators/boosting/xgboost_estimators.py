@@ -111,12 +111,8 @@ class XGBQRMClassifier(Classification, XGBQRM):
 
     Args:
         alpha: the level; ``None`` is ERM, the mean of domain risks, with the same machinery.
-        measure: what is minimised: ``"quantile"``, ``"superquantile"`` (the mean risk beyond the
-            quantile, CVaR), ``"worst"`` (the largest of the domains' risks) or ``"mean"`` (ERM).
-            The last two have no level, so that ``alpha`` is not used.
-        distribution, bandwidth: how the distribution of the risk is estimated, see
-            :class:`eqrm.EQRM`. None is ``"kde"`` for the quantile and ``"empirical"`` for the
-            other measures.
+        measure, distribution, bandwidth: what is minimised, and of which distribution of the
+            risk; as in :class:`eqrm.QRMClassifier`.
         random_state: seed of subsampling and of the domains held out.
         n_estimators: rounds of boosting.
         learning_rate, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha,

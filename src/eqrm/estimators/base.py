@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from eqrm.checks import Rule, refuse_unknown
+from eqrm.checks import Rule, one_of, refuse_unknown
 from eqrm.domains import named_domains
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.fit_inputs import TrainingRows
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import ONE_DOMAIN, required_groups
+from eqrm.estimators.selection.surrogates import (
+    ERM,
+    FEWEST_DOMAINS,
+    Surrogate,
+    as_settings,
+    choose,
+    cross_fit,
+    trained_candidates,
+)
 from eqrm.estimators.tasks import PredictsScores
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
 from eqrm.level import Level
 from eqrm.linear.linear_model import RANDOM_STATE
+from eqrm.linear.recalibration import Correction
 from eqrm.risks import MeasuredRisks
 
 
@@ -38,6 +49,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     distribution: Any = None
     measure: str = "quantile"
     bandwidth: Any = "gaussian-optimal"
+    surrogate: str | None = None
     random_state: Any = None
 
     # With metadata routing on, groups go to fit without being asked for.
@@ -59,6 +71,14 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     def _checked_goal(self) -> Goal:
         """Check all settings, before any data is looked at."""
         goal = Goal.of(self.alpha, self.distribution, self.measure, self.bandwidth)
+        if self.surrogate is not None:
+            one_of(self.surrogate, ("auto",), "surrogate")
+            if goal.level is None or self.measure != "quantile":
+                raise SettingError(
+                    "surrogate='auto' looks for the lowest α-quantile, so it needs a level as "
+                    f"alpha and measure='quantile', got alpha={self.alpha!r} and "
+                    f"measure={self.measure!r}."
+                )
         for name, rule in {"random_state": RANDOM_STATE, **self._rules}.items():
             rule.check(getattr(self, name), name)
         return goal
@@ -66,12 +86,49 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     def _keep_risks(self, goal: Goal, rows: TrainingRows) -> None:
         """The risks of the training domains, and what was minimised."""
         groups = rows.groups
-        losses = self._losses_of(self._scores(rows.X), rows.y)
+        losses = self._losses_of(self._corrected_scores(rows.X), rows.y)
         self.level_ = goal.level
         self.domains_, self.domain_counts_ = groups.names, groups.counts
         self.domain_risks_ = groups.means(losses, rows.sample_weight)
         groups.refuse_diverged(self.domain_risks_)
         self.quantile_risk_ = goal.value(self.domain_risks_)
+
+    def _fit_surrogate(self, X: Any, y: Any, groups: Any, sample_weight: Any, **more: Any) -> None:
+        """Choose what to minimise by cross-fitting, and fit it to all domains."""
+        goal = self._checked_goal()
+        rows = training_rows(self, X, y, groups, sample_weight, level_asked=True)
+        level, choice, own = goal.level, None, Surrogate(self.measure, goal.level)
+        if level is not None and len(rows.groups) >= FEWEST_DOMAINS:
+            fits = (ERM, *trained_candidates(level, self._takes_long))
+            data = rows.X, rows.y, rows.groups, rows.sample_weight
+            scored = cross_fit(self, fits, *data)
+            choice = choose(scored, level, self._takes_long)
+            own = choice.chosen
+        elif len(rows.groups) > 1:
+            warnings.warn(
+                f"surrogate='auto' needs at least {FEWEST_DOMAINS} training domains to choose by, "
+                f"got {len(rows.groups)}. {own.name} is minimised.",
+                EqrmWarning,
+                stacklevel=3,
+            )
+        model = clone(self).set_params(**as_settings(own))
+        model.fit(X, y, groups=groups, sample_weight=sample_weight, **more)
+        parameters = self.get_params(deep=False)
+        for name in set(vars(self)) - set(parameters):
+            delattr(self, name)
+        self.__dict__ |= {k: v for k, v in vars(model).items() if k not in parameters}
+        self.surrogate_ = choice
+        correction = None if choice is None else scored.correction(own, choice.level)
+        if correction is not None:
+            self._correct(correction)
+        self._keep_risks(goal, rows)
+
+    _takes_long: ClassVar[bool] = False
+    """Whether only a few surrogates are tried."""
+
+    def _correct(self, correction: Correction) -> None:
+        """Correct the scores of a fitted estimator."""
+        self.correction_ = correction
 
     def quantile_at(self, alpha: Level | float | str) -> float:
         """The α-quantile of the training domains' risks, by the distribution of the settings.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import checked_features, target_values
+from eqrm.linear.recalibration import Correction
 from eqrm.linear.solving.risk_functions import Array
 
 TINY = np.finfo(np.float64).tiny
@@ -23,6 +24,8 @@ class PredictsScores(ABC):
     """An estimator whose predictions and losses are functions of scores of checked features."""
 
     loss_name: ClassVar[str]
+    correction_: Correction | None = None
+    """Of the scores, where the estimator was recalibrated and has no intercept to absorb it."""
 
     @abstractmethod
     def _scores(self, X: Array) -> Array:
@@ -43,7 +46,11 @@ class PredictsScores(ABC):
 
     def _checked_scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        return self._scores(checked_features(self, X))
+        return self._corrected_scores(checked_features(self, X))
+
+    def _corrected_scores(self, X: Array) -> Array:
+        scores = self._scores(X)
+        return scores if self.correction_ is None else self.correction_(scores)
 
     @property
     def _num_class(self) -> int | None:

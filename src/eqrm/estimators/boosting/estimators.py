@@ -74,6 +74,7 @@ class BoostedQRM(DomainEstimator):
         "booster_params": optional(Rule("a dictionary", lambda v: isinstance(v, Mapping))),
         "n_jobs": optional(integer()),
     }
+    _takes_long = True
     _objective: ClassVar[type[BoostingObjective]]
     _refusal: ClassVar[str]
     """Where the library has the error that it raises for wrong parameters."""
@@ -138,6 +139,11 @@ class BoostedQRM(DomainEstimator):
         the domains of ``eval_set``, a pair (X, y) with ``eval_groups``; without one it holds out
         ``validation_fraction`` of the training domains, each of them whole.
         """
+        if self.surrogate is not None:
+            watched = {"eval_set": eval_set, "eval_groups": eval_groups}
+            watched["eval_sample_weight"] = eval_sample_weight
+            self._fit_surrogate(X, y, groups, sample_weight, **watched)
+            return self
         goal = self._checked_goal()
         asked = goal.level is not None
         train = training_rows(self, X, y, groups, sample_weight, level_asked=asked)

@@ -111,7 +111,12 @@ def cross_fitted(
 
 
 def fit_levels(
-    estimator: Any, levels: Sequence[LevelOrMean], X: Any, y: Any, groups: Any
+    estimator: Any,
+    levels: Sequence[LevelOrMean],
+    X: Any,
+    y: Any,
+    groups: Any,
+    sample_weight: Any = None,
 ) -> list[Any]:
     """A fitted estimator per level: by its own ``fit_levels``, or one after the other.
 
@@ -124,14 +129,16 @@ def fit_levels(
         models = fit_levels(last, levels, features, y, groups)
         return [Pipeline([*whole.steps[:-1], (name, model)]) for model in models]
     if hasattr(estimator, "fit_levels"):
-        found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups)
+        found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups, sample_weight)
         return found
     if "alpha" not in estimator.get_params():
         raise SettingError(
             f"{type(estimator).__name__} has no parameter alpha, so it cannot be fitted to levels. "
             "Use one of eqrm's estimators, such as QRMClassifier."
         )
-    return [clone(estimator).set_params(alpha=a).fit(X, y, groups=groups) for a in levels]
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    each = [clone(estimator).set_params(alpha=a) for a in levels]
+    return [model.fit(X, y, groups=groups, **weights) for model in each]
 
 
 def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import beta
 
 from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.evaluation.inference.risk_checks import Vector
@@ -48,6 +49,35 @@ def resampled_statistics(
             found[start:stop, predictor] = _statistics(row, counts, levels)
         start = stop
     return found
+
+
+def resampled_smooth_quantiles(
+    risks: Matrix, level: Level, resamples: int, seed: int
+) -> tuple[Vector, Matrix]:
+    """Harrell–Davis quantiles of each predictor (P,), and of each resample (resamples, P).
+
+    A weighted mean of the sorted risks around the level (Harrell & Davis 1982): it varies less
+    than one order statistic, which matters where two predictors are compared.
+
+    >>> risks = np.arange(1.0, 101.0)[None]
+    >>> resampled_smooth_quantiles(risks, Level(0.9), 10, seed=0)[0].round(1)
+    array([90.4])
+    """
+    predictors, domains = risks.shape
+    tail = max(level.tail * (domains + 1), 1e-12)
+    law = beta(max(level.alpha * (domains + 1), 1e-12), tail)
+    reached = law.cdf(np.arange(domains + 1) / domains)
+    order = np.argsort(risks, axis=1)
+    values = np.take_along_axis(risks, order, axis=1)
+    found = np.empty((resamples, predictors))
+    start = 0
+    for counts in _drawn_counts(domains, resamples, seed):
+        stop = start + counts.shape[0]
+        for predictor in range(predictors):
+            up_to = reached[np.cumsum(counts[:, order[predictor]], axis=1)]
+            found[start:stop, predictor] = np.diff(up_to, axis=1, prepend=0.0) @ values[predictor]
+        start = stop
+    return values @ np.diff(reached), found
 
 
 def _drawn_counts(domains: int, resamples: int, seed: int) -> Iterator[Counts]:

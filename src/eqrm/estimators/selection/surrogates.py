@@ -1,0 +1,325 @@
+"""Which surrogate reaches the lowest α-quantile on new domains: chosen by cross-fitting.
+
+The aim is the α-quantile of risk over *new* domains. What is minimised on the training domains to
+get there, the surrogate, may be something else: EQRM or the superquantile at this or another level,
+the mean risk (ERM), or the mean risk with scores recalibrated for the level. Each candidate is
+fitted to four fifths of the domains and measured on the others, five times over, so that every
+domain has a risk under a predictor that has not seen it. Of the candidates within one standard
+error of the lowest quantile, the one with the lowest mean risk is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from eqrm.errors import DomainDataError
+from eqrm.estimators.groups import Groups
+from eqrm.estimators.selection.risks_by_level import fit_levels
+from eqrm.estimators.selection.splitters import DomainKFold
+from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.level import Level
+from eqrm.linear.recalibration import Correction, ScoredRows, recalibrate
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.text import aligned, listed
+
+FOLDS = 5
+FEWEST_DOMAINS = 10
+"""With fewer, a choice would be made by chance: the level itself is trained for."""
+RESAMPLES = 500
+QUANTILE_TAILS = (4.0, 2.0, 1.0, 0.5)
+"""1 − level of EQRM's candidates, in units of 1 − α."""
+SUPERQUANTILE_TAILS = (5.0, 2.5, 1.0)
+SHIFT, SHIFT_AND_SCALE = "shift", "shift and scale"
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A measure at a level, minimised on the training domains; ``correction`` is of its scores.
+
+    >>> Surrogate("superquantile", Level(0.75)).name, Surrogate(correction="shift").name
+    ('superquantile at 0.75', 'ERM recalibrated (shift)')
+    """
+
+    measure: str = "mean"
+    level: Level | None = None
+    correction: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        if self.level is not None:
+            kind = "EQRM" if self.measure == "quantile" else self.measure
+            return f"{kind} at {self.level}"
+        return "ERM" if self.correction is None else f"ERM recalibrated ({self.correction})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        tail = None if self.level is None else self.level.log_tail
+        return {"measure": self.measure, "log_tail": tail, "correction": self.correction}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Surrogate:
+        """The reverse of :meth:`to_dict`."""
+        tail = content["log_tail"]
+        level = None if tail is None else Level(log_tail=float(tail))
+        return cls(str(content["measure"]), level, content["correction"])
+
+
+ERM = Surrogate()
+
+
+def trained_candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]:
+    """The ways to train for a level; with ``few``, for models that take long, two of them.
+
+    >>> [surrogate.name for surrogate in trained_candidates(Level(0.9), few=True)]
+    ['EQRM at 0.9', 'superquantile at 0.75']
+    >>> len(trained_candidates(Level(0.9)))
+    7
+    """
+    quantiles = (1.0,) if few else QUANTILE_TAILS
+    superquantiles = (2.5,) if few else SUPERQUANTILE_TAILS
+    found = [Surrogate("quantile", _with_tail(level, k)) for k in quantiles]
+    found += [Surrogate("superquantile", _with_tail(level, k)) for k in superquantiles]
+    return tuple(s for s in found if s.level is not None)
+
+
+def candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]:
+    """Everything that is compared: ERM, ERM recalibrated, and the ways to train for the level."""
+    recalibrated = (Surrogate(correction=kind) for kind in (SHIFT, SHIFT_AND_SCALE))
+    return (ERM, *recalibrated, *trained_candidates(level, few))
+
+
+def _with_tail(level: Level, factor: float) -> Level | None:
+    """The level whose tail is this many times as large, where there is one."""
+    if factor == 1.0:
+        return level
+    tail = level.log_tail + math.log(factor)
+    if tail >= -1e-9:
+        return None
+    alpha = round(-math.expm1(tail), 9)
+    return Level(alpha) if alpha < 1.0 - 1e-6 else Level(log_tail=tail)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """Scores of every row by predictors that have not seen its domain.
+
+    ``scores`` holds those of ``fits``, which are surrogates without correction; ``target`` (n,)
+    are numbers, ``classes`` is K or 0; ``folds`` (n,) says in which fold a row was left out.
+    """
+
+    fits: tuple[Surrogate, ...]
+    scores: tuple[Array, ...]
+    target: NDArray[Any]
+    classes: int
+    groups: Groups
+    folds: NDArray[np.int64]
+    sample_weight: Array | None = None
+
+    def risks(self, surrogate: Surrogate, level: Level) -> Array:
+        """The risk of each domain (m,); a correction for ``level`` is fitted to other folds."""
+        scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
+        rows = self._rows(scores, np.ones(len(scores), dtype=bool))
+        if surrogate.correction is None:
+            return rows.risks(Correction())
+        found = np.empty(len(self.groups))
+        for fold in range(int(self.folds.max()) + 1):
+            inside = self.folds == fold
+            correction = self._corrected(scores, ~inside, level, surrogate.correction)
+            place = np.unique(self.groups.ids[inside])
+            found[place] = self._rows(scores, inside).risks(correction)
+        return found
+
+    def correction(self, surrogate: Surrogate, level: Level) -> Correction | None:
+        """The correction for a level of a predictor that is fitted to all domains."""
+        if surrogate.correction is None:
+            return None
+        scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
+        everything = np.ones(len(scores), dtype=bool)
+        return self._corrected(scores, everything, level, surrogate.correction)
+
+    def _corrected(
+        self, scores: Array, kept: NDArray[np.bool_], level: Level, kind: str
+    ) -> Correction:
+        return recalibrate(self._rows(scores, kept), level, scaled=kind == SHIFT_AND_SCALE)
+
+    def _rows(self, scores: Array, kept: NDArray[np.bool_]) -> ScoredRows:
+        ids = np.unique(self.groups.ids[kept], return_inverse=True)[1]
+        weights = None if self.sample_weight is None else self.sample_weight[kept]
+        return ScoredRows.of(scores[kept], self.target[kept], self.classes, ids, weights)
+
+
+def cross_fit(
+    estimator: Any,
+    fits: Sequence[Surrogate],
+    X: Any,
+    y: NDArray[Any],
+    groups: Groups,
+    sample_weight: Array | None = None,
+) -> CrossFitted:
+    """Fit every surrogate on the training domains of every fold, and score the other rows.
+
+    ``estimator`` is one of eqrm's, not fitted. ``y`` holds labels, or numbers.
+    """
+    labels = y if hasattr(estimator, "predict_proba") else None
+    classes = np.unique(labels) if labels is not None else np.empty(0)
+    target = y if labels is None else np.searchsorted(classes, y)
+    folds = np.empty(len(y), dtype=np.int64)
+    scores: list[Array] = []
+    splitter = DomainKFold(min(FOLDS, len(groups)), random_state=0)
+    for fold, (train, test) in enumerate(splitter.split(y, groups=groups.ids)):
+        folds[test] = fold
+        missing = np.setdiff1d(classes, y[train]) if labels is not None else ()
+        if len(missing):
+            raise DomainDataError(
+                f"{listed(list(missing), 3)}: too few domains contain this class to choose a "
+                "surrogate by cross-fitting. Use surrogate=None, or merge rare classes."
+            )
+        weights = None if sample_weight is None else sample_weight[train]
+        part = _safe_indexing(X, train), y[train], groups.ids[train], weights
+        for place, model in enumerate(fitted(estimator, fits, *part)):
+            found = model._checked_scores(_safe_indexing(X, test))
+            if fold == 0:
+                scores.append(np.empty((len(y), *found.shape[1:])))
+            scores[place][test] = found
+    return CrossFitted(
+        tuple(fits), tuple(scores), target, len(classes), groups, folds, sample_weight
+    )
+
+
+def fitted(
+    estimator: Any, fits: Sequence[Surrogate], X: Any, y: Any, groups: Any, sample_weight: Any
+) -> list[Any]:
+    """A fitted estimator per surrogate, without correction; levels of a measure go together."""
+    found: dict[Surrogate, Any] = {}
+    for measure in ("quantile", "superquantile"):
+        # ERM goes with the levels of the quantile, whose fits start from it.
+        own = [s for s in fits if s.measure == measure or (s is ERM and measure == "quantile")]
+        if not own:
+            continue
+        plain = clone(estimator).set_params(**as_settings(Surrogate(measure)))
+        levels = [s.level for s in own]
+        models = fit_levels(plain, levels, X, y, groups, sample_weight)
+        found |= dict(zip(own, models, strict=True))
+    return [found[s] for s in fits]
+
+
+def as_settings(surrogate: Surrogate) -> dict[str, Any]:
+    """Parameters of an estimator that minimise this surrogate."""
+    beyond = surrogate.measure == "superquantile"
+    return {
+        "alpha": surrogate.level,
+        "measure": "superquantile" if beyond else "quantile",
+        "distribution": "empirical" if beyond else "kde",
+        "bandwidth": "gaussian-optimal",
+        "surrogate": None,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogateChoice:
+    """The candidates for a level, their cross-fitted risks (C, m), and which of them is best.
+
+    Quantiles are Harrell–Davis estimates, which vary less than order statistics do.
+    """
+
+    level: Level
+    candidates: tuple[Surrogate, ...]
+    risks: Array
+
+    @cached_property
+    def _resampled(self) -> tuple[Array, Array]:
+        return resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0)
+
+    @property
+    def quantiles(self) -> Array:
+        """The α-quantile of each candidate over domains left out (C,)."""
+        return self._resampled[0]
+
+    @cached_property
+    def means(self) -> Array:
+        """The mean risk of each candidate over domains left out (C,)."""
+        found: Array = self.risks.mean(axis=1)
+        return found
+
+    @cached_property
+    def errors(self) -> Array:
+        """The standard error of each quantile's difference from the lowest (C,)."""
+        drawn = self._resampled[1]
+        found: Array = (drawn - drawn[:, [self.quantiles.argmin()]]).std(axis=0)
+        return found
+
+    @property
+    def place(self) -> int:
+        """The candidate chosen: lowest mean risk within one standard error of the lowest."""
+        near = self.quantiles - self.quantiles.min() <= self.errors
+        return int(np.where(near, self.means, np.inf).argmin())
+
+    @property
+    def chosen(self) -> Surrogate:
+        """See :attr:`place`."""
+        return self.candidates[self.place]
+
+    def lowest(self, among: Sequence[Surrogate]) -> Surrogate:
+        """The one of these candidates with the lowest quantile."""
+        return min(among, key=lambda s: self.quantiles[self.candidates.index(s)])
+
+    @property
+    def optimism(self) -> float:
+        """By how much the quantile of a chosen candidate is too low, because it was chosen.
+
+        In each resample of the domains the lowest is picked, and its quantile there is compared
+        with its quantile over all domains.
+        """
+        drawn = self._resampled[1]
+        picked = drawn.argmin(axis=1)
+        own = drawn[np.arange(len(drawn)), picked] - drawn.mean(axis=0)[picked]
+        return float(max(-own.mean(), 0.0))
+
+    def table(self) -> str:
+        """A line per candidate: quantile and mean risk over domains left out."""
+        header = ["minimised", f"{self.level}-quantile", "± from lowest", "mean risk", ""]
+        lines = [
+            [
+                surrogate.name,
+                f"{self.quantiles[i]:.4g}",
+                f"{self.errors[i]:.2g}",
+                f"{self.means[i]:.4g}",
+                "chosen" if i == self.place else "",
+            ]
+            for i, surrogate in enumerate(self.candidates)
+        ]
+        return aligned([header, *lines])
+
+    @property
+    def sentence(self) -> str:
+        """What was chosen, and how sure that is."""
+        lowest = self.candidates[int(self.quantiles.argmin())]
+        rest = (
+            "It also has the lowest quantile."
+            if lowest == self.chosen
+            else f"The lowest, {lowest.name}, is within one standard error and has a higher mean."
+        )
+        return (
+            f"Of {len(self.candidates)} ways to reach a low {self.level}-quantile, cross-fitting "
+            f"over {self.risks.shape[1]} training domains chose {self.chosen.name}: "
+            f"{self.quantiles[self.place]:.4g} on domains left out. {rest} Choosing makes this "
+            f"estimate too low by about {self.optimism:.2g}; certificates on other domains are not "
+            "affected."
+        )
+
+
+def choose(fits: CrossFitted, level: Level, few: bool = False) -> SurrogateChoice:
+    """Compare all candidates for a level by their cross-fitted risks."""
+    compared = candidates(level, few)
+    risks = np.stack([fits.risks(surrogate, level) for surrogate in compared])
+    return SurrogateChoice(level, compared, risks)

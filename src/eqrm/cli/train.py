@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 FLIGHTS = "flights"
 SHARE = 0.5
-LEVELS = "0.5,0.75,0.9,0.95,0.99"
 IN_TIME = ("--order", "--test-after", "--test-last")
 DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
 
@@ -83,7 +82,7 @@ def train(
     ] = None,
     alpha: Annotated[
         list[str] | None,
-        option(f"Levels to train for, besides ERM (default: {LEVELS}). {SEVERAL}", WHAT),
+        option(f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", WHAT),
     ] = None,
     measure: Annotated[
         str,
@@ -93,6 +92,14 @@ def train(
             WHAT,
         ),
     ] = "quantile",
+    surrogate: Annotated[
+        str,
+        option(
+            "What is minimised to get a low quantile: auto (chosen by cross-fitting over training "
+            "domains) or none (the quantile itself, at its level).",
+            WHAT,
+        ),
+    ] = "auto",
     model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: Annotated[
@@ -121,7 +128,7 @@ def train(
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
     from eqrm.checks import OPEN_FRACTION
-    from eqrm.tabular.comparison import compare_with_erm
+    from eqrm.tabular.comparison import compare_training
     from eqrm.tabular.output import check_folder, write_training
     from eqrm.tabular.training import TrainingPlan, train_on_table
     from eqrm.tabular.wording import in_words
@@ -139,6 +146,7 @@ def train(
     plan = TrainingPlan.of(
         separated(alpha) if alpha else None,
         measure=measure,
+        surrogate=surrogate,
         model=model,
         task=task,
         seed=seed or 0,
@@ -146,7 +154,7 @@ def train(
         unseen=unseen,
     )
     check_folder(output)
-    with _progress(total=5 + len(plan.levels)) as tell:
+    with _progress(total=6 + len(plan.levels)) as tell:
         tell("reading the table")
         columns = {
             "features": separated(feature) if feature else None,
@@ -158,7 +166,7 @@ def train(
         seen, unseen_part, in_time = _split(table, held_out, plan.seed)
         found = train_on_table(seen, unseen_part, plan, tell, in_time)
         tell("writing")
-        compared = compare_with_erm(found, confidence)
+        compared = compare_training(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
     typer.echo(in_words(found, compared))
     names = [path for path in written if path.parent == output]

@@ -99,10 +99,10 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         rows = training_rows(self, X, y, groups, sample_weight, level_asked=True)
         level, choice, own = goal.level, None, Surrogate(self.measure, goal.level)
         if level is not None and len(rows.groups) >= FEWEST_DOMAINS:
-            fits = (ERM, *trained_candidates(level, self._takes_long))
+            trained = trained_candidates(level, self._takes_long)
             data = rows.X, rows.y, rows.groups, rows.sample_weight
-            scored = cross_fit(self, fits, *data)
-            choice = choose(scored, level, self._takes_long)
+            scored = cross_fit(self, (ERM, *trained), *data)
+            choice = choose(scored, level, trained)
             own = choice.chosen
         elif len(rows.groups) > 1:
             warnings.warn(
@@ -118,9 +118,8 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         self.__dict__ |= {k: v for k, v in vars(model).items() if k not in parameters}
         self.surrogate_ = choice
-        correction = None if choice is None else scored.correction(own, choice.level)
-        if correction is not None:
-            self._correct(correction)
+        if own.correction is not None and level is not None:
+            self._correct(scored.correction(own, level))
         self._keep_risks(goal, rows)
 
     _takes_long: ClassVar[bool] = False

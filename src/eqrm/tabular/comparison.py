@@ -1,102 +1,142 @@
-"""Every level against ERM on held-out domains, in numbers: what it gains and what it costs."""
+"""Every level against the references on unseen domains, in numbers: gains and certificates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from eqrm.errors import LevelError, TooFewDomainsError
+from eqrm.estimators.selection.surrogates import ERM as REFERENCE
+from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
-from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
-from eqrm.tabular.training import ERM, LEVELS, TableTraining, predictor_name
+from eqrm.tabular.references import ERM, Array, recalibrated_name, trained_name
+from eqrm.tabular.training import TableTraining
+from eqrm.tabular.verdict import Verdict
 
 TOLD_FIRST = 0.9
 """The headline level is the trained level closest to this."""
 
 
-@dataclass(frozen=True)
-class LevelGain:
-    """A level and ERM: the quantile that was trained for, the mean risk, and certificates.
+@dataclass(frozen=True, eq=False)
+class LevelResult:
+    """What became of a level.
 
-    ``quantile`` and ``mean`` are differences, paired by domain, on domains that neither saw.
-    Where there are too few domains for a certificate, it is replaced by a sentence that says so.
+    ``recommended`` is the predictor to use: chosen on training domains, or the one that was trained
+    for the level where there were too few of these to choose. ``certificates`` holds those of ERM,
+    of recalibrated ERM and of the trained predictor; where there are too few domains for one, the
+    sentence that says so is in its place. ``better`` are references with a lower quantile.
     """
 
     level: Level
-    quantile: Difference
-    mean: Difference
-    certificate: Certificate | str
-    certificate_of_erm: Certificate | str
+    recommended: str
+    choice: SurrogateChoice | None
+    verdict: Verdict | None
+    certificates: dict[str, Certificate | str]
+    better: tuple[str, ...]
+    dearer_than: tuple[str, ...]
+    """Constants with a lower mean risk than the trained predictor."""
 
 
 @dataclass(frozen=True, eq=False)
-class ComparisonWithERM:
-    """All results of a training, computed once.
+class TrainingComparison:
+    """All that is said about a training, computed once.
 
-    ``table`` holds mean and quantiles at the trained levels (where there are none, the usual
-    ones) and 1; ``summary`` holds noise and signs that domains are not exchangeable.
+    ``table`` holds mean and quantiles at the trained levels (without one, 0.9) and 1; ``summary`` holds noise and
+    signs that domains are not exchangeable.
     """
 
-    gains: tuple[LevelGain, ...]
+    results: tuple[LevelResult, ...]
     table: RiskTable
     summary: Summary
     confidence: float
 
     @property
-    def first(self) -> LevelGain:
-        """The level to speak of first."""
-        return min(self.gains, key=lambda gain: abs(gain.level.alpha - TOLD_FIRST))
-
-    @property
-    def best_in_own_column(self) -> int:
-        """How many levels have the lowest value of the quantile they were trained for."""
-        places = {each.level: place for place, each in enumerate(self.table.statistics)}
-        rows = self.table.cells
-        return sum(rows[predictor_name(g.level)][places[g.level]].best for g in self.gains)
+    def first(self) -> LevelResult | None:
+        """The headline level, if any was trained for."""
+        return min(
+            self.results, key=lambda result: abs(result.level.alpha - TOLD_FIRST), default=None
+        )
 
 
-def compare_with_erm(training: TableTraining, confidence: float = 0.95) -> ComparisonWithERM:
-    """Compare every trained level with ERM on the domains held out."""
+def compare_training(training: TableTraining, confidence: float = 0.95) -> TrainingComparison:
+    """Compare every trained level with the references on the domains held out."""
     judged, levels = training.evaluation, training.levels
     # A certificate speaks of levels below 1.
     possible = [level for level in levels if level.alpha < 1.0]
     certified = min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=Level(0.9))
-    summary = summarised(judged, certified, confidence)
-    differences = summary.differences
-    if any(level.alpha not in COMPARED_LEVELS for level in levels):
-        differences = judged.compare(ERM, list(levels), confidence=confidence)
-    gains = []
-    for place, level in enumerate(levels):
-        of_level = differences[predictor_name(level)]
-        if differences is summary.differences:
-            place = COMPARED_LEVELS.index(level.alpha)
-        gains.append(
-            LevelGain(
-                level,
-                [each for each in of_level if each.statistic == "quantile"][place],
-                next(each for each in of_level if each.statistic == "mean"),
-                _certificate(judged, level, predictor_name(level), confidence),
-                _certificate(judged, level, ERM, confidence),
-            )
-        )
-    below = [level for level in levels if level != Level(1.0)]
-    return ComparisonWithERM(
-        tuple(gains),
-        judged.risk_table(
-            [*(below or map(Level, LEVELS)), Level(1.0)], [], confidence=confidence, worst=0
-        ),
-        summary,
+    columns = [level for level in levels if level != Level(1.0)] or [Level(TOLD_FIRST)]
+    return TrainingComparison(
+        tuple(_result(training, level, confidence) for level in levels),
+        judged.risk_table([*columns, Level(1.0)], [], confidence=confidence, worst=0),
+        summarised(judged, certified, confidence, baseline=ERM),
         confidence,
     )
 
 
-def _certificate(
+def _result(training: TableTraining, level: Level, confidence: float) -> LevelResult:
+    trained, recalibrated = trained_name(level), recalibrated_name(level)
+    choice = training.choices.get(level)
+    risks = {name: one.risks for name, one in training.evaluation.predictors.items()}
+    quantiles = dict(zip(risks, smooth_quantiles(list(risks.values()), level), strict=True))
+    references = [*training.constants, ERM, *([recalibrated] if choice else [])]
+    compared = references if training.measure == "quantile" else []
+    verdict, recommended = None, trained
+    if choice is not None:
+        left_out = risks_left_out(training, level, choice)
+        order = sorted(references, key=lambda name: smooth_quantiles([left_out[name]], level)[0])
+        pooled = {name: risks[name] for name in left_out}
+        if training.in_time is None:  # domains are exchangeable: those left out count as well
+            pooled = {name: np.concatenate([left_out[name], risks[name]]) for name in left_out}
+        verdict = Verdict.of(level, pooled, trained, recalibrated, order, confidence)
+        if choice.chosen == REFERENCE:
+            recommended = ERM
+        elif choice.chosen in RECALIBRATED:
+            recommended = recalibrated
+    mean = risks[trained].mean()
+    return LevelResult(
+        level,
+        recommended,
+        choice,
+        verdict,
+        {
+            name: certificate_of(training.evaluation, level, name, confidence)
+            for name in (ERM, recalibrated, trained)
+            if name in risks
+        },
+        tuple(name for name in compared if quantiles[name] < quantiles[trained]),
+        tuple(name for name in training.constants if risks[name].mean() < mean),
+    )
+
+
+def risks_left_out(
+    training: TableTraining, level: Level, choice: SurrogateChoice
+) -> dict[str, Array]:
+    """The risks of the training domains by predictors that have not seen them."""
+    return {
+        **training.constants,
+        ERM: choice.risks[0],
+        recalibrated_name(level): choice.of(choice.recalibrated),
+        trained_name(level): choice.of(choice.trained),
+    }
+
+
+def smooth_quantiles(risks: Sequence[Array], level: Level) -> list[float]:
+    """Harrell–Davis quantiles of several predictors."""
+    found = resampled_smooth_quantiles(np.stack(list(risks)), level, 1, seed=0)[0]
+    return [float(value) for value in found]
+
+
+def certificate_of(
     evaluation: Evaluation, level: Level, predictor: str, confidence: float
 ) -> Certificate | str:
+    """A certificate, or the sentence that says why there is none."""
     try:
         return evaluation.certificate(level, confidence, predictor=predictor)
     except (TooFewDomainsError, LevelError) as refusal:

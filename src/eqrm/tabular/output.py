@@ -11,10 +11,10 @@ from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.files.writing import whole_file, write_text
-from eqrm.tabular.comparison import ComparisonWithERM
+from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
-from eqrm.tabular.training import TableTraining, predictor_name
-from eqrm.tabular.wording import in_words
+from eqrm.tabular.training import TableTraining
+from eqrm.tabular.wording import choices_in_words, in_words
 
 ENDING = ".safetensors"
 LISTED = "files.json"
@@ -40,7 +40,7 @@ def _first_that_exists(folder: Path) -> Path:
 
 
 def write_training(
-    training: TableTraining, compared: ComparisonWithERM, folder: Path, *, command: str
+    training: TableTraining, compared: TrainingComparison, folder: Path, *, command: str
 ) -> list[Path]:
     """Write everything to a folder, in place of an earlier training, and return the files."""
     check_folder(folder)
@@ -50,7 +50,7 @@ def write_training(
     report = folder / "report.html"
     write_report(judged, report, command=command, summary=summary, confidence=compared.confidence)
     texts = {
-        "summary.txt": f"{in_words(training, compared)}\n\n{summary.to_text()}\n",
+        "summary.txt": _summary(training, compared),
         "risk-table.md": table.to_markdown() + "\n",
         "risk-table.csv": table.to_csv(),
         "evaluation.json": judged.to_json() + "\n",
@@ -65,14 +65,19 @@ def write_training(
             save_figure(figure, draft)
     except MissingExtraError:
         pass  # the report holds the same curves
-    for model in training.models.values():
-        name = predictor_name(model.level).lower()
-        stem = name.replace("α = ", "alpha-").replace("^", "")
+    for name, model in training.models.items():
+        stem = name.lower().replace("α = ", "alpha-").replace("^", "")
+        stem = stem.replace("erm recalibrated for ", "recalibrated-")
         written.append(folder / "models" / f"{stem}{ENDING}")
         save_table_model(model, written[-1])
     names = [str(path.relative_to(folder)) for path in written]
     write_text(folder / LISTED, json.dumps({"written by": WRITER, "files": names}, indent=1) + "\n")
     return written
+
+
+def _summary(training: TableTraining, compared: TrainingComparison) -> str:
+    parts = [in_words(training, compared), choices_in_words(compared), compared.summary.to_text()]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _earlier(folder: Path) -> list[str] | None:

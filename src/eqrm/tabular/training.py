@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 from sklearn import config_context
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
@@ -20,37 +23,51 @@ from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import Task, one_class_note
 from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.estimators.groups import Groups, as_groups
+from eqrm.estimators.selection.surrogates import ERM as REFERENCE
+from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
+from eqrm.estimators.selection.surrogates import (
+    CrossFitted,
+    Surrogate,
+    SurrogateChoice,
+    choose,
+    cross_fit,
+    fitted,
+    trained_candidates,
+)
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
 from eqrm.measures import MEASURES, WITHOUT_LEVEL
 from eqrm.tabular.model import MODELS, TableModel, new_estimator
+from eqrm.tabular.references import (
+    ERM,
+    Array,
+    Skill,
+    constant_scores,
+    recalibrated_copy,
+    recalibrated_name,
+    skill_of_classes,
+    skill_of_numbers,
+    trained_name,
+)
 from eqrm.text import listed
 
-ERM = "ERM"
-LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
-
-
-def predictor_name(level: Level | None) -> str:
-    """What a predictor is called in tables, figures and reports.
-
-    >>> predictor_name(Level(0.9)), predictor_name(Level(1.0)), predictor_name(None)
-    ('α = 0.9', 'worst', 'ERM')
-    """
-    if level is None:
-        return ERM
-    return "worst" if level == Level(1.0) else f"α = {level}"
+SURROGATES = ("auto", "none")
+LEVELS = (0.9,)
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
     """What to train: ERM and a measure at every level, by one kind of model.
 
-    The measure "worst" has the level 1 alone, and "mean" is ERM alone. ``settings`` go to the
-    estimator as they are; ``unseen`` says what to do about categories that only test domains have.
+    The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
+    ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
+    "none", which minimises the level's own quantile. ``settings`` go to the estimator as they are;
+    ``unseen`` says what to do about categories that only test domains have.
     """
 
     levels: tuple[Level, ...]
@@ -60,6 +77,7 @@ class TrainingPlan:
     settings: Mapping[str, Any] | None = None
     unseen: str = "warn"
     measure: str = "quantile"
+    surrogate: str = "auto"
 
     @classmethod
     def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
@@ -72,6 +90,7 @@ class TrainingPlan:
         """
         NON_NEGATIVE_INTEGER.check(rest.get("seed", 0), "seed")
         one_of(rest.get("model", "linear"), MODELS, "model")
+        one_of(rest.get("surrogate", "auto"), SURROGATES, "surrogate")
         measure = one_of(rest.get("measure", "quantile"), MEASURES, "measure")
         if measure in WITHOUT_LEVEL:
             if levels is not None:
@@ -88,7 +107,10 @@ class TrainingPlan:
 class TableTraining:
     """The result: a model per predictor, and their evaluation on held-out domains.
 
-    ``in_time`` is how the domains were split, where the held-out ones are later.
+    ``evaluation`` and ``skills`` also hold the constants, which are ``references`` without a
+    model. ``choices`` says for each level how the candidates did on training domains left out,
+    where there were enough of these. ``in_time`` is how the domains were split, where the held-out
+    ones are later.
     """
 
     models: Mapping[str, TableModel]
@@ -99,6 +121,10 @@ class TableTraining:
     train_domains: int
     in_time: TimeSplit | None = None
     measure: str = "quantile"
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    """The risks of the constants on training domains."""
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    choices: Mapping[Level, SurrogateChoice] = field(default_factory=dict)
 
 
 def train_on_table(
@@ -121,16 +147,13 @@ def train_on_table(
     >>> both = Table({"x": x}, late, days)
     >>> found = train_on_table(*both.split(0.5), TrainingPlan.of([0.9]))
     >>> list(found.models), found.train_domains, len(found.evaluation.domains)
-    (['ERM', 'α = 0.9'], 20, 20)
+    (['ERM', 'ERM recalibrated for 0.9', 'α = 0.9'], 20, 20)
     """
     refuse_shared_domains(train, test)
     progress("encoding the table")
     preprocessor = TablePreprocessor.fit(train, plan.task)
     task, encoder = preprocessor.task, preprocessor.encoder
     labels, test_labels = task.labels(train.target), task.labels(test.target)
-    new_estimator(
-        plan.model, task, None, plan.seed, plan.settings, plan.measure
-    )  # refuses wrong settings
     seen = encoder.transform(train.columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
@@ -140,35 +163,133 @@ def train_on_table(
     notes += [*task.note(train.target), *_order_note(train, in_time)]
     if task.classes:
         notes += one_class_note(labels, domains)
-    models: dict[str, TableModel] = {}
-    levels = (None, *plan.levels)
-    fits = fitted_in_turn(plan, task, levels, seen, labels, domains)
-    for level in levels:
-        name = predictor_name(level)
-        try:
-            progress(f"training {name}")
-            with _noting(notes, name):
-                estimator = next(fits)
-        except KeyboardInterrupt:
-            if len(models) < FEWEST_MODELS:
-                raise
-            notes.append(f"Interrupted: {name} and the levels after it were not trained.")
-            break
-        models[name] = TableModel(estimator, preprocessor, level)
+    job = _Job(plan, task, seen, labels, domains, notes, progress)
+    models = {name: TableModel(e, preprocessor, level) for name, level, e in job.fitted()}
     progress("evaluating on held-out domains")
-    # From the margins: a probability that is rounded to 0 would make a loss infinite.
+    constants = constant_scores(task, labels)
     with config_context(assume_finite=True):  # the encoder has refused what is not
-        losses = {name: each.estimator.losses(unseen, test_labels) for name, each in models.items()}
+        scores = {name: each.estimator._checked_scores(unseen) for name, each in models.items()}
+        any_model = next(iter(models.values())).estimator
+        repeated = {k: np.repeat(v, len(test_labels), axis=0) for k, v in constants.items()}
+        # From the scores: a probability that is rounded to 0 would make a loss infinite.
+        losses = {k: any_model._losses_of(v, test_labels) for k, v in (scores | repeated).items()}
+    on_training = {k: np.repeat(v, len(labels), axis=0) for k, v in constants.items()}
     return TableTraining(
         models,
         replace(evaluate(domains=test.numbered_domains, losses=losses), loss=task.metric),
-        tuple(model.level for model in models.values() if model.level is not None),
+        tuple(dict.fromkeys(m.level for m in models.values() if m.level is not None)),
         tuple(dict.fromkeys(notes)),
         len(train),
         len(train.domain_names),
         in_time,
         plan.measure,
+        {k: job.groups.means(any_model._losses_of(v, labels)) for k, v in on_training.items()},
+        {k: _skill(v, test_labels, bool(task.classes)) for k, v in (scores | repeated).items()},
+        job.choices,
     )
+
+
+def _skill(scores: Array, target: NDArray[Any], classes: bool) -> Skill:
+    if not classes:
+        return skill_of_numbers(target, scores)
+    if scores.ndim == 1:
+        return skill_of_classes(target, np.column_stack([expit(-scores), expit(scores)]))
+    return skill_of_classes(target, softmax(scores, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """The fits of a training, one after the other."""
+
+    plan: TrainingPlan
+    task: Task
+    matrix: Array
+    labels: NDArray[Any]
+    domains: NumberedDomains
+    notes: list[str]
+    progress: Callable[[str], None]
+    choices: dict[Level, SurrogateChoice] = field(default_factory=dict)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The domains of all rows."""
+        return as_groups(self.domains, len(self.labels))
+
+    def fitted(self) -> Iterator[tuple[str, Level | None, Any]]:
+        """ERM; then for each level ERM recalibrated for it, and the predictor trained for it."""
+        plan = self.plan
+        template = new_estimator(
+            plan.model, self.task, None, plan.seed, plan.settings, plan.measure
+        )
+        ways = {level: self._ways(level, template) for level in plan.levels}
+        scored = self._cross_fitted(template, (REFERENCE, *chain(*ways.values())))
+        self.progress("training ERM")
+        with self._noting(ERM):
+            erm = self._fit(template, REFERENCE)
+        yield ERM, None, erm
+        ready = 1
+        for level in plan.levels:
+            name, way = trained_name(level), ways[level][0]
+            self.progress(f"training {name}")
+            try:
+                with self._noting(name):
+                    recalibrated = None
+                    if scored is not None:
+                        choice = choose(scored, level, ways[level])
+                        way = choice.trained
+                        correction = scored.correction(choice.recalibrated, level)
+                        recalibrated = recalibrated_copy(erm, correction)
+                        self.choices[level] = choice
+                    trained = self._fit(template, way)
+            except KeyboardInterrupt:
+                if ready < FEWEST_MODELS:
+                    raise
+                self.notes.append(f"Interrupted: {name} and the levels after it were not trained.")
+                self.choices.pop(level, None)
+                return
+            if recalibrated is not None:
+                yield recalibrated_name(level), level, recalibrated
+            yield name, level, trained
+            ready += 1
+
+    def _ways(self, level: Level, template: Any) -> tuple[Surrogate, ...]:
+        """What may be minimised for a level: its own measure, or one of several."""
+        if self.plan.surrogate == "auto" and self.plan.measure == "quantile":
+            return trained_candidates(level, template._takes_long)
+        return (Surrogate(self.plan.measure, level),)
+
+    def _cross_fitted(self, template: Any, fits: Sequence[Surrogate]) -> CrossFitted | None:
+        """Scores of all training domains by predictors that have not seen them, if enough."""
+        if self.plan.measure != "quantile" or not self.plan.levels:
+            return None  # references and verdicts are about quantiles
+        if len(self.groups) < FEWEST_TO_CHOOSE:
+            self.notes.append(
+                f"With fewer than {FEWEST_TO_CHOOSE} training domains, nothing is recalibrated and "
+                "no surrogate is chosen by cross-fitting: each level minimises its own quantile."
+            )
+            return None
+        self.progress("cross-fitting over training domains")
+        with self._noting("cross-fitting"):
+            return cross_fit(
+                template, tuple(dict.fromkeys(fits)), self.matrix, self.labels, self.groups
+            )
+
+    def _fit(self, template: Any, surrogate: Surrogate) -> Any:
+        return fitted(template, [surrogate], self.matrix, self.labels, self.domains, None)[0]
+
+    @contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """Turn our warnings into notes; others are passed on."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", EqrmWarning)
+            yield
+        for warning in caught:
+            if issubclass(warning.category, EqrmWarning):
+                self.notes.append(f"{name}: {warning.message}")
+            else:
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
 
 
 def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
@@ -184,39 +305,6 @@ def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
         f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
         "--feature."
     ]
-
-
-def fitted_in_turn(
-    plan: TrainingPlan,
-    task: Task,
-    levels: Sequence[Level | None],
-    matrix: NDArray[np.float64],
-    labels: NDArray[Any],
-    domains: NumberedDomains,
-) -> Iterator[Any]:
-    """Fitted estimators, one per level, as if each were fitted alone."""
-    estimator = new_estimator(plan.model, task, None, plan.seed, plan.settings, plan.measure)
-    if hasattr(estimator, "fit_one_by_one"):
-        yield from estimator.fit_one_by_one(levels, matrix, labels, domains)
-        return
-    for level in levels:
-        estimator = new_estimator(plan.model, task, level, plan.seed, plan.settings, plan.measure)
-        yield estimator.fit(matrix, labels, groups=domains)
-
-
-@contextmanager
-def _noting(notes: list[str], name: str) -> Iterator[None]:
-    """Turn our warnings into notes; others are passed on."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EqrmWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, EqrmWarning):
-            notes.append(f"{name}: {warning.message}")
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
 
 
 def refuse_shared_domains(train: Table, test: Table) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from fractions import Fraction
 
 from eqrm.data.splits import TimeSplit
-from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.comparison import Difference
+from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.evaluation.inference.exchangeability import order_test
-from eqrm.evaluation.inference.noise import MUCH, NoiseSplit
+from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.level import Level
-from eqrm.tabular.comparison import ComparisonWithERM, LevelGain
-from eqrm.tabular.training import ERM, TableTraining, predictor_name
+from eqrm.tabular.comparison import LevelResult, TrainingComparison, smooth_quantiles
+from eqrm.tabular.references import EQUAL_ODDS, ERM, MEAN, recalibrated_name, trained_name
+from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, listed
 
 WIDTH = 96
-NO_CHANGE = "0.0%"
 MINIMISED = {
     "quantile": "",
     "superquantile": " Each level minimises the superquantile: the mean risk of the worst share "
@@ -33,30 +32,85 @@ ONE_ROW = (
 )
 
 
-def in_words(training: TableTraining, compared: ComparisonWithERM) -> str:
-    """The risk table, what each level gains and costs, and what that means."""
-    sure = as_percent(compared.confidence)
+def in_words(training: TableTraining, compared: TrainingComparison) -> str:
+    """The verdict first, then the numbers it rests on, then what makes them less certain."""
+    sure, first = as_percent(compared.confidence), compared.first
     last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
+    answers = [_answer(training, compared, result) for result in compared.results]
     told = [
         _wrapped(_opening(training) + MINIMISED[training.measure]),
-        quantile_table(compared.table),
+        *([_wrapped(*answers)] if any(answers) else []),
+        risk_and_skill_table(training, compared.table),
         _wrapped(
-            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains "
-            f"have at most this risk; * lowest). {_own_columns(compared)}"
+            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains have "
+            f"at most this risk; * lowest). {_columns_explained(training)}"
         ),
     ]
-    if compared.gains:
+    if first is not None:
         told += [
-            f"What each level gains on held-out domains, and what it costs:\n"
-            f"{gain_table(compared)}",
+            f"{trained_name(first.level)}: its quantile on training domains left out, and on "
+            f"held-out domains:\n{level_table(training, first)}",
             _wrapped(
                 f"Certified: with {sure} confidence, at least a share α of new domains drawn like "
                 "these has at most this risk ('too few': not enough domains to say so)."
-                f"{_about_the_future(training)}"
+                f"{_about_the_future(training)} {_certified(first)}"
             ),
-            _wrapped(gain_in_words(compared.first, _noise(compared.summary.noise[ERM]))),
         ]
     return "\n\n".join([*told, *([_wrapped(*last)] if last else [])])
+
+
+def choices_in_words(compared: TrainingComparison) -> str:
+    """For each level, the curve that the surrogate was chosen from."""
+    told = [
+        f"{_wrapped(result.choice.sentence)}\n{result.choice.table()}"
+        for result in compared.results
+        if result.choice is not None
+    ]
+    return "\n\n".join(told)
+
+
+def _answer(training: TableTraining, compared: TrainingComparison, result: LevelResult) -> str:
+    """What to think of a level, what to use, and what it is worse than."""
+    parts = [] if result.verdict is None else [result.verdict.sentence]
+    if compared.summary.noise[ERM] is None or _mostly_noise(compared):
+        parts.append(
+            "This is weak evidence: the spread of these risks is mostly sampling noise, or cannot "
+            "be told from it."
+        )
+    if result.choice is not None:
+        choice = result.choice
+        lowest = choice.candidates[int(choice.quantiles.argmin())]
+        why = "the lowest quantile there"
+        if lowest != choice.chosen:
+            why = (
+                f"within one standard error of the lowest quantile there ({lowest.name}), at a "
+                "lower mean risk"
+            )
+        parts.append(
+            f"Recommended for α = {result.level}: {result.recommended!r} ({choice.chosen.name}), "
+            f"chosen on training domains: {why}."
+        )
+    if result.better:
+        parts.append(
+            f"{trained_name(result.level)!r} has a higher {result.level}-quantile than "
+            f"{listed(result.better)}: use {_instead(training, result)}."
+        )
+    if result.dearer_than:
+        parts.append(
+            f"Its mean risk is higher than that of a constant ({listed(result.dearer_than)})."
+        )
+    return " ".join(parts)
+
+
+def _instead(training: TableTraining, result: LevelResult) -> str:
+    """The reference to use: a model where one is better, else the constant."""
+    models = [name for name in result.better if name in training.models]
+    best = min(models or result.better, key=lambda n: _quantile(training, n, result.level))
+    return repr(best)
+
+
+def _quantile(training: TableTraining, name: str, level: Level) -> float:
+    return smooth_quantiles([training.evaluation[name].risks], level)[0]
 
 
 def _opening(training: TableTraining) -> str:
@@ -106,104 +160,71 @@ def _about_the_future(training: TableTraining) -> str:
     )
 
 
-def quantile_table(table: RiskTable) -> str:
-    """Rows: trained for. Columns: mean and quantiles, all with the same number of decimals."""
+def risk_and_skill_table(training: TableTraining, table: RiskTable) -> str:
+    """Rows: predictors, references first. Columns: mean, quantiles and skill."""
     smallest = min(abs(cell.value) for cells in table.cells.values() for cell in cells)
     places = max(decimals(smallest, None), 0)
-    lines = [
-        [name, *(f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in cells)]
-        for name, cells in table.cells.items()
-    ]
-    labels = [f"{statistic.label} " for statistic in table.statistics]
-    return aligned([["trained for", *labels], *lines])
-
-
-def gain_table(compared: ComparisonWithERM) -> str:
-    """A line per level: its quantile and its mean risk beside ERM's, and its certificate."""
-    header = ["trained for", "quantile", "ERM's", "change", "mean", "ERM's", "change", "certified"]
+    classes = next(iter(training.models.values())).preprocessor.task.classes
+    names = [*training.constants, *training.models]
     lines = []
-    for gain in compared.gains:
-        bound = gain.certificate
-        refused = "none" if gain.level == Level(1.0) else "too few"
+    for name in names:
+        cells, skill = table.cells[name], training.skills[name]
+        line = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in cells]
+        line.append(f"{skill.ranking:.3f}")
+        if skill.accuracy is not None and skill.calibration_error is not None:
+            line += [f"{skill.accuracy:.3f}", f"{skill.calibration_error:.3f}"]
+        lines.append([name, *line])
+    labels = [f"{statistic.label} " for statistic in table.statistics]
+    skills = ["AUC", "accuracy", "calibration"] if classes else ["R²"]
+    return aligned([["predictor", *labels, *skills], *lines])
+
+
+def _columns_explained(training: TableTraining) -> str:
+    if next(iter(training.models.values())).preprocessor.task.classes:
+        even = math.log(len(next(iter(training.models.values())).preprocessor.task.classes))
+        return (
+            "AUC, accuracy and calibration error are over all held-out rows. A quantile can be "
+            f"lowered by being less sure: {EQUAL_ODDS!r} has the risk {even:.3f} everywhere."
+        )
+    return f"R² is over all held-out rows; {MEAN!r} predicts the mean of the training rows."
+
+
+def level_table(training: TableTraining, result: LevelResult) -> str:
+    """A line per predictor: its quantile on both sides, its mean risk and its certificate."""
+    level, choice = result.level, result.choice
+    names, ways = [ERM, recalibrated_name(level), trained_name(level)], {}
+    if choice is not None:
+        ways = dict(zip(names, (REFERENCE, choice.recalibrated, choice.trained), strict=True))
+    lines = []
+    for name in filter(training.models.__contains__, names):
+        bound, told = result.certificates[name], ["", ""]
+        if choice is not None:
+            told = [ways[name].name, f"{smooth_quantiles([choice.of(ways[name])], level)[0]:.4g}"]
+        numbers = _quantile(training, name, level), training.evaluation[name].risks.mean()
+        refused = "none" if level == Level(1.0) else "too few"
         certified = refused if isinstance(bound, str) else rounded_up(bound.bound)
-        quantile = [*_same_digits(gain.quantile), _change(gain.quantile)]
-        mean = [*_same_digits(gain.mean), _change(gain.mean)]
-        lines.append([predictor_name(gain.level), *quantile, *mean, certified])
+        mark = "recommended" if choice is not None and name == result.recommended else ""
+        lines.append([name, *told, *(f"{n:.4g}" for n in numbers), certified, mark])
+    header = ["predictor", "minimised", "left out", "held out", "mean risk", "certified", ""]
     return aligned([header, *lines])
 
 
-def gain_in_words(gain: LevelGain, noise: str = "") -> str:
-    """A paragraph on one level; ``noise`` says why the spread of ERM's risks is in doubt."""
-    own, erm = _same_digits(gain.quantile)
-    return (
-        f"{predictor_name(gain.level)}: on {_share(gain.level)} held-out domains its risk was at "
-        f"most {own}, and ERM's at most {erm}{_bracketed(gain.quantile)}. "
-        f"{_verdict(gain.quantile, noise)} {_cost(gain.mean)} {_certified(gain)}"
-    )
+def _certified(result: LevelResult) -> str:
+    own = result.certificates[result.recommended]
+    if isinstance(own, str):
+        return f"No certificate: {own}"
+    return f"For {result.recommended!r}: {own.sentence}"
 
 
-def _verdict(quantile: Difference, noise: str) -> str:
-    """Whether training for the level lowered its quantile, as far as one can tell."""
-    if quantile.value >= 0.0:
-        return (
-            "It did not help here: where domains hardly differ, or their risks differ mostly by "
-            "sampling noise, no level does measurably better than ERM."
-        )
-    if noise:
-        return (
-            f"This is weak evidence: {noise}, and so few rows per domain cannot show whether the "
-            "quantile of the true risks is lower. A model whose risks differ by noise alone may "
-            "have made the domains equal."
-        )
-    if not (quantile.reliable and quantile.clear):
-        return "It may have helped: too few domains lie beyond this level to be sure."
-    places = decimals(quantile.value, (quantile.high - quantile.low) / 4.0)
-    least, most = (rounded(-end, places) for end in (quantile.high, quantile.low))
-    sure = as_percent(quantile.confidence)
-    return f"It helped: lower by {least} to {most}, with {sure} confidence."
+def _mostly_noise(compared: TrainingComparison) -> bool:
+    split = compared.summary.noise[ERM]
+    return split is not None and split.noise_share >= MUCH
 
 
-def _cost(mean: Difference) -> str:
-    """What happened to the mean risk, if anything that the printed digits show."""
-    own, erm = _same_digits(mean)
-    if own == erm or _change(mean) == NO_CHANGE:
-        return f"It cost nothing in mean risk, which is {own} either way."
-    compared = f"{own} instead of {erm}{_bracketed(mean)}."
-    if mean.value < 0.0:
-        return f"It cost nothing: the mean risk is {compared}"
-    return f"The cost is a mean risk of {compared}"
-
-
-def _certified(gain: LevelGain) -> str:
-    if isinstance(gain.certificate, str):
-        return f"No certificate: {gain.certificate}"
-    compared = ""
-    if isinstance(gain.certificate_of_erm, Certificate):
-        compared = f" For ERM the same holds with {rounded_up(gain.certificate_of_erm.bound)}."
-    return f"Certificate: {gain.certificate.sentence}{compared}"
-
-
-def _own_columns(compared: ComparisonWithERM) -> str:
-    best, levels = compared.best_in_own_column, len(compared.gains)
-    if not levels:
-        return ""
-    if levels == 1:
-        return f"The level {'has' if best else 'does not have'} the lowest risk in its own column."
-    return f"{best} of {levels} levels have the lowest risk in their own column."
-
-
-def _noise(split: NoiseSplit | None) -> str:
-    if split is None:
-        return "with one row in every domain, their spread cannot be separated from sampling noise"
-    return (
-        "most of the spread of these risks is sampling noise" if split.noise_share >= MUCH else ""
-    )
-
-
-def _warnings(training: TableTraining, compared: ComparisonWithERM) -> list[str]:
+def _warnings(training: TableTraining, compared: TrainingComparison) -> list[str]:
     """What makes the numbers less certain than they seem."""
-    summary = compared.summary
-    name = predictor_name(compared.first.level if compared.gains else None)
+    summary, first = compared.summary, compared.first
+    name = ERM if first is None else trained_name(first.level)
     tests, split = list(summary.exchangeability[name]), training.in_time
     if tests and split is not None and not any("time" in test.what for test in tests):
         tests.append(order_test(training.evaluation[name].risks, split.test_times))
@@ -215,35 +236,3 @@ def _warnings(training: TableTraining, compared: ComparisonWithERM) -> list[str]
 
 def _wrapped(*paragraphs: str) -> str:
     return "\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs)
-
-
-def _same_digits(difference: Difference) -> tuple[str, str]:
-    """The level's statistic and ERM's, with the same number of decimals."""
-    own, erm = difference.second, difference.first
-    places = max(decimals(min(abs(own), abs(erm)), None), 0)
-    return rounded(own, places), rounded(erm, places)
-
-
-def _change(difference: Difference) -> str:
-    """In percent of ERM's, without a sign where it rounds to none; nothing where ERM's is 0."""
-    if not difference.first:
-        return ""
-    text = f"{difference.value / difference.first:+.1%}"
-    return NO_CHANGE if text[1:] == NO_CHANGE else text
-
-
-def _bracketed(difference: Difference) -> str:
-    change = _change(difference)
-    return f" ({change})" if change not in ("", NO_CHANGE) else ""
-
-
-def _share(level: Level) -> str:
-    """A level as a simple fraction of domains.
-
-    >>> _share(Level(0.9)), _share(Level(0.99)), _share(Level(0.123))
-    ('9 of 10', '99 of 100', '12.3% of')
-    """
-    fraction = Fraction(level.alpha).limit_denominator(100)
-    if abs(float(fraction) - level.alpha) < 1e-9 and fraction < 1:
-        return f"{fraction.numerator} of {fraction.denominator}"
-    return f"{as_percent(level.alpha)} of"

@@ -75,6 +75,7 @@ class Surrogate:
 
 
 ERM = Surrogate()
+RECALIBRATED = (Surrogate(correction=SHIFT), Surrogate(correction=SHIFT_AND_SCALE))
 
 
 def trained_candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]:
@@ -90,12 +91,6 @@ def trained_candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]
     found = [Surrogate("quantile", _with_tail(level, k)) for k in quantiles]
     found += [Surrogate("superquantile", _with_tail(level, k)) for k in superquantiles]
     return tuple(s for s in found if s.level is not None)
-
-
-def candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]:
-    """Everything that is compared: ERM, ERM recalibrated, and the ways to train for the level."""
-    recalibrated = (Surrogate(correction=kind) for kind in (SHIFT, SHIFT_AND_SCALE))
-    return (ERM, *recalibrated, *trained_candidates(level, few))
 
 
 def _with_tail(level: Level, factor: float) -> Level | None:
@@ -139,10 +134,10 @@ class CrossFitted:
             found[place] = self._rows(scores, inside).risks(correction)
         return found
 
-    def correction(self, surrogate: Surrogate, level: Level) -> Correction | None:
+    def correction(self, surrogate: Surrogate, level: Level) -> Correction:
         """The correction for a level of a predictor that is fitted to all domains."""
         if surrogate.correction is None:
-            return None
+            return Correction()
         scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
         everything = np.ones(len(scores), dtype=bool)
         return self._corrected(scores, everything, level, surrogate.correction)
@@ -201,11 +196,10 @@ def fitted(
 ) -> list[Any]:
     """A fitted estimator per surrogate, without correction; levels of a measure go together."""
     found: dict[Surrogate, Any] = {}
-    for measure in ("quantile", "superquantile"):
-        # ERM goes with the levels of the quantile, whose fits start from it.
-        own = [s for s in fits if s.measure == measure or (s is ERM and measure == "quantile")]
-        if not own:
-            continue
+    first = next((s.measure for s in fits if s != ERM), "quantile")
+    for measure in dict.fromkeys([first, *(s.measure for s in fits if s != ERM)]):
+        # ERM goes with the first measure, whose fits start from it.
+        own = [s for s in fits if s.measure == measure or (s == ERM and measure == first)]
         plain = clone(estimator).set_params(**as_settings(Surrogate(measure)))
         levels = [s.level for s in own]
         models = fit_levels(plain, levels, X, y, groups, sample_weight)
@@ -215,14 +209,11 @@ def fitted(
 
 def as_settings(surrogate: Surrogate) -> dict[str, Any]:
     """Parameters of an estimator that minimise this surrogate."""
-    beyond = surrogate.measure == "superquantile"
-    return {
-        "alpha": surrogate.level,
-        "measure": "superquantile" if beyond else "quantile",
-        "distribution": "empirical" if beyond else "kde",
-        "bandwidth": "gaussian-optimal",
-        "surrogate": None,
-    }
+    measure = "quantile" if surrogate.measure == "mean" else surrogate.measure
+    found = {"alpha": surrogate.level, "measure": measure, "surrogate": None}
+    if measure == "superquantile":  # of the empirical distribution, whatever the quantile is of
+        found |= {"distribution": None, "bandwidth": "gaussian-optimal"}
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +260,25 @@ class SurrogateChoice:
         """See :attr:`place`."""
         return self.candidates[self.place]
 
-    def lowest(self, among: Sequence[Surrogate]) -> Surrogate:
-        """The one of these candidates with the lowest quantile."""
+    @property
+    def trained(self) -> Surrogate:
+        """The chosen one if it was trained for the level, else the best of those that were."""
+        return self._best([s for s in self.candidates if s.level is not None])
+
+    @property
+    def recalibrated(self) -> Surrogate:
+        """The chosen one if it is recalibrated, else the better of those that are."""
+        return self._best(RECALIBRATED)
+
+    def _best(self, among: Sequence[Surrogate]) -> Surrogate:
+        if self.chosen in among:
+            return self.chosen
         return min(among, key=lambda s: self.quantiles[self.candidates.index(s)])
+
+    def of(self, candidate: Surrogate) -> Array:
+        """The cross-fitted risks (m,) of a candidate."""
+        found: Array = self.risks[self.candidates.index(candidate)]
+        return found
 
     @property
     def optimism(self) -> float:
@@ -318,8 +325,8 @@ class SurrogateChoice:
         )
 
 
-def choose(fits: CrossFitted, level: Level, few: bool = False) -> SurrogateChoice:
-    """Compare all candidates for a level by their cross-fitted risks."""
-    compared = candidates(level, few)
+def choose(fits: CrossFitted, level: Level, trained: Sequence[Surrogate]) -> SurrogateChoice:
+    """Compare ERM, ERM recalibrated and the ways to train for a level by cross-fitted risks."""
+    compared = (ERM, *RECALIBRATED, *trained)
     risks = np.stack([fits.risks(surrogate, level) for surrogate in compared])
     return SurrogateChoice(level, compared, risks)

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats.mstats import hdquantiles
+from sklearn.metrics import r2_score, roc_auc_score
 
 from eqrm.data import Table
 from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.estimators.model_files import save_model
 from eqrm.level import Level
-from eqrm.tabular.comparison import compare_with_erm
+from eqrm.tabular.comparison import compare_training
 from eqrm.tabular.model import (
     MODELS,
     TableModel,
@@ -23,7 +25,9 @@ from eqrm.tabular.model import (
     save_table_model,
 )
 from eqrm.tabular.output import write_training
+from eqrm.tabular.references import skill_of_classes, skill_of_numbers
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+from eqrm.tabular.verdict import HELPS
 from eqrm.tabular.wording import in_words
 
 DOMAINS, ROWS = 220, 40
@@ -50,11 +54,11 @@ def world(seed: int = 0, spread: float = 0.9, classes: int = 2) -> Table:
 
 def told(training: TableTraining) -> str:
     """What is said about a training, on one line."""
-    return " ".join(in_words(training, compare_with_erm(training)).split())
+    return " ".join(in_words(training, compare_training(training)).split())
 
 
 def written(training: TableTraining, folder: Path) -> None:
-    write_training(training, compare_with_erm(training), folder, command="eqrm train")
+    write_training(training, compare_training(training), folder, command="eqrm train")
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +74,9 @@ def test_every_model_is_trained_saved_and_loaded_alike(
     if model in ("xgboost", "lightgbm"):
         pytest.importorskip(model)
     train, test = world().split(0.5)
-    plan = TrainingPlan.of([0.9], model=model, task=task, settings=QUICK[model])
+    plan = TrainingPlan.of([0.9], model=model, task=task, settings=QUICK[model], surrogate="none")
     found = train_on_table(train, test, plan)
-    assert list(found.models) == ["ERM", "α = 0.9"]
+    assert list(found.models) == ["ERM", "ERM recalibrated for 0.9", "α = 0.9"]
     assert found.evaluation.loss == ("log-loss" if task == "classification" else "squared")
     constant = np.log(2) if task == "classification" else test.target.var()
     assert found.evaluation["ERM"].risks.mean() < 0.95 * constant
@@ -108,26 +112,50 @@ def test_several_classes_have_a_probability_each() -> None:
     np.testing.assert_allclose(found.evaluation["α = 0.9"].risks, risks)
 
 
-def test_gains_are_differences_of_quantiles_on_unseen_domains(training: TableTraining) -> None:
-    for each in compare_with_erm(training).gains:
-        alpha = each.level.alpha
-        own, erm = (training.evaluation[name].risks for name in (f"α = {alpha}", "ERM"))
-        assert each.mean.second == pytest.approx(own.mean())
-        assert each.quantile.second == pytest.approx(np.quantile(own, alpha, method="inverted_cdf"))
-        assert each.quantile.first == pytest.approx(np.quantile(erm, alpha, method="inverted_cdf"))
+def test_references_stand_beside_every_level(training: TableTraining) -> None:
+    names = ["ERM", "ERM recalibrated for 0.5", "α = 0.5", "ERM recalibrated for 0.9", "α = 0.9"]
+    assert list(training.models) == names
+    assert list(training.evaluation.predictors) == [*names, "base rate", "equal odds"]
+    np.testing.assert_allclose(training.evaluation["equal odds"].risks, np.log(2.0))
+    skills = training.skills
+    assert skills["base rate"].ranking == pytest.approx(0.5)
+    assert skills["ERM"].ranking == pytest.approx(skills["ERM recalibrated for 0.9"].ranking)
+    assert skills["ERM"].calibration_error < skills["equal odds"].calibration_error + 0.05
+
+
+def test_skill_is_scikit_learns(training: TableTraining) -> None:
+    rng = np.random.default_rng(0)
+    labels, probabilities = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300).round(2)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    found = skill_of_classes(labels, probabilities)
+    assert found.ranking == pytest.approx(roc_auc_score(labels, probabilities, multi_class="ovr"))
+    assert found.accuracy == pytest.approx((probabilities.argmax(axis=1) == labels).mean())
+    two = skill_of_classes(labels == 1, probabilities[:, [0, 1]])
+    assert two.ranking == pytest.approx(roc_auc_score(labels == 1, probabilities[:, 1]))
+    numbers = skill_of_numbers(labels.astype(float), probabilities[:, 0])
+    assert numbers.ranking == pytest.approx(r2_score(labels, probabilities[:, 0]))
 
 
 def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
-    words, chosen = told(training), compare_with_erm(training).first
-    assert chosen.level == Level(0.9)
-    assert chosen.quantile.value < 0
-    change = f"{chosen.quantile.value / chosen.quantile.first:+.1%}"
-    assert f"its risk was at most {chosen.quantile.second:.3f}" in words
-    assert f"and ERM's at most {chosen.quantile.first:.3f} ({change})" in words
-    assert "It helped: lower by" in words
+    words, first = told(training), compare_training(training).first
+    assert first is not None
+    assert first.level == Level(0.9)
+    assert first.verdict is not None
+    assert first.verdict.kind == HELPS  # the slope of a feature differs between domains
+    assert " ".join(first.verdict.sentence.split()) in words
+    risks = training.evaluation
+    unseen = {
+        "ERM recalibrated for 0.9": first.choice.of(first.choice.recalibrated),
+        "α = 0.9": first.choice.of(first.choice.trained),
+    }
+    both = [np.concatenate([left_out, risks[n].risks]) for n, left_out in unseen.items()]
+    recalibrated, trained = (hdquantiles(values, [0.9])[0] for values in both)
+    assert first.verdict.trained.change == pytest.approx(trained / recalibrated - 1.0, rel=1e-6)
+    assert f"Recommended for α = 0.9: {first.recommended!r}" in words
     assert "0.9: nine of ten domains" in words
-    assert not isinstance(chosen.certificate, str)
-    assert chosen.certificate.sentence in words
+    own = first.certificates[first.recommended]
+    assert not isinstance(own, str)
+    assert own.sentence in words
 
 
 def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> None:
@@ -138,8 +166,8 @@ def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> 
     table = Table({"x": x}, (x + rng.normal(size=n) > 0).astype(float), domains)
     found = train_on_table(*table.split(0.5), TrainingPlan.of([0.9]))
     words = told(found)
-    assert "helped" not in words
-    assert "in its own column" in words
+    assert " helps: " not in words
+    assert "Nothing helps for α = 0.9" in words
     assert "of the spread of the measured risks is sampling noise" in words
     assert "Warning (ERM" in words
 
@@ -171,7 +199,7 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
     assert "the mean risk of the worst share 1−α of the training domains" in told(found)
     found = train_on_table(*parts, TrainingPlan.of(measure="worst"))
     assert list(found.models) == ["ERM", "worst"]
-    assert "worst: on 100% of held-out domains its risk was at most" in told(found)
+    assert "'worst' minimises the largest risk of the training domains." in told(found)
     written(found, tmp_path / "out")
     model = load_table_model(tmp_path / "out" / "models" / "worst.safetensors")
     assert model.level == Level(1.0)

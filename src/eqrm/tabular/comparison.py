@@ -48,8 +48,8 @@ class LevelResult:
 class TrainingComparison:
     """All that is said about a training, computed once.
 
-    ``table`` holds mean and quantiles at the trained levels (without one, 0.9) and 1; ``summary`` holds noise and
-    signs that domains are not exchangeable.
+    ``table`` holds mean and quantiles at the trained levels (without one, 0.9) and 1; ``summary``
+    holds noise and signs that domains are not exchangeable.
     """
 
     results: tuple[LevelResult, ...]

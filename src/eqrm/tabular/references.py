@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+from scipy.stats import rankdata
 
 from eqrm.data.tables.task import Task
 from eqrm.level import Level
@@ -74,7 +74,8 @@ class Skill:
 
 def skill_of_numbers(target: Array, predictions: Array) -> Skill:
     """Of predicted numbers (n,)."""
-    return Skill(float(r2_score(target, predictions)))
+    spread = float(((target - target.mean()) ** 2).sum())
+    return Skill(1.0 - float(((target - predictions) ** 2).sum()) / spread if spread else math.nan)
 
 
 def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
@@ -85,12 +86,10 @@ def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
     Skill(ranking=1.0, accuracy=1.0, calibration_error=0.15)
     """
     present = np.unique(labels)
+    ranked = (1,) if probabilities.shape[1] == 2 else present
     ranking = math.nan
-    if len(present) > 1 and probabilities.shape[1] == 2:
-        ranking = float(roc_auc_score(labels, probabilities[:, 1]))
-    elif len(present) > 1:
-        each = [roc_auc_score(labels == k, probabilities[:, k]) for k in present]
-        ranking = float(np.mean(each))
+    if len(present) > 1:
+        ranking = float(np.mean([_area(labels == k, probabilities[:, k]) for k in ranked]))
     guesses = probabilities.argmax(axis=1)
     if probabilities.shape[1] == 2:
         predicted, observed = probabilities[:, 1], labels == 1
@@ -100,4 +99,11 @@ def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
     parts = np.array_split(order, min(BINS, len(order)))
     away = [len(p) * abs(predicted[p].mean() - observed[p].mean()) for p in parts]
     error = round(float(np.sum(away)) / len(order), 12)
-    return Skill(ranking, float(accuracy_score(labels, guesses)), error)
+    return Skill(ranking, float((labels == guesses).mean()), error)
+
+
+def _area(positive: NDArray[np.bool_], scores: Array) -> float:
+    """The area under the ROC curve: how often a positive scores higher than a negative."""
+    inside = int(positive.sum())
+    above = rankdata(scores)[positive].sum() - inside * (inside + 1) / 2
+    return float(above / (inside * (len(positive) - inside)))

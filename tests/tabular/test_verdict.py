@@ -1,0 +1,141 @@
+"""The verdict: what can be claimed, at the edges of what can be said, and in worlds of known truth."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eqrm.data import Table
+from eqrm.level import Level
+from eqrm.tabular.comparison import LevelResult, compare_training
+from eqrm.tabular.references import BASE_RATE, EQUAL_ODDS, ERM, MEAN
+from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+from eqrm.tabular.verdict import HELPS, MARGIN, NOTHING, RECALIBRATE, UNKNOWN, Verdict, gain_over
+from tabular.verdict_worlds import ALPHA, WORLDS, World, fresh_risks
+
+Array = NDArray[np.float64]
+NAMES = ("constant", "ERM", "recalibrated", "trained")
+
+
+def verdict_of(factors: tuple[float, ...], domains: int = 200, noise: float = 0.0) -> Verdict:
+    """Risks that are multiples of each other, apart from noise."""
+    rng = np.random.default_rng(0)
+    risks = rng.lognormal(size=domains)
+    rows = {n: f * risks * np.exp(noise * rng.normal(size=domains)) for n, f in zip(NAMES, factors)}
+    order = sorted(NAMES[:3], key=lambda name: factors[NAMES.index(name)])
+    return Verdict.of(Level(0.9), rows, "trained", "recalibrated", order)
+
+
+@pytest.mark.parametrize(
+    ("factors", "kind"),
+    [
+        ((2.0, 1.0, 0.9, 0.8), HELPS),
+        ((2.0, 1.0, 0.9, 0.895), RECALIBRATE),
+        ((2.0, 1.0, 0.9, 1.1), RECALIBRATE),
+        ((2.0, 1.0, 0.99, 1.0), NOTHING),
+        ((0.7, 1.0, 0.9, 0.8), NOTHING),  # a constant is better than everything
+    ],
+)
+def test_a_gain_is_claimed_over_every_reference_or_not_at_all(
+    factors: tuple[float, ...], kind: str
+) -> None:
+    found = verdict_of(factors)
+    assert found.kind == kind
+    assert ("helps: " in found.sentence) is (kind == HELPS)
+    if kind == HELPS:
+        assert "11.1% below that of 'recalibrated'" in found.sentence
+
+
+def test_noise_and_few_domains_leave_it_open() -> None:
+    assert verdict_of((2.0, 1.0, 0.9, 0.87), noise=0.5).kind == UNKNOWN
+    assert verdict_of((2.0, 1.0, 0.9, 0.5), domains=20).kind == UNKNOWN
+    assert "cannot tell" in verdict_of((2.0, 1.0, 0.9, 0.5), domains=20).sentence
+
+
+def test_a_reference_without_risk_is_not_divided_by() -> None:
+    zero, some = np.zeros(50), np.full(50, 0.1)
+    found = gain_over({"a": zero, "b": some}, "b", "a", Level(0.9), 0.95)
+    assert np.isfinite([found.change, found.low, found.high]).all()
+
+
+def trained_on(world: World, seed: int) -> TableTraining:
+    X, y, domains = world.table(seed)
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    table = Table(columns, y, domains.astype(str))
+    return train_on_table(*table.split(0.5, seed=seed), TrainingPlan.of([ALPHA]))
+
+
+def truth(world: World, seed: int, training: TableTraining) -> str:
+    """The right verdict, from 100,000 new domains."""
+    model = next(iter(training.models.values()))
+
+    def quantile(name: str) -> float:
+        if name in training.models:
+            estimator = training.models[name].estimator
+            encoder = training.models[name].preprocessor.encoder
+
+            def losses(X: Array, y: Array) -> Array:
+                columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+                found: Array = estimator.losses(encoder.transform(columns), y)
+                return found
+        else:
+            score = constants[name]
+
+            def losses(X: Array, y: Array) -> Array:
+                found: Array = model.estimator._losses_of(np.full(len(y), score), y)
+                return found
+
+        return float(np.quantile(fresh_risks(world, seed, losses), ALPHA))
+
+    X, y, domains = world.table(seed)
+    inside = np.isin(domains.astype(str), model.estimator.domains_)
+    rate = y[inside].mean()
+    constants = {MEAN: rate}
+    if world.classification:
+        constants = {BASE_RATE: np.log(rate / (1 - rate)), EQUAL_ODDS: 0.0}
+    recalibrated, trained = f"ERM recalibrated for {ALPHA}", f"α = {ALPHA}"
+    simple = min(quantile(name) for name in (ERM, *constants))
+    middle, own = quantile(recalibrated), quantile(trained)
+    if own < (1 - MARGIN) * min(simple, middle):
+        return HELPS
+    return RECALIBRATE if middle < (1 - MARGIN) * simple else NOTHING
+
+
+def result(training: TableTraining) -> LevelResult:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = compare_training(training).first
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [(0, HELPS), (1, HELPS), (6, RECALIBRATE), (12, NOTHING), (15, NOTHING)]
+)
+def test_worlds_get_the_right_verdict(place: int, kind: str) -> None:
+    """Some of the worlds; the mark ``full`` runs all, with the truth computed."""
+    found = result(trained_on(WORLDS[place], seed=1)).verdict
+    assert found is not None
+    assert found.kind == kind
+
+
+@pytest.mark.full
+def test_verdicts_are_right_in_90_of_100_runs() -> None:
+    right, false_helps, lines = 0, 0, []
+    for world in WORLDS:
+        told = []
+        for seed in range(5):
+            training = trained_on(world, seed)
+            verdict = result(training).verdict
+            assert verdict is not None
+            known = truth(world, seed, training)
+            right += verdict.kind == known
+            false_helps += verdict.kind == HELPS != known
+            told.append(f"{verdict.kind} ({'right' if verdict.kind == known else known})")
+        lines.append(f"{world.name}: {', '.join(told)}")
+    print("\n".join([*lines, f"right {right} of 100, false 'helps' {false_helps}"]))
+    assert right >= 90
+    assert false_helps <= 5

@@ -131,7 +131,11 @@ def test_training_twice_replaces_what_the_first_one_wrote(
     options = ["--target", "ill", "--domain", "hospital", "--output", str(out)]
     assert run(capsys, "train", str(table), *options, "--alpha", ".5")[0] == 0
     assert run(capsys, "train", str(table), *options, "--alpha", ".9")[0] == 0
-    assert sorted(p.stem for p in (out / "models").iterdir()) == ["alpha-0.9", "erm"]
+    assert sorted(p.stem for p in (out / "models").iterdir()) == [
+        "alpha-0.9",
+        "erm",
+        "recalibrated-0.9",
+    ]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     code, _, err = run(

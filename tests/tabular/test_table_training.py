@@ -167,7 +167,7 @@ def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> 
     found = train_on_table(*table.split(0.5), TrainingPlan.of([0.9]))
     words = told(found)
     assert " helps: " not in words
-    assert "Nothing helps for α = 0.9" in words
+    assert "Nothing helps" in words or "cannot tell" in words
     assert "of the spread of the measured risks is sampling noise" in words
     assert "Warning (ERM" in words
 
@@ -224,7 +224,7 @@ def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
 
     parts, plan = world().split(0.5), TrainingPlan.of([0.5, 0.9])
     found = train_on_table(*parts, plan, interrupted_at("α = 0.9"))
-    assert list(found.models) == ["ERM", "α = 0.5"]
+    assert list(found.models) == ["ERM", "ERM recalibrated for 0.5", "α = 0.5"]
     assert found.levels == (Level(0.5),)
     assert "Interrupted: α = 0.9 and the levels after it" in told(found)
     with pytest.raises(KeyboardInterrupt):

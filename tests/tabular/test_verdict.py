@@ -1,4 +1,4 @@
-"""The verdict: what can be claimed, at the edges of what can be said, and in worlds of known truth."""
+"""The verdict: what can be claimed at the edges of certainty, and in worlds of known truth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def verdict_of(factors: tuple[float, ...], domains: int = 200, noise: float = 0.
     """Risks that are multiples of each other, apart from noise."""
     rng = np.random.default_rng(0)
     risks = rng.lognormal(size=domains)
-    rows = {n: f * risks * np.exp(noise * rng.normal(size=domains)) for n, f in zip(NAMES, factors)}
+    shaken = [f * risks * np.exp(noise * rng.normal(size=domains)) for f in factors]
+    rows = dict(zip(NAMES, shaken, strict=True))
     order = sorted(NAMES[:3], key=lambda name: factors[NAMES.index(name)])
     return Verdict.of(Level(0.9), rows, "trained", "recalibrated", order)
 
@@ -90,7 +91,7 @@ def truth(world: World, seed: int, training: TableTraining) -> str:
 
         return float(np.quantile(fresh_risks(world, seed, losses), ALPHA))
 
-    X, y, domains = world.table(seed)
+    _, y, domains = world.table(seed)
     inside = np.isin(domains.astype(str), model.estimator.domains_)
     rate = y[inside].mean()
     constants = {MEAN: rate}

@@ -22,6 +22,7 @@ from eqrm.estimators.selection.surrogates import (
     ERM,
     FEWEST_DOMAINS,
     Surrogate,
+    SurrogateChoice,
     as_settings,
     choose,
     cross_fit,
@@ -117,7 +118,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         for name in set(vars(self)) - set(parameters):
             delattr(self, name)
         self.__dict__ |= {k: v for k, v in vars(model).items() if k not in parameters}
-        self.surrogate_ = choice
+        self.surrogate_: SurrogateChoice | None = choice
         if own.correction is not None and level is not None:
             self._correct(scored.correction(own, level))
         self._keep_risks(goal, rows)
@@ -171,6 +172,31 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         stopped_by = getattr(self, "validation_domains_", ())
         refuse_seen(measured.domains, stopped_by, "was stopped early by")
         return quantile_bound(measured.risks, asked, confidence)
+
+    def _choice_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """For files: how the surrogate was chosen, and the correction of the scores."""
+        content: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        if self.correction_ is not None:
+            content["correction"] = self.correction_.to_dict()
+        choice = getattr(self, "surrogate_", None)
+        if choice is not None:
+            named = [candidate.to_dict() for candidate in choice.candidates]
+            content["surrogate"] = {"log_tail": choice.level.log_tail, "candidates": named}
+            arrays["surrogate_risks"] = choice.risks
+        return content, arrays
+
+    def _restore_choice(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """The reverse of :meth:`_choice_state`."""
+        if "correction" in content:
+            self.correction_ = Correction.from_dict(content["correction"])
+        if "surrogate" in content:
+            about = content["surrogate"]
+            candidates = tuple(map(Surrogate.from_dict, about["candidates"]))
+            level = Level(log_tail=float(about["log_tail"]))
+            self.surrogate_ = SurrogateChoice(level, candidates, arrays["surrogate_risks"])
+        elif self.surrogate is not None:
+            self.surrogate_ = None
 
     @abstractmethod
     def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -231,20 +231,21 @@ class QRMEstimator(DomainEstimator):
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        content, arrays = self._choice_state()
         if not hasattr(self, "_network"):
-            return {"layers": 0}, {
-                "coef_": np.asarray(self.coef_),
-                "intercept_": np.atleast_1d(self.intercept_),
-            }
+            arrays["coef_"] = np.asarray(self.coef_)
+            arrays["intercept_"] = np.atleast_1d(self.intercept_)
+            return {**content, "layers": 0}, arrays
         network: Network = self._network
-        arrays = {"centre": network.centre, "spread": network.spread}
+        arrays |= {"centre": network.centre, "spread": network.spread}
         for place, weight in enumerate(network.weights):
             arrays |= {f"weight{place}": weight, f"bias{place}": network.biases[place]}
-        content = {"layers": len(network.weights), "target": [network.offset, network.scale]}
+        content |= {"layers": len(network.weights), "target": [network.offset, network.scale]}
         return content, arrays
 
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.optimality_ = None  # is about the training domains, which a file does not hold
+        self._restore_choice(content, arrays)
         layers = range(int(content["layers"]))
         if not layers:
             self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]

@@ -230,8 +230,8 @@ class _Job:
         ready = 1
         for level in plan.levels:
             name, way = trained_name(level), ways[level][0]
-            self.progress(f"training {name}")
             try:
+                self.progress(f"training {name}")
                 with self._noting(name):
                     recalibrated = None
                     if scored is not None:

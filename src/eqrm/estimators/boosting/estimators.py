@@ -250,15 +250,17 @@ class BoostedQRM(DomainEstimator):
         return np.asarray(found + (self.start_[0] if found.ndim == 1 else self.start_), np.float64)
 
     def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        content = {
+        content, arrays = self._choice_state()
+        content |= {
             "rounds": self.n_estimators_,
             "validation": list(self.validation_curve_),
             "validation_domains": list(self.validation_domains_),
         }
         booster = np.frombuffer(bytearray(self._booster_bytes()), dtype=np.uint8)
-        return content, {"start": self.start_, "booster": booster}
+        return content, {**arrays, "start": self.start_, "booster": booster}
 
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._restore_choice(content, arrays)
         self.n_estimators_ = int(content["rounds"])
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])

@@ -5,7 +5,7 @@ relation to the target varies ("spurious"), how frequent or how large the target
 noisy it is ("noise"), or nothing. Some tasks are classification (y is 0 or 1), some regression.
 
 The truth about a trained predictor is its α-quantile of risk over 100,000 new domains
-(:func:`fresh_risks`), with as many rows each as the user's domains have. With a margin of 2%:
+(:func:`fresh_quantiles`), with as many rows each as the user's domains have. With a margin of 2%:
 
 - *training helps* if the predictor that was trained for the level has a quantile at least 2% below
   that of every reference: the constants, ERM, and ERM recalibrated for the level;
@@ -62,10 +62,15 @@ class World:
         return self.rows(generator, np.repeat(self.law(generator, domains), ROWS))
 
 
-def fresh_risks(world: World, seed: int, losses: Callable[[Array, Array], Array]) -> Array:
-    """The risk (100,000,) of a predictor on new domains; ``losses(X, y)`` gives those of rows."""
-    parts = [losses(X, y).reshape(-1, ROWS).mean(axis=1) for X, y in world.fresh(seed)]
-    return np.concatenate(parts)
+def fresh_quantiles(
+    world: World, seed: int, losses: dict[str, Callable[[Array, Array], Array]]
+) -> dict[str, float]:
+    """The α-quantile of risk of predictors over new domains; ``losses(X, y)`` are those of rows."""
+    parts: dict[str, list[Array]] = {name: [] for name in losses}
+    for X, y in world.fresh(seed):
+        for name, of_rows in losses.items():
+            parts[name].append(of_rows(X, y).reshape(-1, ROWS).mean(axis=1))
+    return {name: float(np.quantile(np.concatenate(p), ALPHA)) for name, p in parts.items()}
 
 
 def _sigmoid(logits: Array) -> Array:

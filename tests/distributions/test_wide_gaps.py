@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr
 
 import eqrm
 from eqrm.errors import DomainDataError
@@ -45,3 +48,21 @@ def test_a_quantile_too_large_for_a_float_is_refused(
 def test_what_holds_no_numbers_is_refused(risks: object) -> None:
     with pytest.raises(DomainDataError, match="list of numbers"):
         eqrm.KDE(risks)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("alpha", [0.25, 0.6, 0.9])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_mean_far_from_the_quantile_costs_no_digits(alpha: float, weighted: bool) -> None:
+    """Heavy tails: the mean is 150,000 bandwidths of Silverman's rule away from the quantile."""
+    generator = torch.Generator().manual_seed(0)
+    risks = (6.0 * torch.randn(17_000, dtype=torch.float64, generator=generator)).exp()
+    weights = None
+    if weighted:
+        weights = torch.rand(17_000, dtype=torch.float64, generator=generator)
+        weights /= weights.sum()
+    estimate = eqrm.KDE(risks, "silverman", weights=weights)
+    value, width = float(estimate.quantile(alpha)), float(estimate.bandwidth)
+    z = (value - risks.numpy()) / width
+    reached = ndtr(z)
+    found = math.fsum(reached) / 17_000 if weights is None else float(weights.numpy() @ reached)
+    assert math.log(found / alpha) == pytest.approx(0.0, abs=2e-13)

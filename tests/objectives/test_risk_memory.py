@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eqrm import KDE, Gaussian
+from eqrm.between_domains import pooled_variances
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
 from eqrm.objectives.risk_memory import denoised
@@ -104,14 +105,17 @@ class TestGradient:
         x, y = random_world()
         beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
         losses = squared_losses(x, y, beta)
-        risks, variances = losses.mean(dim=1), losses.var(dim=1) / EXAMPLES
+        examples = torch.full((DOMAINS,), EXAMPLES)
+        risks, variances = losses.mean(dim=1), pooled_variances(losses.var(dim=1), examples)
         weights = torch.full((DOMAINS,), 1 / DOMAINS, dtype=torch.float64)
-        (full,) = torch.autograd.grad(denoised(EQRM(0.9).of_risks, risks, variances, weights), beta)
+        (full,) = torch.autograd.grad(
+            denoised(EQRM(0.9).of_risks, risks, variances / EXAMPLES, weights), beta
+        )
         memory = RiskMemory(DOMAINS, averaging=0.3, denoise=True, domain_sizes=EXAMPLES)
         objective = EQRM(0.9, memory=memory)
         mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS))
         assert relative(mean - full, full) < 1e-10
-        assert torch.allclose(memory.variances, variances.detach(), rtol=1e-12)
+        assert torch.allclose(memory.variances, losses.var(dim=1).detach() / EXAMPLES, rtol=1e-12)
 
 
 class TestValue:

@@ -34,6 +34,7 @@ class TestAveraging:
         assert memory.variances.tolist() == [1.0, 4.0]
         objective(losses[:2], domains[:2])
         assert memory.variances.tolist() == [second, 4.0]
+        assert memory.unit_variances.tolist() == [second / 2.0, 0.5]
 
     @pytest.mark.parametrize("averaging", [0.3, 1.0])
     @pytest.mark.parametrize("size", [10, None])
@@ -140,9 +141,10 @@ class TestNoise:
         with pytest.raises(SettingError, match="denoise=True"):
             RiskMemory(3).reliability()
 
-    def test_reliability_of_one_domain_is_one(self) -> None:
+    def test_reliability_without_noise_is_one_and_of_one_noisy_domain_the_least(self) -> None:
         one = torch.ones(1, dtype=torch.float64)
-        assert reliability(one, one, one).item() == 1.0
+        assert reliability(one, torch.zeros_like(one), one).item() == 1.0
+        assert reliability(one, one, one).item() == SMALLEST_RELIABILITY
 
 
 def test_weights_and_noise_removal_are_refused_together() -> None:

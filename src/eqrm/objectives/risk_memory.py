@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from eqrm.between_domains import TINY, between_domains, pooled_variances
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, number, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import keep_state
@@ -24,7 +25,7 @@ from eqrm.risks import DomainRisks
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]
 
 SMALLEST_RELIABILITY = 0.05
-"""Below it, the spread of the risks is taken for noise to 95%, never to 100%."""
+"""At most 95% of the spread of the risks is taken for noise."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,14 @@ class MemorySettings:
 class Recalled(NamedTuple):
     """The memory with a batch in it, all (m,) but the step: what the estimate is made from.
 
-    ``newest`` is the share of the batch's own noise in the noise of each remembered risk.
+    ``variances`` are the sampling variances of the risks, ``unit_variances`` what they would be
+    if losses had the variance 1: 1/n for the mean of n losses. ``newest`` is the share of the
+    batch's own noise in the noise of each remembered risk.
     """
 
     risks: Tensor
     variances: Tensor
+    unit_variances: Tensor
     last_seen: Tensor
     step: Tensor
     newest: Tensor
@@ -80,8 +84,8 @@ class RiskMemory(nn.Module):
             the newest, smaller values average over visits and so remove sampling noise.
         half_life: steps after which a remembered risk counts half; None for no ageing.
         denoise: estimate how much of the spread of the remembered risks is sampling noise,
-            and shrink their distribution towards its mean by what remains
-            (:func:`denoised`). For batches with few examples per domain.
+            and shrink each towards their mean so that their distribution has the spread that
+            remains (:func:`denoised`). For batches with few examples per domain.
         domain_sizes: how many examples each domain has in the training data, one number or
             (m,). With it, ``denoise`` knows that visits draw from the same n examples, whose
             mean is itself noisy however often one looks. None: each visit has new examples.
@@ -105,6 +109,7 @@ class RiskMemory(nn.Module):
 
     risks: Tensor
     variances: Tensor
+    unit_variances: Tensor
     last_seen: Tensor
     step: Tensor
     domain_sizes: Tensor
@@ -124,6 +129,7 @@ class RiskMemory(nn.Module):
         zeros = torch.zeros(num_domains, dtype=torch.float64)
         self.register_buffer("risks", zeros)
         self.register_buffer("variances", zeros.clone())
+        self.register_buffer("unit_variances", zeros.clone())
         self.register_buffer("last_seen", torch.full((num_domains,), -1))
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
         sizes = _checked_sizes(domain_sizes, num_domains)
@@ -155,6 +161,7 @@ class RiskMemory(nn.Module):
             # The slope in a risk meets the batch's noise only to the share that it has in the
             # memory; no more of it may be taken back.
             variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
+            variances = _pooled(variances, recalled.unit_variances)
             value = denoised(of_risks, risks, variances, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
@@ -176,29 +183,33 @@ class RiskMemory(nn.Module):
         """R ← R + λ(r − R), with the variance of what noise it then holds.
 
         r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
-        examples (0 without ``domain_sizes``): v ← (1−λ)²v + λ²s²/k + 2λ(1−λ)s²/n.
+        examples (0 without ``domain_sizes``): v ← (1−λ)²v + λ²s²/k + 2λ(1−λ)s²/n. The same with
+        s² = 1 gives the unit variances.
         """
         step = self.step + 1
         last_seen = torch.where(present, step, self.last_seen)
         fresh = batch.values.to(torch.float64)
         if self.averaging == 1.0 and noise is None:
             risks = torch.where(present, fresh, self.risks)
-            return Recalled(risks, self.variances, last_seen, step, torch.ones_like(step))
+            whole = torch.ones_like(step)
+            return Recalled(
+                risks, self.variances, self.unit_variances, last_seen, step, newest=whole
+            )
         known = (self.last_seen >= 0).to(torch.float64)
         rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
         risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
-        variances, newest = self.variances, rate
+        variances, units, newest = self.variances, self.unit_variances, rate
         if noise is not None:
             common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
-            mixed = (1.0 - rate) ** 2 * self.variances
-            mixed = mixed + rate * (rate + 2.0 * (1.0 - rate) * common) * noise
-            variances = torch.where(present, mixed, variances)
+            old, new = (1.0 - rate) ** 2, rate * (rate + 2.0 * (1.0 - rate) * common)
+            variances = torch.where(present, old * variances + new * noise, variances)
+            units = torch.where(present, old * units + new / batch.counts, units)
             newest = rate + (1.0 - rate) * common
-        return Recalled(risks, variances, last_seen, step, newest)
+        return Recalled(risks, variances, units, last_seen, step, newest)
 
     def _remember(self, recalled: Recalled) -> None:
         """Keep what is finite."""
-        names = ("risks", "variances", "last_seen") if self.denoise else ("risks", "last_seen")
+        names = ["risks", "last_seen", *(("variances", "unit_variances") if self.denoise else ())]
         found = {name: getattr(recalled, name) for name in names}
         # A sum is finite if all are (but for overflow), and much cheaper than a look at each.
         if not _can_look(recalled.risks) or not math.isfinite(
@@ -239,9 +250,15 @@ class RiskMemory(nn.Module):
             raise SettingError(
                 "A risk memory knows the sampling noise of its risks with denoise=True only."
             )
-        return float(
-            reliability(self.risks, self.variances, self._weights(self.last_seen, self.step))
-        )
+        variances = _pooled(self.variances, self.unit_variances)
+        return float(reliability(self.risks, variances, self._weights(self.last_seen, self.step)))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Read what version 0.1.0 wrote too: without unit variances, as for domains of one size."""
+        if prefix + "risks" in state_dict:
+            same = torch.full_like(state_dict[prefix + "risks"], 0.5)
+            state_dict.setdefault(prefix + "unit_variances", same)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _can_look(values: Tensor) -> bool:
@@ -254,44 +271,60 @@ def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
     return remembered + factor * (own - own.detach())
 
 
+def _pooled(variances: Tensor, unit_variances: Tensor) -> Tensor:
+    """Sampling variances with the variance of the losses drawn towards that of all domains."""
+    units = torch.where(unit_variances > 0.0, unit_variances, 1.0)  # 0 in domains never seen
+    return pooled_variances(variances / units, 1.0 / units) * unit_variances
+
+
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
     """The objective of the risks' distribution, shrunk to the spread that is not noise.
 
-    Measured risks spread by S² = V + N: the true spread V and the mean sampling variance
-    N = Σp_i·v_i. Their quantile q is therefore drawn back towards their mean by √(V/S²), the
-    root of their :func:`reliability`, which makes the variance of the shrunk risks V.
+    A measured risk R_i spreads around the mean μ by V + v_i: the true spread V of all domains
+    (:func:`eqrm.between_domains.between_domains`) and its own sampling variance v_i. It is drawn
+    towards μ by √(V/(V + v_i)), so that each has the variance V, whatever the domains' sizes.
     Differentiable in risks and variances: noise that a predictor could remove is not worth
-    removing. (A shrinkage of each risk by V/S² itself, as James and Stein's, would estimate
-    the single risks best, and their spread too small.)
+    removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would estimate the single
+    risks best, and their spread too small.)
 
     >>> from eqrm.distributions import Gaussian
     >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     >>> third = torch.full((3,), 1 / 3, dtype=torch.float64)
     >>> q = denoised(lambda r, p: Gaussian(r, weights=p).quantile(0.9), risks, third * 2.25, third)
-    >>> round(q.item(), 4)  # S² = 1, N = 0.75: half of 1.2816 is left
+    >>> round(q.item(), 4)  # S² = 1, v = 0.75: half of 1.2816 is left
     2.6408
     """
-    mean = (weights * risks).sum()
-    kept = reliability(risks, variances, weights).sqrt()
-    return mean + kept * (of_risks(risks, weights) - mean)
+    found = between_domains(risks, variances, weights)
+    noisy = variances > 0.0
+    spread = torch.maximum(found.variance, _least_spread(found.variance, variances, weights))
+    spread = torch.where(noisy, spread, 1.0)
+    kept = torch.where(noisy, spread / (spread + variances), 1.0).sqrt()
+    return of_risks(found.mean + kept * (risks - found.mean), weights)
+
+
+def _least_spread(spread: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """The V of which typical noise, that of domains as they count in the mean, leaves 5%."""
+    scale = torch.where(spread > 0.0, spread, TINY * (weights * variances).sum())
+    precisions = weights / (variances + torch.where(scale > 0.0, scale, 1.0)).detach()
+    typical = (precisions * variances).sum() / precisions.sum()
+    return typical * (SMALLEST_RELIABILITY / (1.0 - SMALLEST_RELIABILITY))
 
 
 def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
-    """1 − N/S², at least ``SMALLEST_RELIABILITY``; 1 where the risks do not spread at all.
+    """V/(V + N), at least ``SMALLEST_RELIABILITY``; 1 where nothing is noise.
 
-    S² = Σp_i(R_i−R̄)²/(1−Σp_i²) and N = Σp_i·v_i, all of shape (m,).
+    V is the variance between domains and N = Σp_i·v_i the mean sampling variance, all of shape
+    (m,).
 
     >>> half = torch.full((2,), 0.5, dtype=torch.float64)
-    >>> reliability(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5]), half)
+    >>> risks = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    >>> reliability(risks, torch.full_like(risks, 0.5), half)
     tensor(0.7500, dtype=torch.float64)
     """
-    mean = (weights * risks).sum()
-    freedom = (1.0 - (weights * weights).sum()).clamp(min=torch.finfo(weights.dtype).eps)
-    spread = (weights * (risks - mean) ** 2).sum() / freedom
     noise = (weights * variances).sum()
-    spreads = spread > 0.0
-    share = 1.0 - noise / torch.where(spreads, spread, 1.0)
-    return torch.where(spreads, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
+    spread = between_domains(risks, variances, weights).variance
+    share = spread / torch.where(noise > 0.0, spread + noise, 1.0)
+    return torch.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
 
 
 def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:

@@ -1,19 +1,27 @@
 """How much of the spread of measured risks is sampling noise, and the risks without it.
 
-A measured risk is the mean of n losses, so measured risks spread by S² = V + N: the true
-spread V of the domains, and the mean sampling variance N = mean(s²/n) that would remain if all
-domains had the same true risk. The same split is used in training, by
-:class:`eqrm.RiskMemory` (``denoise=True``).
+A measured risk is the mean of n_i losses, so it varies by V + v_i: the true spread V of the
+domains, and its sampling variance v_i = s²/n_i. V is the maximum of the restricted likelihood
+(:mod:`eqrm.between_domains`), in which domains count by what they tell; training uses the same in
+:class:`eqrm.objectives.RiskMemory` (``denoise=True``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from eqrm.between_domains import (
+    Between,
+    between_domains,
+    pooled_variances,
+    restricted_log_likelihood,
+)
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import (
@@ -27,23 +35,26 @@ from eqrm.evaluation.inference.risk_checks import (
 
 MUCH = 0.5
 """The share of noise from which a reader is warned."""
+CLEAR, UNCLEAR = 0.05, 0.2
+"""The p-values below which domains are said to differ, and to differ perhaps."""
+CONFIDENCE = 0.95
+"""Of the interval of the standard deviation between domains."""
+UNEQUAL = 0.1
+"""By how much the noise of the median domain must differ from that of all to be mentioned."""
 ONE_EXAMPLE = (
     "Every domain has one example, so sampling noise cannot be separated from real differences"
 )
 FADES_IN = 0.1, 0.4
-"""Shares of noise between which its removal grows from nothing to all of it.
+"""Shares of noise in a domain's risk between which its removal grows from nothing to all of it.
 
 Shrinking by one factor is right for a normal law and too much for one with a sharp edge, such as
 the uniform: with little noise that costs more than the noise does.
 """
 CAUTION = 3.0
-"""How many standard errors the measured variance is raised by before noise is taken off it.
+"""How many standard errors V is raised by before noise is removed.
 
 A sample whose spread is small by chance has a quantile that is too low already, and seems to
-be mostly noise: without caution the two errors add up. With both rules, in
-170 simulated settings with less than half noise, the error of the .9-quantile falls by 8% on
-average and rises by 5% at worst (30 domains, where the standard error is a quarter of the
-variance); ``pytest -m full -s tests/evaluation/test_noise.py`` prints it.
+be mostly noise: without caution the two errors add up.
 """
 
 
@@ -51,36 +62,75 @@ variance); ``pytest -m full -s tests/evaluation/test_noise.py`` prints it.
 class NoiseSplit(Finding):
     """The variance of measured risks, split into noise within domains and spread between.
 
-    ``noise_share`` is N/S², at most 1. ``reliability`` is the share kept as real, never taken
-    to be below 5%. ``tail_noise_share`` is the part of the distance between the mean and the
-    risks beyond the α-quantile that is expected to vanish when these domains are measured
-    again: a tail made of small domains is mostly noise even where the whole is not.
+    ``spread_variance`` is V, and ``spread_low`` and ``spread_high`` are the ends of a 95% interval
+    of the standard deviation √V (profile of the restricted likelihood). ``mean`` is that of the
+    true risks. ``noise_variance`` N is the mean sampling variance, and ``noise_share`` is
+    N/(V + N); ``median_noise_share`` is the median over domains of v_i/(V + v_i), which a few tiny
+    domains do not move. ``q`` is Cochran's Q, the weighted sum of squared deviations from the mean
+    under equal risks, and ``p_value`` that of the test that risks are equal. V, its interval and Q
+    are of domains with two examples or more, of which there are ``measured``; the others have no
+    variance of their own. ``loss_variance`` is the variance of losses within domains.
+
+    ``tail_noise_share`` is the part of the distance between the mean and the risks beyond the
+    α-quantile that is expected to vanish when these domains are measured again: a tail made of
+    small domains is mostly noise even where the whole is not.
     """
 
     derived = ("sentence", "warning")
 
     domains: int
+    measured: int
     alpha: float
+    mean: float
     total_variance: float
     noise_variance: float
+    loss_variance: float
     spread_variance: float
+    spread_low: float
+    spread_high: float
     noise_share: float
-    reliability: float
+    median_noise_share: float
     tail_noise_share: float
+    q: float
+    p_value: float
 
     @property
     def sentence(self) -> str:
         """The split in words."""
-        share = round(100.0 * self.noise_share)
-        spread = (
-            f"true risks differ between domains by a standard deviation of about "
-            f"{self.spread_variance**0.5:.3g}"
-            if self.spread_variance > 0.0
-            else "no real difference between domains is visible"
-        )
+        if self.noise_variance == 0.0:
+            return (
+                f"The losses within each of the {self.domains} domains are equal, so there is no "
+                "sampling noise; risks differ between domains by a standard deviation of "
+                f"{self.spread_variance**0.5:.3g}."
+            )
+        share = f"{round(100.0 * self.noise_share)}% of the variance"
+        median = ""
+        if abs(self.noise_share - self.median_noise_share) >= UNEQUAL:
+            median = f" ({round(100.0 * self.median_noise_share)}% in the median domain)"
         return (
-            f"Sampling noise explains {share}% of the variance of the {self.domains} measured "
-            f"risks; {spread}."
+            f"Sampling noise explains {share} of the {self.domains} measured risks{median}; "
+            f"{self._spread_in_words()}."
+        )
+
+    @property
+    def differs(self) -> bool:
+        """Whether domains differ by more than sampling noise, with 95% confidence."""
+        return self.p_value < CLEAR or self.spread_low > 0.0
+
+    def _spread_in_words(self) -> str:
+        tested = f"Cochran's Q, p = {self.p_value:.2g}"
+        interval = f"95% interval {self.spread_low:.3g} to {self.spread_high:.3g}"
+        about = f"about {self.spread_variance**0.5:.3g}"
+        if self.spread_variance == 0.0:
+            about = f"up to {self.spread_high:.3g}"
+        about = f"a standard deviation of {about} ({interval})"
+        if self.differs:
+            return f"true risks differ between domains by {about}: {tested}"
+        if self.p_value < UNCLEAR:
+            return f"true risks may differ between domains by {about}, but need not: {tested}"
+        return (
+            f"no difference between domains is visible ({tested}), but true risks may differ by a "
+            f"standard deviation of up to {self.spread_high:.3g} ({interval})"
         )
 
     @property
@@ -92,7 +142,11 @@ class NoiseSplit(Finding):
         )
         if self.noise_share >= MUCH:
             share = f"{round(100.0 * self.noise_share)}%"
-            return f"{share} of the spread of the measured risks is sampling noise. {advice}"
+            where = "."
+            if self.median_noise_share < MUCH:
+                median = f"{round(100.0 * self.median_noise_share)}%"
+                where = f", most of it in small domains ({median} in the median domain)."
+            return f"{share} of the spread of the measured risks is sampling noise{where} {advice}"
         if self.tail_noise_share >= MUCH:
             share = f"{round(100.0 * self.tail_noise_share)}%"
             return (
@@ -106,8 +160,7 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
     """Split the variance of measured risks into sampling noise and real spread.
 
     ``risks`` (m,) are means of ``counts`` (m,) losses each, whose variances (divisor n−1) are
-    ``loss_variances`` (m,). A domain with one example has none (NaN) and gets the mean of the
-    others.
+    ``loss_variances`` (m,). A domain with one example has none (NaN) and gets that of the others.
 
     >>> rng = np.random.default_rng(0)
     >>> true = rng.normal(1.0, 0.1, 2000)
@@ -115,36 +168,38 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
     >>> round(split.noise_share, 1), split.warning is None
     (0.8, False)
     """
-    values, numbers, noise = _measured(risks, counts, loss_variances)
+    values, noise, losses, several, found = _measured(risks, counts, loss_variances)
     level = checked_alpha(alpha)
-    kept = _reliability(values, noise)
-    total = float(values.var(ddof=1))
-    if total > 0.0:
-        share = min(1.0, float(noise.mean()) / total)
-    else:
-        share = 1.0 if noise.any() else 0.0
+    spread, mean, average = float(found.variance), float(found.mean), float(noise.mean())
+    low, high = _interval(values[several], noise[several], spread)
+    q, p_value = cochran_q(values[several], noise[several])
+    safe = np.where(noise > 0.0, spread + noise, 1.0)
     return NoiseSplit(
         domains=values.size,
+        measured=int(several.sum()),
         alpha=level,
-        total_variance=total,
-        noise_variance=float(noise.mean()),
-        spread_variance=max(0.0, total - float(noise.mean())),
-        noise_share=share,
-        reliability=kept,
-        tail_noise_share=_tail_noise(values, _pooled(noise, numbers), kept * total, level),
+        mean=mean,
+        total_variance=float(values.var(ddof=1)),
+        noise_variance=average,
+        loss_variance=losses,
+        spread_variance=spread,
+        spread_low=low**0.5,
+        spread_high=high**0.5,
+        noise_share=average / (spread + average) if average > 0.0 else 0.0,
+        median_noise_share=float(np.median(noise / safe)),
+        tail_noise_share=_tail_noise(values - mean, noise, spread, level),
+        q=q,
+        p_value=p_value,
     )
 
 
 def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     """Risks whose distribution is that of the true risks: noise removed from their spread.
 
-    Each risk is shrunk towards the mean by √(V/(V + v_i)), v_i its expected sampling variance
-    (that of all domains pooled, over its own n: a domain's own s² is too noisy, and 0 where
-    all its losses agree). Then every risk has the variance V, as in
-    :mod:`eqrm.objectives.risk_memory` for domains of one size. The values are not the best
-    estimates of single risks, which would be shrunk further; together they have the right spread.
-    With few domains, noise and spread are hard to separate, so less is removed; little noise is
-    left as it is.
+    Each risk is shrunk towards the mean by √(V/(V + v_i)), so that every risk has the variance V
+    whatever its domain's size. The values are not the best estimates of single risks, which would
+    be shrunk further; together they have the right spread. With few domains, noise and spread are
+    hard to separate, so less is removed; where a domain has little noise it is left as it is.
 
     >>> rng = np.random.default_rng(0)
     >>> measured = rng.normal(1.0, 0.1, 2000) + rng.normal(0.0, 0.2, 2000)
@@ -152,17 +207,12 @@ def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     >>> round(float(measured.std()), 2), round(float(without.std()), 2)
     (0.22, 0.11)
     """
-    from eqrm.objectives.risk_memory import SMALLEST_RELIABILITY
-
-    values, numbers, noise = _measured(risks, counts, loss_variances)
-    total = float(values.var(ddof=1)) * (1.0 + CAUTION * math.sqrt(2.0 / (values.size - 1.0)))
-    if total == 0.0:
-        return values.copy()
-    kept = max(SMALLEST_RELIABILITY, 1.0 - float(noise.mean()) / total)
-    removed = 1.0 - np.sqrt(kept * total / (kept * total + _pooled(noise, numbers)))
+    values, noise, _, _, found = _measured(risks, counts, loss_variances)
+    spread = float(found.variance) + CAUTION * float(found.error)
+    share = noise / np.where(noise > 0.0, spread + noise, 1.0)
     begins, full = FADES_IN
-    removed *= min(1.0, max(0.0, (1.0 - kept - begins) / (full - begins)))
-    return np.asarray(values - removed * (values - values.mean()))
+    removed = (1.0 - np.sqrt(1.0 - share)) * np.clip((share - begins) / (full - begins), 0.0, 1.0)
+    return np.asarray(values - removed * (values - float(found.mean)))
 
 
 def denoised_quantile(
@@ -183,36 +233,86 @@ def denoised_quantile(
     return float(np.quantile(values, level, method="inverted_cdf"))
 
 
-def _measured(risks: Any, counts: Any, loss_variances: Any) -> tuple[Vector, Vector, Vector]:
-    """Risks, examples and sampling variances s²/n, with the mean s² where n = 1."""
+def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
+    """Cochran's Q = Σ (R_i − μ)²/v_i, and the p-value of the test that all true risks are equal.
+
+    If they are, Q is χ² with m − 1 degrees of freedom. Infinite where risks without noise differ.
+
+    >>> cochran_q(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
+    (2.0, 0.157...)
+    """
+    from scipy.stats import chi2
+
+    if not variances.all():
+        equal = bool(np.ptp(risks) == 0.0)
+        return (0.0, 1.0) if equal else (np.inf, 0.0)
+    mean = np.average(risks, weights=1.0 / variances)
+    q = float(((risks - mean) ** 2 / variances).sum())
+    return q, float(chi2.sf(q, risks.size - 1))
+
+
+class _Measured(NamedTuple):
+    """Risks (m,), sampling variances (m,), the variance of losses, which have two examples."""
+
+    values: Vector
+    noise: Vector
+    losses: float
+    several: Any
+    found: Between
+
+
+def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
     known = numbers > 1
     variances = checked_variances(loss_variances, values.size, known)
     if not known.any():
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
-    return values, numbers, np.where(known, variances, variances[known].mean()) / numbers
+    examples = torch.from_numpy(np.append(numbers, 1.0))  # the last: a domain without its own
+    pooled = pooled_variances(torch.from_numpy(np.append(variances, np.nan)), examples).numpy()
+    noise = pooled[:-1] / numbers
+    several = known if known.sum() > 1 else np.ones_like(known)
+    found = between_domains(
+        torch.from_numpy(values), torch.from_numpy(noise), torch.from_numpy(several / several.sum())
+    )
+    return _Measured(values, noise, float(pooled[-1]), several, found)
 
 
-def _reliability(risks: Vector, noise: Vector) -> float:
-    import torch
+def _interval(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:
+    """All V whose restricted likelihood is not significantly below the largest, at V = spread."""
+    from scipy.optimize import brentq
+    from scipy.stats import chi2
 
-    from eqrm.objectives.risk_memory import reliability
+    if not noise.any() and spread == 0.0:
+        return 0.0, 0.0
+    values, variances = torch.from_numpy(risks), torch.from_numpy(noise)
+    least = (
+        restricted_log_likelihood(spread, values, variances) - float(chi2.ppf(CONFIDENCE, 1)) / 2.0
+    )
 
-    equal = torch.full((risks.size,), 1.0 / risks.size, dtype=torch.float64)
-    return float(reliability(torch.from_numpy(risks), torch.from_numpy(noise), equal))
+    def above(log_variance: float) -> float:
+        return restricted_log_likelihood(math.exp(log_variance), values, variances) - least
+
+    # Precisions hardly change below a tiny share of the smallest noise: that is V = 0.
+    tiny = np.log(1e-9 * max(float(noise.min()), 1e-9 * spread))
+    start = max(np.log(spread), tiny) if spread > 0.0 else tiny
+    low = 0.0 if above(tiny) >= 0.0 else float(np.exp(brentq(above, tiny, start)))
+    return low, float(np.exp(brentq(above, start, _beyond(above, start))))
 
 
-def _pooled(noise: Vector, counts: Vector) -> Vector:
-    """s̄²/n_i, with the s̄² that keeps the mean of the sampling variances."""
-    return np.asarray(noise.sum() / (1.0 / counts).sum() / counts)
+def _beyond(above: Callable[[float], float], start: float) -> float:
+    """A point after start at which the function is negative."""
+    end = start + 1.0
+    while above(end) >= 0.0:
+        end += 1.0
+    return end
 
 
-def _tail_noise(risks: Vector, noise: Vector, spread: float, alpha: float) -> float:
+def _tail_noise(deviations: Vector, noise: Vector, spread: float, alpha: float) -> float:
     """1 − (distance of the tail from the mean expected on a new measurement)/(distance now)."""
-    tail = risks >= np.quantile(risks, alpha, method="inverted_cdf")
-    distances = (risks - risks.mean())[tail]
+    tail = deviations >= np.quantile(deviations, alpha, method="inverted_cdf")
+    distances = deviations[tail]
     if spread == 0.0 or distances.sum() <= 0.0:
-        return 0.0
+        return 0.0 if spread > 0.0 or not noise.any() else 1.0
     expected = distances * (spread / (spread + noise[tail]))
     return float(1.0 - expected.sum() / distances.sum())

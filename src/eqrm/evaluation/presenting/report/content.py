@@ -132,15 +132,14 @@ def _signed(text: str) -> str:
 def _noise(risks: MeasuredRisks, split: NoiseSplit | None) -> dict[str, Any]:
     if split is None:
         return {"refusal": f"{ONE_EXAMPLE}: measure domains on more examples.", "warning": None}
-    losses = split.noise_variance / float((1.0 / risks.counts).mean())
     return {
         "share": significant(split.noise_share),
         "tail": significant(split.tail_noise_share),
         "alpha": f"{split.alpha:g}",
         "sentence": split.sentence,
         "warning": split.warning,
-        "mean": significant(float(risks.risks.mean()), digits_of_spread(risks.risks)),
-        "deviation": significant(losses**0.5),
+        "mean": significant(split.mean, digits_of_spread(risks.risks)),
+        "deviation": significant(split.loss_variance**0.5),
     }
 
 

@@ -1,0 +1,175 @@
+"""How much risks differ between domains, beyond the noise of their measurement.
+
+The measured risk of domain i is R_i = ρ_i + ε_i: a true risk ρ_i of variance V over domains, and
+sampling noise of variance v_i = s²/n_i. Domains differ in size, so the plain variance of the R_i
+minus the mean of the v_i is at the mercy of the smallest domains. The restricted likelihood
+(REML) weights each domain by 1/(V + v_i):
+
+    ℓ(V) = −½ Σ log(V + v_i) − ½ log Σ 1/(V + v_i) − ½ Σ (R_i − μ)²/(V + v_i),
+
+with μ the weighted mean of the R_i. For domains of one size its maximum is the plain variance
+minus the noise. Evaluation (:mod:`eqrm.evaluation.inference.noise`) and training
+(:class:`eqrm.objectives.RiskMemory`) both rest on it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+PRIOR_FREEDOM = 200.0
+"""How many examples the variance of the losses in all domains is worth against a domain's own.
+
+With skewed losses a domain whose risk is low by chance also has a low variance by chance, and
+would get too much weight; with a common variance for all, domains that really are noisier would
+get too much. Chosen by simulation (docs/decisions.md).
+"""
+GRIDS, GRID = 3, 32
+"""How many grids of how many values of V enclose the maximum, before two Newton steps."""
+BINS = 256
+"""More domains than this are enclosed by their sums over bins of equal noise."""
+TINY = 1e-12
+"""The smallest V tried, as a share of the variance of the measured risks and their noise."""
+
+
+class Between(NamedTuple):
+    """Mean μ and variance V of the true risks of the domains, and the standard error of V."""
+
+    mean: Tensor
+    variance: Tensor
+    error: Tensor
+
+
+def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
+    """The variance of the losses in each domain (m,), drawn towards that of all domains.
+
+    A domain of n examples has n − 1 degrees of freedom of its own, and gets
+    (f·s² + (n−1)·s_i²)/(f + n − 1) with f = ``PRIOR_FREEDOM``. The pool s² is the mean of the s_i²
+    weighted by (n−1)/(f + n − 1), so that no domain outweighs all others however large it is. A
+    domain with one example gets the pool. Differentiable in the variances.
+
+    >>> pooled_variances(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
+    tensor([1.5000, 2.5000, 2.0000])
+    """
+    freedom = (counts - 1).clamp(min=0).to(loss_variances.dtype)
+    own = freedom / (freedom + PRIOR_FREEDOM)
+    known = torch.where(freedom > 0.0, loss_variances, 0.0)
+    total = own.sum()
+    pool = (own * known).sum() / torch.where(total > 0.0, total, 1.0)
+    return own * known + (1.0 - own) * pool
+
+
+def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:
+    """The maximum of the restricted likelihood, V ≥ 0, differentiable in risks and variances.
+
+    ``risks`` (m,) are measured with the sampling variances ``variances`` (m,), in float64.
+    ``weights`` (m,) count domains in part, or not at all with 0; they sum to 1. Without gradient,
+    safeguarded Newton steps solve ℓ'(V) = 0 from above; a last step attaches the exact one
+    (implicit function theorem).
+
+    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    >>> round(between_domains(risks, torch.full_like(risks, 0.75)).variance.item(), 6)
+    0.25
+    """
+    if weights is None:
+        weights = torch.full_like(risks, 1.0 / len(risks))
+    number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
+    pivot = (weights * risks).sum().detach()
+    deviations = risks - pivot
+    powers = torch.stack([weights, weights * deviations, weights * deviations**2], dim=1)
+    with torch.no_grad():
+        enclosed, inside = _solved(powers, variances, number)
+        near = _stepped(enclosed, _score(enclosed, powers, variances, number))
+        near = torch.where(inside, near, enclosed)
+    score = _score(near, powers, variances, number)
+    variance = torch.where(inside, _stepped(near, score), 0.0)
+    precisions = weights / (variances + torch.where(inside, variance, near))
+    mean = pivot + (precisions * deviations).sum() / precisions.sum()
+    return Between(mean, variance, (2.0 / score.information).sqrt().detach())
+
+
+def restricted_log_likelihood(variance: float, risks: Tensor, variances: Tensor) -> float:
+    """ℓ(V) up to a constant, for domains that all count."""
+    total = variances + variance
+    precision = (1.0 / total).sum()
+    mean = (risks / total).sum() / precision
+    found = total.log().sum() + precision.log() + ((risks - mean) ** 2 / total).sum()
+    return -0.5 * float(found)
+
+
+class _Score(NamedTuple):
+    """Twice ℓ'(V), its slope, and its expected slope with the sign changed."""
+
+    value: Tensor
+    slope: Tensor
+    information: Tensor
+
+
+def _score(variance: Tensor, powers: Tensor, variances: Tensor, number: Tensor) -> _Score:
+    """From ``powers`` (m, 3), the weight of each domain times the powers 0 to 2 of its risk.
+
+    ``variance`` may hold several values of V, of any shape, which the result then has too.
+    """
+    precision = 1.0 / (variances + variance.unsqueeze(-1))
+    square = precision * precision
+    first, second, third = (p @ powers for p in (precision, square, square * precision))
+    one, two, three = first[..., 0], second[..., 0], third[..., 0]
+    mean = first[..., 1] / one
+    tilt = second[..., 1] - mean * two  # Σ w²(R − μ)
+    value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
+    cubes = third[..., 2] - mean * (2.0 * third[..., 1] - mean * three)  # Σ w³(R − μ)²
+    slope = number * (2.0 * (tilt * tilt / one - cubes) + two)
+    return _Score(value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
+
+
+def _stepped(variance: Tensor, score: _Score) -> Tensor:
+    """A Newton step where ℓ' falls, to V ≥ 0; differentiable as the solution of ℓ'(V) = 0 is."""
+    slope = score.slope.detach()
+    step = score.value / torch.where(slope < 0.0, slope, 1.0)
+    return torch.where(slope < 0.0, (variance - step).clamp(min=0.0), variance)
+
+
+def _solved(powers: Tensor, variances: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest V at which ℓ' falls through 0, and whether there is one; if not, V close to 0.
+
+    Precisions change where V is about as large as the smallest variance a or larger, so the grids
+    are even in log(V + a). Each lies in that cell of the one before where ℓ' falls last.
+    """
+    weights, squares = powers[:, 0], powers[:, 2]
+    scale = squares.sum() + (weights * variances).sum()
+    least = TINY * torch.where(scale > 0.0, scale, 1.0)
+    smallest = torch.where(weights > 0.0, variances, torch.inf).min() + least
+    most = 4.0 * number * squares.max() + least
+    if len(variances) > BINS:
+        powers, variances = _binned(powers, variances, smallest)
+    share = torch.linspace(0.0, 1.0, GRID, dtype=powers.dtype, device=powers.device)
+    places = torch.arange(GRID, device=powers.device)
+    low, high = (least + smallest).log(), (most + smallest).log()
+    exists = low > high  # not yet
+    for _ in range(GRIDS):
+        width = high - low
+        grid = low + share * width
+        value = _score(grid.exp() - smallest, powers, variances, number).value
+        last = torch.where(value > 0.0, places, -1).max()
+        exists = exists | (last >= 0)
+        cells = torch.stack([last, last + 1]).clamp(min=0, max=GRID - 1) / (GRID - 1)
+        low, high = low + cells * width
+    return torch.where(exists, (0.5 * (low + high)).exp() - smallest, least), exists
+
+
+def _binned(powers: Tensor, variances: Tensor, smallest: Tensor) -> tuple[Tensor, Tensor]:
+    """The same sums over domains of about the same variance, for a solution that is nearly right.
+
+    The mean variance of a bin stands for those in it, an error of the second order.
+    """
+    counted = powers[:, 0] > 0.0
+    size = (torch.where(counted, variances, 0.0) + smallest).log()
+    size = size - size.min()
+    bins = (size * ((BINS - 1) / size.max().clamp(min=TINY))).to(torch.int64)
+    totals = powers.new_zeros((BINS, 4)).index_add(
+        0, bins, torch.cat([powers, (powers[:, 0] * variances)[:, None]], dim=1)
+    )
+    weight = totals[:, 0]
+    return totals[:, :3], totals[:, 3] / torch.where(weight > 0.0, weight, 1.0)

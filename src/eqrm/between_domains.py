@@ -77,17 +77,25 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
         weights = torch.full_like(risks, 1.0 / len(risks))
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
     pivot = (weights * risks).sum().detach()
-    deviations = risks - pivot
+    unit = unit_of(risks.detach() - pivot, variances.detach())
+    deviations, noise = (risks - pivot) / unit, variances / unit / unit
     powers = torch.stack([weights, weights * deviations, weights * deviations**2], dim=1)
     with torch.no_grad():
-        enclosed, inside = _solved(powers, variances, number)
-        near = _stepped(enclosed, _score(enclosed, powers, variances, number))
+        enclosed, inside = _solved(powers, noise, number)
+        near = _stepped(enclosed, _score(enclosed, powers, noise, number))
         near = torch.where(inside, near, enclosed)
-    score = _score(near, powers, variances, number)
+    score = _score(near, powers, noise, number)
     variance = torch.where(inside, _stepped(near, score), 0.0)
-    precisions = weights / (variances + torch.where(inside, variance, near))
-    mean = pivot + (precisions * deviations).sum() / precisions.sum()
-    return Between(mean, variance, (2.0 / score.information).sqrt().detach())
+    precisions = weights / (noise + torch.where(inside, variance, near))
+    mean = pivot + unit * (precisions * deviations).sum() / precisions.sum()
+    error = (2.0 / score.information).sqrt().detach()
+    return Between(mean, variance * unit * unit, error * unit * unit)
+
+
+def unit_of(deviations: Tensor, variances: Tensor) -> Tensor:
+    """A unit in which neither risks nor variances are too large or small to be squared."""
+    largest = torch.maximum(deviations.abs().max(), variances.max().sqrt())
+    return torch.where(largest > 0.0, largest, 1.0)
 
 
 def restricted_log_likelihood(variance: float, risks: Tensor, variances: Tensor) -> float:

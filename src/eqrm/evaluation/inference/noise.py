@@ -21,6 +21,7 @@ from eqrm.between_domains import (
     between_domains,
     pooled_variances,
     restricted_log_likelihood,
+    unit_of,
 )
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.finding import Finding
@@ -285,19 +286,21 @@ def _interval(risks: Vector, noise: Vector, spread: float) -> tuple[float, float
 
     if not noise.any() and spread == 0.0:
         return 0.0, 0.0
-    values, variances = torch.from_numpy(risks), torch.from_numpy(noise)
-    least = (
-        restricted_log_likelihood(spread, values, variances) - float(chi2.ppf(CONFIDENCE, 1)) / 2.0
-    )
+    values, variances = torch.from_numpy(risks - risks.mean()), torch.from_numpy(noise)
+    unit = float(unit_of(values, variances))
+    values, variances, spread = values / unit, variances / unit / unit, spread / unit / unit
+    fallen = float(chi2.ppf(CONFIDENCE, 1)) / 2.0
+    least = restricted_log_likelihood(spread, values, variances) - fallen
 
     def above(log_variance: float) -> float:
         return restricted_log_likelihood(math.exp(log_variance), values, variances) - least
 
     # Precisions hardly change below a tiny share of the smallest noise: that is V = 0.
-    tiny = np.log(1e-9 * max(float(noise.min()), 1e-9 * spread))
-    start = max(np.log(spread), tiny) if spread > 0.0 else tiny
-    low = 0.0 if above(tiny) >= 0.0 else float(np.exp(brentq(above, tiny, start)))
-    return low, float(np.exp(brentq(above, start, _beyond(above, start))))
+    tiny = math.log(1e-9 * max(float(variances.min()), 1e-9))
+    start = max(math.log(spread), tiny) if spread > 0.0 else tiny
+    low = 0.0 if above(tiny) >= 0.0 else math.exp(brentq(above, tiny, start))
+    high = math.exp(brentq(above, start, _beyond(above, start)))
+    return low * unit * unit, high * unit * unit
 
 
 def _beyond(above: Callable[[float], float], start: float) -> float:

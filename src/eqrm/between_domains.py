@@ -42,23 +42,39 @@ class Between(NamedTuple):
     error: Tensor
 
 
+def common_variance(loss_variances: Tensor, counts: Tensor) -> Tensor:
+    """The variance s² of the losses within domains, from those of each domain (m,).
+
+    Weighted by (n−1)/(f + n − 1) with f = ``PRIOR_FREEDOM``, so that no domain outweighs all
+    others however large it is. 0 where no domain has two examples.
+
+    >>> common_variance(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
+    tensor(2.)
+    """
+    known, own = _own(loss_variances, counts)
+    total = own.sum()
+    return (own * known).sum() / torch.where(total > 0.0, total, 1.0)
+
+
 def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
     """The variance of the losses in each domain (m,), drawn towards that of all domains.
 
     A domain of n examples has n − 1 degrees of freedom of its own, and gets
-    (f·s² + (n−1)·s_i²)/(f + n − 1) with f = ``PRIOR_FREEDOM``. The pool s² is the mean of the s_i²
-    weighted by (n−1)/(f + n − 1), so that no domain outweighs all others however large it is. A
-    domain with one example gets the pool. Differentiable in the variances.
+    (f·s² + (n−1)·s_i²)/(f + n − 1), s² being the :func:`common_variance`; a domain with one
+    example gets that.
 
     >>> pooled_variances(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
     tensor([1.5000, 2.5000, 2.0000])
     """
+    known, own = _own(loss_variances, counts)
+    return own * known + (1.0 - own) * common_variance(loss_variances, counts)
+
+
+def _own(loss_variances: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances, 0 where there is none, and their shares (n−1)/(f + n − 1)."""
     freedom = (counts - 1).clamp(min=0).to(loss_variances.dtype)
-    own = freedom / (freedom + PRIOR_FREEDOM)
     known = torch.where(freedom > 0.0, loss_variances, 0.0)
-    total = own.sum()
-    pool = (own * known).sum() / torch.where(total > 0.0, total, 1.0)
-    return own * known + (1.0 - own) * pool
+    return known, freedom / (freedom + PRIOR_FREEDOM)
 
 
 def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:

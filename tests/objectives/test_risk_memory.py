@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from eqrm import KDE, Gaussian
-from eqrm.between_domains import pooled_variances
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
 from eqrm.objectives.risk_memory import denoised
@@ -105,8 +104,7 @@ class TestGradient:
         x, y = random_world()
         beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
         losses = squared_losses(x, y, beta)
-        examples = torch.full((DOMAINS,), EXAMPLES)
-        risks, variances = losses.mean(dim=1), pooled_variances(losses.var(dim=1), examples)
+        risks, variances = losses.mean(dim=1), losses.var(dim=1).mean().expand(DOMAINS)
         weights = torch.full((DOMAINS,), 1 / DOMAINS, dtype=torch.float64)
         (full,) = torch.autograd.grad(
             denoised(EQRM(0.9).of_risks, risks, variances / EXAMPLES, weights), beta

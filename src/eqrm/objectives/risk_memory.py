@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from eqrm.between_domains import TINY, between_domains, pooled_variances
+from eqrm.between_domains import TINY, between_domains, common_variance
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, number, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import keep_state
@@ -272,9 +272,13 @@ def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
 
 
 def _pooled(variances: Tensor, unit_variances: Tensor) -> Tensor:
-    """Sampling variances with the variance of the losses drawn towards that of all domains."""
+    """Sampling variances with one variance of the losses for all domains.
+
+    A domain's own would reward noise in the domains with the highest risks: the noisier they are,
+    the more their risks are drawn in.
+    """
     units = torch.where(unit_variances > 0.0, unit_variances, 1.0)  # 0 in domains never seen
-    return pooled_variances(variances / units, 1.0 / units) * unit_variances
+    return common_variance(variances / units, 1.0 / units) * unit_variances
 
 
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:

@@ -119,7 +119,8 @@ class NoiseSplit(Finding):
         return self.p_value < CLEAR or self.spread_low > 0.0
 
     def _spread_in_words(self) -> str:
-        tested = f"Cochran's Q, p = {self.p_value:.2g}"
+        p = f"= {self.p_value:.2g}" if self.p_value >= 1e-99 else "< 1e-99"
+        tested = f"Cochran's Q, p {p}"
         interval = f"95% interval {self.spread_low:.3g} to {self.spread_high:.3g}"
         about = f"about {self.spread_variance**0.5:.3g}"
         if self.spread_variance == 0.0:

@@ -21,9 +21,10 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule
+from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import quantile_of_row
 from eqrm.distributions.kde.root_in_tensors import roots_in_tensors
-from eqrm.distributions.moments import Array, Moments, moments, row_moments
+from eqrm.distributions.moments import Moments, moments, row_moments
 from eqrm.level import Level
 
 FAR_FROM_MEAN = 1e3

@@ -21,6 +21,7 @@ from .estimators.model_files import load_model as load_model
 from .estimators.model_files import save_model as save_model
 from .estimators.qrm_estimators import QRMClassifier as QRMClassifier
 from .estimators.qrm_estimators import QRMRegressor as QRMRegressor
+from .estimators.recalibrated import Recalibrated as Recalibrated
 from .estimators.selection.level_choice import choose_level as choose_level
 from .estimators.selection.robustness_path import RiskRobustnessPath as RiskRobustnessPath
 from .estimators.selection.scorers import quantile_risk as quantile_risk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 import eqrm
@@ -19,6 +20,8 @@ EVERY_CLASS = [
     eqrm.XGBQRMRegressor(**TREES),
     eqrm.LGBMQRMClassifier(**TREES),
     eqrm.LGBMQRMRegressor(**TREES),
+    eqrm.Recalibrated(LogisticRegression()),
+    eqrm.Recalibrated(LinearRegression()),
 ]
 NETWORKS = [
     QRMClassifier(model="mlp", hidden=(8,), **QUICK),

@@ -10,7 +10,8 @@ from scipy.optimize import check_grad, minimize
 
 import eqrm
 from eqrm.level import Level
-from eqrm.linear.recalibration import Correction, CorrectionProblem, ScoredRows, recalibrate
+from eqrm.linear.recalibration import CorrectionProblem, Units, recalibrate
+from eqrm.linear.scored_rows import Correction, ScoredRows
 
 Array = NDArray[np.float64]
 
@@ -59,7 +60,8 @@ def test_no_other_correction_has_a_smaller_quantile(classes: int, scaled: bool) 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_derivatives_of_corrected_log_losses(classes: int) -> None:
-    risks = CorrectionProblem.of(scored_rows(classes, domains=5, each=9), scaled=True).risks
+    rows = scored_rows(classes, domains=5, each=9)
+    risks = CorrectionProblem.of(rows, Units.of(rows, scaled=True)).risks
     point = np.linspace(0.4, 0.9, risks.parameters)
     weights = np.array([0.3, -0.1, 0.5, 0.2, 0.1])
 

@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 
 import eqrm
-from eqrm.cli import data, evaluate, figure, plan, predict, reproduce, train, train_network
+from eqrm.cli import (
+    data,
+    evaluate,
+    figure,
+    plan,
+    predict,
+    recalibrate,
+    reproduce,
+    train,
+    train_network,
+)
 from eqrm.errors import EqrmError
 
 app = typer.Typer(
@@ -25,6 +35,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("recalibrate")(recalibrate.recalibrate)
 app.command("plan")(plan.plan)
 app.command("figure")(figure.figure)
 app.command("train-network")(train_network.train_network)

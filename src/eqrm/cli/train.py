@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.cli.options import SEVERAL, option, separated, typed_command
+from eqrm.cli.options import (
+    HELD_OUT,
+    IN_TIME,
+    SEVERAL,
+    SHARE,
+    TestAfter,
+    TestDomains,
+    TestLast,
+    TestShare,
+    conflicting_splits,
+    option,
+    separated,
+    typed_command,
+)
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
@@ -19,9 +32,7 @@ if TYPE_CHECKING:
     from eqrm.data.tables.table import Table
 
 FLIGHTS = "flights"
-SHARE = 0.5
-IN_TIME = ("--order", "--test-after", "--test-last")
-DATA, HELD_OUT, WHAT, HOW = "Data", "Held-out domains", "Training", "Output"
+DATA, WHAT, HOW = "Data", "Training", "Output"
 
 
 def train(
@@ -48,15 +59,8 @@ def train(
     test: Annotated[
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
-    test_domains: Annotated[
-        list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
-    ] = None,
-    test_share: Annotated[
-        float | None,
-        option(
-            f"Share of the domains to hold out, drawn with --seed (default: {SHARE}).", HELD_OUT
-        ),
-    ] = None,
+    test_domains: TestDomains = None,
+    test_share: TestShare = None,
     order: Annotated[
         str | None,
         option(
@@ -68,18 +72,8 @@ def train(
             metavar="COLUMN",
         ),
     ] = None,
-    test_after: Annotated[
-        str | None,
-        option(
-            "Hold out the domains that begin strictly after this day, month, moment or number.",
-            HELD_OUT,
-            metavar="DATE",
-        ),
-    ] = None,
-    test_last: Annotated[
-        float | None,
-        option("Share of the domains to hold out, the latest.", HELD_OUT, metavar="SHARE"),
-    ] = None,
+    test_after: TestAfter = None,
+    test_last: TestLast = None,
     alpha: Annotated[
         list[str] | None,
         option(f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", WHAT),
@@ -206,17 +200,8 @@ def _read(
 
 def _refuse_conflicts(given: Mapping[str, Any], *, seeded: bool, model: str) -> None:
     """Refuse options that choose the held-out domains in two ways, all of them at once."""
-    named = [name for name, value in given.items() if value is not None]
-    in_time = [name for name in named if name in IN_TIME]
-    ways = [name for name in named if name != "--order"]
-    if in_time == ["--order"]:
-        ways.append("--order")
-    problems = []
-    if len(ways) > 1:
-        problems.append(
-            f"{', '.join(ways[:-1])} and {ways[-1]} cannot be combined: each of them chooses the "
-            "held-out domains. Use one."
-        )
+    in_time = any(given[name] is not None for name in IN_TIME)
+    problems = conflicting_splits(given)
     if in_time and seeded and model == "linear":
         problems.append("--seed has no effect on a split in time and a linear model: leave it out.")
     if problems:

@@ -9,6 +9,7 @@ from .model_files import read_model as read_model
 from .model_files import save_model as save_model
 from .qrm_estimators import QRMClassifier as QRMClassifier
 from .qrm_estimators import QRMRegressor as QRMRegressor
+from .recalibrated import Recalibrated as Recalibrated
 from .selection.level_choice import LevelChoice as LevelChoice
 from .selection.level_choice import choose_level as choose_level
 from .selection.robustness_path import RiskFrontier as RiskFrontier

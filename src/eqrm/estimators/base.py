@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import ONE_DOMAIN, required_groups
+from eqrm.estimators.groups import ONE_DOMAIN, Groups, required_groups
 from eqrm.estimators.selection.surrogates import (
     ERM,
     FEWEST_DOMAINS,
@@ -33,7 +33,8 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
 from eqrm.level import Level
 from eqrm.linear.linear_model import RANDOM_STATE
-from eqrm.linear.recalibration import Correction
+from eqrm.linear.scored_rows import Correction
+from eqrm.linear.solving.risk_functions import Array
 from eqrm.risks import MeasuredRisks
 
 
@@ -60,7 +61,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     def __new__(cls, *args: Any, **parameters: Any) -> Any:
         """Name an unknown parameter, and the nearest one that exists."""
-        refuse_unknown(parameters, [f.name for f in fields(cls)], cls.__name__, "parameter")
+        refuse_unknown(parameters, cls._get_param_names(), cls.__name__, "parameter")
         return super().__new__(cls)
 
     def __sklearn_tags__(self) -> Any:
@@ -86,11 +87,14 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     def _keep_risks(self, goal: Goal, rows: TrainingRows) -> None:
         """The risks of the training domains, and what was minimised."""
-        groups = rows.groups
         losses = self._losses_of(self._corrected_scores(rows.X), rows.y)
+        self._keep_domains(goal, rows.groups, rows.groups.means(losses, rows.sample_weight))
+
+    def _keep_domains(self, goal: Goal, groups: Groups, risks: Array) -> None:
+        """The training domains with their risks (m,)."""
         self.level_ = goal.level
         self.domains_, self.domain_counts_ = groups.names, groups.counts
-        self.domain_risks_ = groups.means(losses, rows.sample_weight)
+        self.domain_risks_ = risks
         groups.refuse_diverged(self.domain_risks_)
         self.quantile_risk_ = goal.value(self.domain_risks_)
 
@@ -168,10 +172,19 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
                 "alpha, the level of the certificate."
             )
         measured = self.measured_risks(X, y, groups)
-        refuse_seen(measured.domains, self.domains_)
-        stopped_by = getattr(self, "validation_domains_", ())
-        refuse_seen(measured.domains, stopped_by, "was stopped early by")
+        for seen, part in self._seen():
+            refuse_seen(measured.domains, seen, part)
         return quantile_bound(measured.risks, asked, confidence)
+
+    def _seen(self) -> list[tuple[Any, str]]:
+        """Domains that had a part in training, and which."""
+        stopped_by = getattr(self, "validation_domains_", ())
+        return [(self.domains_, "was trained on"), (stopped_by, "was stopped early by")]
+
+    def _saved_params(self) -> dict[str, Any]:
+        """The parameters that a file holds."""
+        found: dict[str, Any] = self.get_params(deep=False)
+        return found
 
     def _choice_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """For files: how the surrogate was chosen, and the correction of the scores."""

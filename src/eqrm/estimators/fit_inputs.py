@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -27,17 +27,25 @@ LARGEST_DENSE = 4e9
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Rows with a positive weight: X (n, d), y (n,), their domains, and weights where given."""
+    """Rows of X (n, d), y (n,), their domains, and weights where given."""
 
-    X: Array
+    X: Any
     y: NDArray[Any]
     groups: Groups
     sample_weight: Array | None
 
+    def weighted(self) -> TrainingRows:
+        """Those with a positive weight."""
+        if self.sample_weight is None or (self.sample_weight > 0.0).all():
+            return self
+        return self.only(self.sample_weight > 0.0)
+
     def only(self, kept: NDArray[np.bool_]) -> TrainingRows:
         """Some of the rows; a domain without any of them is left out."""
         weights = None if self.sample_weight is None else self.sample_weight[kept]
-        return TrainingRows(self.X[kept], self.y[kept], self.groups.only(kept), weights)
+        return TrainingRows(
+            _safe_indexing(self.X, kept), self.y[kept], self.groups.only(kept), weights
+        )
 
 
 def training_rows(
@@ -57,18 +65,34 @@ def training_rows(
     """
     y = _checked_target(estimator, y)
     X = checked_features(estimator, X, y, reset=reset)
-    domains = as_groups(groups, len(X), level_asked=level_asked, stacklevel=4)
-    rows = TrainingRows(X, y[:, 0] if y.ndim == 2 else y, domains, None)
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not (weights > 0.0).any():
-            raise DomainDataError(
-                "sample_weight is 0 in every row: at least one weight must be positive."
-            )
-        rows = replace(rows, sample_weight=weights)
-        rows = rows if (weights > 0.0).all() else rows.only(weights > 0.0)
+    rows = _aligned(X, y[:, 0] if y.ndim == 2 else y, groups, sample_weight, level_asked)
+    rows = rows.weighted()
     numbers = estimator._learned_target if reset else estimator._known_target
     return replace(rows, y=numbers(rows.y))
+
+
+def unchecked_rows(
+    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, *, level_asked: bool
+) -> TrainingRows:
+    """All rows, for an X that another predictor takes, whatever it is, and y as it was given."""
+    X, y = indexable(X, column_or_1d(_checked_target(estimator, y), warn=True))
+    return _aligned(X, y, groups, sample_weight, level_asked)
+
+
+def _aligned(
+    X: Any, y: NDArray[Any], groups: Any, sample_weight: Any, level_asked: bool
+) -> TrainingRows:
+    rows = TrainingRows(
+        X, y, as_groups(groups, len(y), level_asked=level_asked, stacklevel=5), None
+    )
+    if sample_weight is None:
+        return rows
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not (weights > 0.0).any():
+        raise DomainDataError(
+            "sample_weight is 0 in every row: at least one weight must be positive."
+        )
+    return replace(rows, sample_weight=weights)
 
 
 def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Array:

@@ -33,6 +33,7 @@ ESTIMATORS = Registry[Any](
         "XGBQRMRegressor": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMRegressor",
         "LGBMQRMClassifier": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMClassifier",
         "LGBMQRMRegressor": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMRegressor",
+        "Recalibrated": "eqrm.estimators.recalibrated:Recalibrated",
     },
 )
 """The classes that a file can hold; they have ``_own_state`` and ``_restore_own``."""
@@ -62,7 +63,8 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
     """Write a fitted estimator to one file, without pickle: whole, or not at all.
 
     ``attached`` is anything that JSON can represent and that belongs to the model, such as how the
-    columns of a table become its features.
+    columns of a table become its features. Of :class:`eqrm.Recalibrated`, an eqrm estimator inside
+    is saved with it; a foreign one is not, and is passed to :func:`load_model` again.
 
     >>> import numpy, tempfile
     >>> from eqrm import QRMRegressor, load_model
@@ -83,12 +85,17 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
         json.dumps(attached, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SettingError(f"What is attached to a model must be JSON: {error}.") from None
+    content, arrays = state_of(estimator)
+    write_archive(Path(path), FORMAT, {**content, "attached": attached}, arrays)
+
+
+def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A fitted estimator as plain data and arrays."""
     own, own_arrays = estimator._own_state()
     content = {
-        "class": name,
+        "class": type(estimator).__name__,
         "version": __version__,
-        "attached": attached,
-        "params": {k: plain(v, k) for k, v in estimator.get_params(deep=False).items()},
+        "params": {k: plain(v, k) for k, v in estimator._saved_params().items()},
         "common": {k: plain(getattr(estimator, k), k) for k in NUMBERS if hasattr(estimator, k)},
         **{k: labels_as_json(getattr(estimator, k)) for k in LABELS if hasattr(estimator, k)},
         "domains": list(estimator.domains_),
@@ -97,37 +104,52 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
     }
     arrays = {k: np.asarray(getattr(estimator, k)) for k in ARRAYS}
     arrays |= {f"own.{k}": array for k, array in own_arrays.items()}
-    write_archive(Path(path), FORMAT, content, arrays)
+    return content, arrays
 
 
-def load_model(path: str | Path) -> Any:
+def load_model(path: str | Path, estimator: Any = None) -> Any:
     """The estimator in a file that :func:`save_model` wrote, ready to predict.
 
-    Damaged, truncated and foreign files are refused. Nothing that is loaded can execute code.
+    ``estimator`` is the foreign model that a saved :class:`eqrm.Recalibrated` corrects, supplied
+    again. Damaged, truncated and foreign files are refused. Nothing that is loaded can execute
+    code.
     """
-    return read_model(path).estimator
+    return read_model(path, estimator).estimator
 
 
-def read_model(path: str | Path) -> SavedModel:
+def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     """The estimator, and what was attached to it."""
     archive = read_archive(Path(path), READABLE, "a model file", remedy=WRITERS)
     content = archive.content
     try:
-        name = content["class"]
-        if name in ESTIMATORS:
-            return SavedModel(_restored(name, content, archive.arrays()), content["attached"])
+        name, own = content["class"], content["own"]
+        known = name in ESTIMATORS
+        if known:
+            found = SavedModel(restored(content, archive.arrays()), content["attached"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataFileError(f"{path} is damaged: {error}. Save or train the model again.") from None
-    raise DataFileError(
-        f"{path} contains a model of the class {name!r}, which this version of eqrm "
-        f"({__version__}) does not know. {did_you_mean(name, ESTIMATORS)}"
-    )
+    if not known:
+        raise DataFileError(
+            f"{path} contains a model of the class {name!r}, which this version of eqrm "
+            f"({__version__}) does not know. {did_you_mean(name, ESTIMATORS)}"
+        )
+    foreign = own["class"] if own.get("holds") == "foreign" else None
+    if (foreign is None) != (estimator is None):
+        raise SettingError(
+            f"{path} holds a correction for a {foreign}, which is not saved with it. Pass the "
+            "model again: load_model(path, estimator=my_model)."
+            if estimator is None
+            else f"{path} holds a complete model: load it without estimator=."
+        )
+    if foreign is not None:
+        found.estimator._take_in(estimator)
+    return found
 
 
-def _restored(name: str, content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
-    """A fitted estimator from its state."""
+def restored(content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """The reverse of :func:`state_of`."""
     given = {RENAMED.get(key, key): from_plain(v) for key, v in content["params"].items()}
-    estimator: Any = ESTIMATORS.load(name)(**given)
+    estimator: Any = ESTIMATORS.load(content["class"])(**given)
     for attribute, value in content["common"].items():
         if attribute not in NUMBERS:
             raise ValueError(f"unknown attribute {attribute!r}")

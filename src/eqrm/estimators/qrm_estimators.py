@@ -31,7 +31,7 @@ from eqrm.estimators.network import Examples, Network, new_network, train
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.recalibration import Correction
+from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import Phase
 from eqrm.objectives.risk_based import ERM

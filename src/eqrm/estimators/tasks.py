@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import checked_features, target_values
-from eqrm.linear.recalibration import Correction
+from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.risk_functions import Array
 
 TINY = np.finfo(np.float64).tiny

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from eqrm.data.tables.task import Task
 from eqrm.level import Level
-from eqrm.linear.recalibration import Correction
+from eqrm.linear.scored_rows import Correction
 
 Array = NDArray[np.float64]
 ERM = "ERM"

@@ -38,10 +38,10 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
     last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
     answers = [_answer(training, compared, result) for result in compared.results]
     told = [
-        _wrapped(_opening(training) + MINIMISED[training.measure]),
-        *([_wrapped(*answers)] if any(answers) else []),
+        wrapped(_opening(training) + MINIMISED[training.measure]),
+        *([wrapped(*answers)] if any(answers) else []),
         risk_and_skill_table(training, compared.table),
-        _wrapped(
+        wrapped(
             "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains have "
             f"at most this risk; * lowest). {_columns_explained(training)}"
         ),
@@ -50,19 +50,19 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
         told += [
             f"{trained_name(first.level)}: its quantile on training domains left out, and on "
             f"held-out domains:\n{level_table(training, first)}",
-            _wrapped(
+            wrapped(
                 f"Certified: with {sure} confidence, at least a share α of new domains drawn like "
                 "these has at most this risk ('too few': not enough domains to say so)."
-                f"{_about_the_future(training)} {_certified(first)}"
+                f"{about_the_future(training.in_time)} {_certified(first)}"
             ),
         ]
-    return "\n\n".join([*told, *([_wrapped(*last)] if last else [])])
+    return "\n\n".join([*told, *([wrapped(*last)] if last else [])])
 
 
 def choices_in_words(compared: TrainingComparison) -> str:
     """For each level, the curve that the surrogate was chosen from."""
     told = [
-        f"{_wrapped(result.choice.sentence)}\n{result.choice.table()}"
+        f"{wrapped(result.choice.sentence)}\n{result.choice.table()}"
         for result in compared.results
         if result.choice is not None
     ]
@@ -122,10 +122,10 @@ def _opening(training: TableTraining) -> str:
     if split is not None:
         kind, trained, tested = (
             "later",
-            f", {_period(split.trained)};",
-            f", {_period(split.tested)}",
+            f", {period(split.trained)};",
+            f", {period(split.tested)}",
         )
-        ending = f" Domains are ordered by {split.order!r}.{_left_out(split)}"
+        ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
     return (
         f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows){trained} "
         f"evaluated on {len(judged.domains):,} {kind} domains ({judged.examples:,} rows){tested}. "
@@ -133,11 +133,12 @@ def _opening(training: TableTraining) -> str:
     )
 
 
-def _period(ends: tuple[str, str]) -> str:
+def period(ends: tuple[str, str]) -> str:
+    """From when to when."""
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _left_out(split: TimeSplit) -> str:
+def left_out(split: TimeSplit) -> str:
     """The domains that belong to neither part, if there are any."""
     if not split.left_out:
         return ""
@@ -148,14 +149,14 @@ def _left_out(split: TimeSplit) -> str:
     )
 
 
-def _about_the_future(training: TableTraining) -> str:
+def about_the_future(split: TimeSplit | None) -> str:
     """What a certificate does not cover where domains are ordered in time."""
-    if training.in_time is None:
+    if split is None:
         return ""
     return (
         " This assumes that future domains are drawn like the evaluated ones, which an evaluation "
         "on later domains cannot prove: a trend, or a season that does not occur from "
-        f"{' to '.join(training.in_time.tested)}, is not covered. Check the certificate as new "
+        f"{' to '.join(split.tested)}, is not covered. Check the certificate as new "
         "domains arrive."
     )
 
@@ -234,5 +235,6 @@ def _warnings(training: TableTraining, compared: TrainingComparison) -> list[str
     return [f"Warning ({each}): {text}" for each, text in found if text]
 
 
-def _wrapped(*paragraphs: str) -> str:
+def wrapped(*paragraphs: str) -> str:
+    """Paragraphs in lines that fit a terminal."""
     return "\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs)

@@ -98,10 +98,11 @@ class TableFiles:
                 raise
             return running.result()
 
-    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+    def batches(self, sql: str, rows: int, **parameters: Any) -> Iterator[Any]:
         """The result of a query over all files in Arrow batches of about this many rows."""
         with self.errors_as_ours():
-            relation = self.connection.sql(sql, params={"files": _as_patterns(self.files)})
+            given = {"files": _as_patterns(self.files), **parameters}
+            relation = self.connection.sql(sql, params=given)
             newer = hasattr(relation, "to_arrow_reader")  # DuckDB 1.4 renamed it
             read = relation.to_arrow_reader if newer else relation.fetch_arrow_reader
             yield from read(rows)

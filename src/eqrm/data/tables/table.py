@@ -186,7 +186,7 @@ class Table:
             return self.in_domains(test.train), self.in_domains(test.test)
         drawn = isinstance(test, (int, float))
         names = self.domain_names
-        held_out = list(dict.fromkeys(_drawn(names, test, seed) if drawn else test))  # type: ignore[arg-type]
+        held_out = list(dict.fromkeys(drawn_names(names, test, seed) if drawn else test))  # type: ignore[arg-type]
         chosen = self._is_in(held_out)
         for number, what in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
             if number == 0:
@@ -221,7 +221,7 @@ class Table:
         return pandas.DataFrame(dict(self.columns))
 
 
-def _drawn(names: Sequence[str], share: float, seed: int) -> list[str]:
+def drawn_names(names: Sequence[str], share: float, seed: int) -> list[str]:
     """The names that are held out."""
     OPEN_FRACTION.check(share, "The share of domains to hold out")
     parts: dict[str, list[int] | float | None]

@@ -27,7 +27,8 @@ from eqrm.estimators.selection.risks_by_level import fit_levels
 from eqrm.estimators.selection.splitters import DomainKFold
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.level import Level
-from eqrm.linear.recalibration import Correction, ScoredRows, recalibrate
+from eqrm.linear.recalibration import recalibrate
+from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import aligned, listed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, MeasuredRisks]
             return _of_aggregates(table, names, spec)
         if spec.takes_predictions and callable(spec.metric):
             return _of_function(table, names, spec)
-        return _grouped(table, names, loss_columns(table, spec))
+        return grouped_losses(table, names, loss_columns(table, spec)).measured
 
 
 def _row_by_row(
@@ -53,24 +54,35 @@ def _row_by_row(
     shown = shown or {}
     keys = {f"d{j}": sql for j, sql in enumerate(domains)}
     inputs = {key: sql for column in columns for key, sql in column.inputs.items()}
-    first = _select({**keys, **inputs, **shown})
+    first = selected({**keys, **inputs, **shown})
     kept = {key: key for key in (*keys, *shown)}
-    raw = _select({**kept, **{f"r{i}": column.loss for i, column in enumerate(columns)}})
+    raw = selected({**kept, **{f"r{i}": column.loss for i, column in enumerate(columns)}})
     finite = {
         f"l{i}": f"r{i}" if column.is_finite else f"CASE WHEN isfinite(r{i}) THEN r{i} END"
         for i, column in enumerate(columns)
     }
-    usable = _select({**kept, **finite})
+    usable = selected({**kept, **finite})
     return f"{usable} FROM ({raw} FROM ({first} FROM {table.source}))"
 
 
-def _select(columns: Mapping[str, str]) -> str:
+def selected(columns: Mapping[str, str]) -> str:
+    """SELECT expressions by the names they are given."""
     return "SELECT " + ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
-def _grouped(
-    table: TableFiles, names: list[str], columns: list[LossColumn]
-) -> dict[str, MeasuredRisks]:
+@dataclass(frozen=True, eq=False)
+class GroupedLosses:
+    """The domains of a table, and the measured risks of its predictors on them.
+
+    ``names`` are in no order; ``keys`` are what the domain columns hold for each of them.
+    """
+
+    names: list[Name]
+    keys: list[list[Any]]
+    measured: dict[str, MeasuredRisks]
+
+
+def grouped_losses(table: TableFiles, names: list[str], columns: list[LossColumn]) -> GroupedLosses:
     """One pass: examples, mean (compensated sum) and variance (Welford) per domain."""
     domains = [table.domain(name) for name in names]
     keys = ", ".join(f"d{j}" for j in range(len(domains)))
@@ -94,7 +106,8 @@ def _grouped(
         risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances)
         refuse_if_never_right(column.predictor, risks, column.expected)
         measured[column.predictor] = risks
-    return measured
+    held = [fetched_list(found[f"d{j}"]) for j in range(len(domains))]
+    return GroupedLosses(found_names, held, measured)
 
 
 def _names_of_domains(
@@ -189,12 +202,12 @@ def _of_function(
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "A loss function over files") from error
     columns = named_columns(table, spec.predictions)
-    selected = [spec.labels, *columns.values()]
+    read = [spec.labels, *columns.values()]
     keys = {f"d{j}": table.domain(name) for j, name in enumerate(names)}
-    held = {f"v{i}": table.column(name) for i, name in enumerate(selected)}
+    held = {f"v{i}": table.column(name) for i, name in enumerate(read)}
     gathered = {name: RiskAccumulator(across_processes=False) for name in columns}
     start = 0
-    sql = f"{_select({**keys, **held})} FROM {table.source}"
+    sql = f"{selected({**keys, **held})} FROM {table.source}"
     for batch in table.batches(sql, ROWS_AT_A_TIME):
         domains = _joined([batch.column(key).to_pylist() for key in keys])
         absent = next((i for i, name in enumerate(domains) if is_missing(name)), None)

@@ -1,0 +1,228 @@
+"""``eqrm recalibrate``: predictions of any model, corrected for a level without retraining."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eqrm.cli.options import (
+    HELD_OUT,
+    IN_TIME,
+    SHARE,
+    TestAfter,
+    TestDomains,
+    TestLast,
+    TestShare,
+    conflicting_splits,
+    option,
+    separated,
+)
+from eqrm.errors import SettingError
+
+DATA, WHAT, HOW = "Data", "Correction", "Output"
+
+
+def recalibrate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="CSV or Parquet files, folders, or patterns such as 'parts/*.parquet'."
+        ),
+    ],
+    domain: Annotated[
+        list[str] | None,
+        option(
+            "Column with the domain of each row. Repeat the option to join several columns; "
+            "'filename' makes each file a domain.",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
+    prediction: Annotated[
+        str | None,
+        option(
+            "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        option("log-loss of probabilities (default), or squared for predicted numbers.", DATA),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        option(
+            "Least distance of probabilities from 0 and 1, where logits are infinite "
+            "(default: 1e-7).",
+            DATA,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, option("Threads for reading files (default: all cores).", DATA)
+    ] = None,
+    memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
+    alpha: Annotated[str | None, option("Level of the quantile (default: 0.9).", WHAT)] = None,
+    scale: Annotated[
+        bool | None,
+        option("Fit a scale besides the shift (default: yes).", WHAT, "--scale/--no-scale"),
+    ] = None,
+    correction: Annotated[
+        Path | None,
+        option("Apply this saved correction instead of fitting one.", WHAT, metavar="FILE"),
+    ] = None,
+    test_domains: TestDomains = None,
+    test_share: TestShare = None,
+    order: Annotated[
+        str | None,
+        option(
+            "Column with the time of each row, a date or a number, to fit on the past and "
+            f"evaluate on later domains (the last {SHARE} of them unless --test-after or "
+            "--test-last says otherwise). Default with these two: the domain.",
+            HELD_OUT,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    test_after: TestAfter = None,
+    test_last: TestLast = None,
+    seed: Annotated[int | None, option("Random seed of the split (default: 0).", HELD_OUT)] = None,
+    confidence: Annotated[
+        float | None,
+        option("Confidence level of intervals and certificates (default: 0.95).", HOW),
+    ] = None,
+    save: Annotated[
+        Path | None, option("File to write the correction to, as JSON.", HOW, metavar="FILE")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        option(
+            "File to write all rows with corrected predictions to, ending in .csv or .parquet.",
+            HOW,
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Correct predictions so that the quantile of risk over domains is smallest.
+
+    A shift and a scale are fitted on some domains and evaluated on the others, without
+    retraining. With --correction, a saved correction is applied to new predictions; labels and
+    domains are not needed then.
+    """
+    from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
+
+    fitting = {
+        "--domain": domain,
+        "--label": label,
+        "--metric": metric,
+        "--clip": clip,
+        "--alpha": alpha,
+        "--scale": scale,
+        "--test-domains": separated(test_domains or []) or None,
+        "--test-share": test_share,
+        "--order": order,
+        "--test-after": test_after,
+        "--test-last": test_last,
+        "--seed": seed,
+        "--confidence": confidence,
+        "--save": save,
+    }
+    _refuse(fitting, prediction, correction)
+    _refuse_places(files, save, output)
+    if correction is None:
+        saved = _fit(files, fitting, prediction, threads, memory)
+    elif output is None:
+        raise SettingError("--output FILE is required with --correction.")
+    else:
+        saved = SavedCorrection.read(correction)
+    if output is not None:
+        typer.echo(apply_to_files(files, saved, output, prediction, threads, memory))
+
+
+def _fit(
+    files: list[str],
+    given: dict[str, Any],
+    prediction: str | None,
+    threads: int | None,
+    memory: str,
+) -> Any:
+    """Fit, print what was found, and save."""
+    from eqrm.level import Level
+    from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
+    from eqrm.tabular.recalibration_words import recalibration_in_words
+
+    names = {
+        "--metric": "metric",
+        "--clip": "clip",
+        "--scale": "scale",
+        "--test-domains": "test_domains",
+        "--test-share": "test_share",
+        "--order": "order",
+        "--test-after": "test_after",
+        "--test-last": "test_last",
+        "--seed": "seed",
+        "--confidence": "confidence",
+    }
+    chosen = {name: given[key] for key, name in names.items() if given[key] is not None}
+    plan = RecalibrationPlan(
+        given["--domain"],
+        given["--label"],
+        str(prediction),
+        Level.parse(given["--alpha"] or "0.9"),
+        threads=threads,
+        memory=memory,
+        progress=sys.stderr.isatty(),
+        **chosen,
+    )
+    found = recalibrate_files(files, plan)
+    typer.echo(recalibration_in_words(found))
+    if given["--save"] is not None:
+        found.saved.write(given["--save"])
+        typer.echo(f"\nCorrection: {given['--save']} (for eqrm recalibrate --correction)")
+    return found.saved
+
+
+def _refuse(fitting: dict[str, Any], prediction: str | None, correction: Path | None) -> None:
+    """Refuse options that do not go together, all of them at once."""
+    problems = []
+    if correction is None:
+        needed = {**fitting, "--prediction": prediction}
+        missing = [n for n in ("--domain", "--label", "--prediction") if not needed[n]]
+        if missing:
+            problems.append(f"{', '.join(missing)} must be given to fit a correction.")
+        ways = {name: fitting[name] for name in ("--test-domains", "--test-share", *IN_TIME)}
+        problems += conflicting_splits(ways)
+        if fitting["--seed"] is not None and any(fitting[name] is not None for name in IN_TIME):
+            problems.append("--seed has no effect on a split in time: leave it out.")
+    else:
+        useless = [name for name, value in fitting.items() if value is not None]
+        if useless:
+            problems.append(
+                f"{', '.join(useless)} cannot be combined with --correction, which is applied as "
+                "it is."
+            )
+        if not correction.is_file():
+            problems.append(f"The file {str(correction)!r} does not exist.")
+    if problems:
+        raise SettingError(" ".join(problems))
+
+
+def _refuse_places(files: list[str], save: Path | None, output: Path | None) -> None:
+    """Refuse files to write to that are the data, each other, or cannot be written."""
+    from eqrm.data.tables.files import find_files
+    from eqrm.files.writing import refuse_unwritable
+    from eqrm.tabular.predictions import check_output
+
+    inputs = {path.resolve() for path in find_files(files)}
+    for path in (save, output):
+        if path is not None and path.resolve() in inputs:
+            raise SettingError(f"{path} holds the data. Choose another file to write to.")
+    if save is not None:
+        refuse_unwritable(save)
+    if output is not None:
+        check_output(output)
+        if save is not None and save.resolve() == output.resolve():
+            raise SettingError("--save and --output are the same file. Choose two.")

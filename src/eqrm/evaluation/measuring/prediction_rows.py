@@ -1,0 +1,142 @@
+"""Labels and predictions of every row of a table of files, some hundred thousand at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.files import TableFiles
+from eqrm.domains import Name, NumberedDomains
+from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.evaluation.measuring.from_files import (
+    ROWS_AT_A_TIME,
+    GroupedLosses,
+    grouped_losses,
+    selected,
+)
+from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.risks import MeasuredRisks
+from eqrm.text import counted
+
+NUMBERS = "eqrm_numbered_domains"
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfPredictions:
+    """Consecutive rows: the ``domain`` (k,) as a number, the ``label`` and the ``prediction``.
+
+    Labels are 0 … K−1 where predictions are probabilities, (k,) of label 1 or (k, K); else both
+    are numbers (k,).
+    """
+
+    domain: NDArray[np.int32]
+    label: NDArray[np.float64]
+    prediction: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionTable:
+    """One predictor in a table of files, of which every row has been checked."""
+
+    table: TableFiles
+    domains: Sequence[str]
+    column: LossColumn
+    grouped: GroupedLosses
+
+    @classmethod
+    def of(cls, table: TableFiles, spec: MeasurementSpec) -> PredictionTable:
+        """Check all rows and measure the risk of each domain, in one pass."""
+        names = [spec.domains] if isinstance(spec.domains, str) else list(spec.domains)
+        (column,) = loss_columns(table, spec)
+        return cls(table, names, column, grouped_losses(table, names, [column]))
+
+    @property
+    def measured(self) -> MeasuredRisks:
+        """The risk of each domain."""
+        return self.grouped.measured[self.column.predictor]
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of classes that have a column each."""
+        known = self.column.expected.classes
+        return None if known is None else list(known)
+
+    def rows(self, numbers: Mapping[Name, int]) -> Iterator[RowsOfPredictions]:
+        """The rows of the domains that have a number."""
+        keys = self._number_domains(numbers)
+        label, prediction = self.column.inputs
+        held = {key: self.table.domain(name) for key, name in zip(keys, self.domains, strict=True)}
+        rows = f"{selected({**held, **self.column.inputs})} FROM {self.table.source}"
+        same = " AND ".join(f"r.{key} = n.{key}" for key in keys)
+        sql = (
+            f"SELECT n.number, r.{label}, r.{prediction} FROM ({rows}) r JOIN {NUMBERS} n ON {same}"
+        )
+        for batch in self.table.batches(sql, ROWS_AT_A_TIME, **self.column.parameters):
+            values = _as_array(batch.column(prediction))
+            labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False), np.float64)
+            if self.column.expected.several:
+                labels = labels - 1.0  # positions in SQL are from 1
+            number = batch.column("number").to_numpy(zero_copy_only=False)
+            yield RowsOfPredictions(number, labels, values)
+
+    def times(self, order: str) -> tuple[NumberedDomains, list[Any]]:
+        """Domains and times in a column: the first and last of each, or all where they are text."""
+        held = {f"d{j}": self.table.domain(name) for j, name in enumerate(self.domains)}
+        rows = f"{selected({**held, 't': self.table.column(order)})} FROM {self.table.source}"
+        text = self.table.types[order] == "VARCHAR"  # which has no order of its own
+        both, by = "list(DISTINCT t)" if text else "[min(t), max(t)]", ", ".join(held)
+        sql = f"SELECT {by}, {both}, count(*) - count(t) FROM ({rows}) GROUP BY {by}"
+        names = self.measured.domains
+        place = {name: number for number, name in enumerate(names)}
+        keys = zip(*self.grouped.keys, strict=True)
+        numbers = {k: place[name] for k, name in zip(keys, self.grouped.names, strict=True)}
+        ids: list[int] = []
+        times: list[Any] = []
+        absent = 0
+        for *key, found, gone in self.table.run(sql).fetchall():
+            ids += [numbers[tuple(key)]] * len(found)
+            times += found
+            absent += gone
+        if absent:
+            raise DomainDataError(
+                f"The order column {order!r} is missing in {counted(absent, 'row')}. Fill it in, "
+                "or drop the rows."
+            )
+        return NumberedDomains(np.array(ids), names), times
+
+    def _number_domains(self, numbers: Mapping[Name, int]) -> list[str]:
+        """Give DuckDB the numbers of domains, by what their columns hold."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise MissingExtraError("pyarrow", "tables", "Reading predictions") from error
+        kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
+        keys = {
+            f"d{j}": pyarrow.array([values[place] for place in kept])
+            for j, values in enumerate(self.grouped.keys)
+        }
+        chosen = [numbers[self.grouped.names[place]] for place in kept]
+        found = pyarrow.table({**keys, "number": pyarrow.array(chosen, pyarrow.int32())})
+        self.table.connection.register(NUMBERS, found)
+        return list(keys)
+
+
+def _as_array(column: Any) -> NDArray[np.float64]:
+    """Numbers (k,), or lists of equally many numbers (k, K)."""
+    import pyarrow
+
+    if not pyarrow.types.is_list(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    lengths = np.diff(column.offsets.to_numpy())
+    if len(set(lengths.tolist())) > 1:
+        raise DomainDataError(
+            f"Rows have different numbers of probabilities: {lengths.min()} and {lengths.max()}. "
+            "Give every row a probability of each class."
+        )
+    flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
+    return flat.reshape(len(column), -1)

@@ -1,0 +1,218 @@
+"""A correction as a JSON file, and predictions in files that it is applied to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from eqrm._version import __version__
+from eqrm.checks import is_number
+from eqrm.data.tables.files import TableFiles, opened
+from eqrm.errors import DataFileError, MissingExtraError, SettingError
+from eqrm.estimators.scores import checked_predictions, logits_of
+from eqrm.evaluation.measuring.loss_columns import as_double
+from eqrm.files.writing import whole_file, write_text
+from eqrm.level import Level
+from eqrm.linear.scored_rows import Correction
+from eqrm.tabular.predictions import check_output
+from eqrm.text import counted, listed
+
+FORMAT = "eqrm correction 1"
+ROWS_AT_A_TIME = 200_000
+
+
+@dataclass(frozen=True)
+class SavedCorrection:
+    """A correction with all that is needed to apply it.
+
+    ``prediction`` is the column it was fitted to, or ``p_{class}`` for a column per class;
+    ``classes`` are the names of those, and None for one probability, a list, or numbers.
+    """
+
+    correction: Correction
+    metric: str
+    prediction: str
+    clip: float
+    classes: list[str] | None
+    level: Level
+    domains: int
+
+    def __call__(self, predictions: NDArray[np.float64], first_row: int = 1) -> Any:
+        """Corrected predictions, of the shape given: probabilities (n,) or (n, K), or numbers."""
+        shift = self.correction.shift
+        if self.metric == "squared":
+            return self.correction(checked_predictions(predictions, 0, first_row))
+        count = 2 if isinstance(shift, float) else len(shift)
+        scores = self.correction(
+            logits_of(checked_predictions(predictions, count, first_row), self.clip)
+        )
+        if scores.ndim == 2:
+            return softmax(scores, axis=1)
+        if predictions.ndim == 2 and predictions.shape[1] == 2:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return expit(scores)
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        content = {
+            "format": FORMAT,
+            "version": __version__,
+            "metric": self.metric,
+            "prediction": self.prediction,
+            "classes": self.classes,
+            "clip": self.clip,
+            "level": str(self.level),
+            "fitted_domains": self.domains,
+            **self.correction.to_dict(),
+        }
+        write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> SavedCorrection:
+        """From a file that :meth:`write` wrote; all that is wrong with it is said at once."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise DataFileError(f"{path} cannot be read as JSON: {error}.") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise DataFileError(f"{path} is not a correction that 'eqrm recalibrate --save' wrote.")
+        problems = _problems(content)
+        if problems:
+            raise DataFileError(f"{path} is damaged: {'; '.join(problems)}. Fit it again.")
+        return cls(
+            Correction.from_dict(content),
+            content["metric"],
+            content["prediction"],
+            float(content["clip"]),
+            content["classes"],
+            Level.parse(content["level"]),
+            int(content["fitted_domains"]),
+        )
+
+
+def _problems(content: dict[str, Any]) -> list[str]:
+    shift, classes = content.get("shift"), content.get("classes")
+    several = isinstance(shift, list) and len(shift) > 2 and all(map(is_number, shift))
+    named = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    clip = content.get("clip")
+    good = {
+        "metric": content.get("metric") in ("log-loss", "squared"),
+        "prediction": isinstance(content.get("prediction"), str),
+        "scale": is_number(content.get("scale")),
+        "shift": several or is_number(shift),
+        "clip": is_number(clip) and 0.0 < clip < 0.5,  # type: ignore[operator]
+        "classes": classes is None or (named and len(classes) == (len(shift) if several else 2)),  # type: ignore[arg-type]
+        "level": isinstance(content.get("level"), str),
+        "fitted_domains": is_number(content.get("fitted_domains")),
+    }
+    return [f"{name} is {content.get(name)!r}" for name, right in good.items() if not right]
+
+
+def apply_to_files(
+    data: Any,
+    saved: SavedCorrection,
+    output: Path,
+    prediction: str | None = None,
+    threads: int | None = None,
+    memory: str = "600MB",
+) -> str:
+    """Write the rows of files with corrected predictions; gives a sentence about what was done.
+
+    All columns stay as they are, in their order, but those of the predictions. Labels and domains
+    are not needed.
+    """
+    check_output(output)
+    name = prediction or saved.prediction.partition("=")[2] or saved.prediction
+    rows = 0
+    with opened(data, threads, memory) as table, whole_file(output) as draft:
+        columns = _columns(table, saved, name)
+        casts = ", ".join(
+            f"{as_double(table.column(each), table.types[each])} AS {table.column(each)}"
+            for each in columns
+            if not table.types[each].endswith("]")
+        )
+        replaced = f" REPLACE ({casts})" if casts else ""
+        with _writer(draft, output) as write:
+            for batch in table.batches(f"SELECT *{replaced} FROM {table.source}", ROWS_AT_A_TIME):
+                write(_corrected(batch, columns, saved, rows + 1))
+                rows += batch.num_rows
+    if rows == 0:
+        raise DataFileError("The files have no rows.")
+    return f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}."
+
+
+def _columns(table: TableFiles, saved: SavedCorrection, name: str) -> list[str]:
+    """The columns that hold the predictions, in the order of the classes."""
+    if saved.classes is None:
+        table.column(name)
+        return [name]
+    if "{class}" not in name:
+        raise SettingError(
+            f"The correction is for {len(saved.classes)} classes with a column each, so the "
+            f"prediction must be a pattern such as 'p_{{class}}', got {name!r}."
+        )
+    columns = [name.replace("{class}", each) for each in saved.classes]
+    missing = [each for each in columns if each not in table.types]
+    if missing:
+        raise DataFileError(
+            f"{table.files[0].name} has no column {listed(missing)}. The correction is for the "
+            f"classes {listed(saved.classes)}; the table has the columns "
+            f"{listed(list(table.types), most=20)}."
+        )
+    return columns
+
+
+def _corrected(batch: Any, columns: list[str], saved: SavedCorrection, first_row: int) -> Any:
+    """The Arrow batch with other predictions."""
+    import pyarrow
+
+    places = [batch.schema.get_field_index(name) for name in columns]
+    held = [batch.column(place) for place in places]
+    as_lists = pyarrow.types.is_list(held[0].type)
+    if as_lists:
+        given = np.array(held[0].to_pylist(), dtype=np.float64)
+    else:
+        given = np.column_stack(
+            [np.asarray(each.to_numpy(zero_copy_only=False), dtype=np.float64) for each in held]
+        )
+    found = saved(given[:, 0] if given.shape[1] == 1 else given, first_row)
+    if as_lists:
+        arrays = [pyarrow.array(list(found), held[0].type)]
+    else:
+        arrays = [pyarrow.array(column) for column in np.atleast_2d(found.T)]
+    for place, name, values in zip(places, columns, arrays, strict=True):
+        batch = batch.set_column(place, name, values)
+    return batch
+
+
+@contextmanager
+def _writer(draft: Path, output: Path) -> Iterator[Callable[[Any], None]]:
+    """What writes Arrow batches to a CSV or Parquet file."""
+    try:
+        from pyarrow import csv, parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables", "Writing predictions") from error
+    writers: list[Any] = []
+
+    def write(batch: Any) -> None:
+        if not writers:
+            if output.suffix.lower() == ".csv":
+                style = csv.WriteOptions(quoting_style="needed")
+                writers.append(csv.CSVWriter(draft, batch.schema, write_options=style))
+            else:
+                writers.append(parquet.ParquetWriter(draft, batch.schema))
+        writers[0].write_batch(batch)
+
+    try:
+        yield write
+    finally:
+        for each in writers:
+            each.close()

@@ -1,0 +1,269 @@
+"""The job of ``eqrm recalibrate``: predictions in files, corrected for a level.
+
+The correction is fitted on some domains and judged on others, beside the predictions as they are
+and a constant; it is a small JSON file that can be applied to new predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.checks import FLAG, NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of
+from eqrm.data.splits import TimeSplit, split_in_time
+from eqrm.data.tables.files import opened
+from eqrm.data.tables.table import drawn_names
+from eqrm.domains import Name, NumberedDomains
+from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.estimators.goal import Goal
+from eqrm.estimators.scores import CLIP, logits_of
+from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
+from eqrm.evaluation.inference.comparison import Difference, paired_differences
+from eqrm.evaluation.inference.resampling import statistics_of
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.evaluation.measuring.prediction_rows import PredictionTable
+from eqrm.level import Level
+from eqrm.linear.recalibration import recalibrate
+from eqrm.linear.scored_rows import Correction, ScoredRows
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.tabular.correction_files import SavedCorrection
+from eqrm.tabular.references import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.text import counted, did_you_mean
+
+METRICS = ("log-loss", "squared")
+GIVEN, CORRECTED = "as given", "recalibrated"
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class RecalibrationPlan:
+    """What to fit, on which domains, and which others to judge it on.
+
+    Held out are the domains that ``test_domains`` names, those later than ``test_after``, the
+    share ``test_last`` of the latest, or a share ``test_share`` drawn with ``seed``.
+    """
+
+    domains: Sequence[str]
+    label: str
+    prediction: str
+    alpha: Level
+    metric: str = "log-loss"
+    scale: bool = True
+    clip: float = CLIP
+    test_domains: Sequence[str] | None = None
+    test_share: float | None = None
+    order: str | None = None
+    test_after: str | None = None
+    test_last: float | None = None
+    seed: int = 0
+    confidence: float = 0.95
+    threads: int | None = None
+    memory: str = "600MB"
+    progress: bool = False
+
+    def check(self) -> Goal:
+        """Check all settings before any file is read."""
+        one_of(self.metric, METRICS, "metric")
+        FLAG.check(self.scale, "scale")
+        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
+        OPEN_FRACTION.check(self.confidence, "confidence")
+        if not 0.0 < self.clip < 0.5:
+            raise SettingError(f"clip must be a number above 0 and below 0.5, got {self.clip!r}.")
+        return Goal.of(self.alpha)
+
+    @property
+    def spec(self) -> MeasurementSpec:
+        """How the files are read and their rows checked."""
+        return MeasurementSpec(
+            list(self.domains),
+            labels=self.label,
+            predictions=self.prediction,
+            metric=self.metric,
+            clip=self.clip if self.metric == "log-loss" else 0.0,
+            threads=self.threads,
+            memory=self.memory,
+            progress=self.progress,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Risks of one predictor on the fitted and on the held-out domains, and its certificate.
+
+    Where there are too few domains for a certificate, the sentence that says so is in its place.
+    """
+
+    fitted: Array
+    held_out: Array
+    certificate: Certificate | str
+
+    def statistics(self, level: Level) -> tuple[float, float, float, float]:
+        """Mean and quantile of both."""
+        one, two = (statistics_of(risks, [level]) for risks in (self.fitted, self.held_out))
+        return float(one[0]), float(one[1]), float(two[0]), float(two[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """The correction, and how it does beside the references, by name.
+
+    ``gain`` and ``over_constant`` are differences, paired by held-out domain, of the quantile and
+    of the mean: to the predictions as given, and to the better constant.
+    """
+
+    saved: SavedCorrection
+    judged: Mapping[str, Judged]
+    gain: tuple[Difference, Difference]
+    best_constant: str
+    over_constant: tuple[Difference, Difference]
+    domains: tuple[int, int]
+    rows: tuple[int, int]
+    domain_name: str
+    in_time: TimeSplit | None
+    confidence: float
+
+    @property
+    def constants(self) -> list[str]:
+        """The references that ignore the predictions."""
+        return [name for name in self.judged if name not in (GIVEN, CORRECTED)]
+
+    @property
+    def numbers(self) -> bool:
+        """Whether numbers were predicted, not classes."""
+        return self.saved.metric == "squared"
+
+
+def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
+    """Read predictions, fit the correction on some domains, and judge it on the others."""
+    goal = plan.check()
+    with opened(data, plan.threads, plan.memory, plan.progress) as table:
+        predictions = PredictionTable.of(table, plan.spec)
+        fitted, held_out, in_time = _split(predictions, plan)
+        rows, classes = _read(predictions, [*fitted, *held_out], plan)
+    seen, new = rows.between(0, len(fitted)), rows.between(len(fitted), rows.domains)
+    correction = recalibrate(seen, goal.level, goal.choice, plan.scale)
+    constants = {BASE_RATE if rows.classes else MEAN: seen.constant()}
+    if rows.classes:
+        constants[EQUAL_ODDS] = Correction(0.0, 0.0)
+    compared = {GIVEN: Correction(), CORRECTED: correction, **constants}
+    judged = {name: _judge(each, seen, new, plan) for name, each in compared.items()}
+    # The better constant is chosen where a user could choose it: on the fitted domains.
+    best = min(constants, key=lambda name: judged[name].statistics(plan.alpha)[1])
+    saved = SavedCorrection(
+        correction, plan.metric, plan.prediction, plan.clip, classes, plan.alpha, len(fitted)
+    )
+    return Recalibration(
+        saved,
+        judged,
+        _differences(judged[GIVEN], judged[CORRECTED], plan),
+        best,
+        _differences(judged[best], judged[CORRECTED], plan),
+        (len(fitted), len(held_out)),
+        (len(seen.target), len(new.target)),
+        " and ".join(plan.domains),
+        in_time,
+        plan.confidence,
+    )
+
+
+def _judge(
+    correction: Correction, seen: ScoredRows, new: ScoredRows, plan: RecalibrationPlan
+) -> Judged:
+    risks = new.risks(correction)
+    try:
+        certificate: Certificate | str = quantile_bound(risks, plan.alpha, plan.confidence)
+    except (TooFewDomainsError, LevelError) as refusal:
+        certificate = str(refusal)
+    return Judged(seen.risks(correction), risks, certificate)
+
+
+def _differences(
+    first: Judged, second: Judged, plan: RecalibrationPlan
+) -> tuple[Difference, Difference]:
+    """Of the quantile and of the mean, on held-out domains."""
+    found = paired_differences(
+        first.held_out, second.held_out, [plan.alpha], plan.confidence, seed=plan.seed
+    )
+    return found[1], found[0]
+
+
+def _split(
+    predictions: PredictionTable, plan: RecalibrationPlan
+) -> tuple[list[Name], list[Name], TimeSplit | None]:
+    """The domains to fit on, and those held out."""
+    names = predictions.measured.domains
+    by_text = {str(name): name for name in names}
+    in_time = None
+    if (plan.order, plan.test_after, plan.test_last) != (None, None, None):
+        last = plan.test_last
+        if plan.test_after is None and last is None:
+            last = 0.5
+        numbered, times = NumberedDomains(np.arange(len(names)), names), None
+        if plan.order is not None:
+            numbered, times = predictions.times(plan.order)
+        order = plan.order or " and ".join(plan.domains)
+        in_time = split_in_time(numbered, times, after=plan.test_after, last=last, order=order)
+        fitted, held_out = ([by_text[t] for t in part] for part in (in_time.train, in_time.test))
+    else:
+        chosen = plan.test_domains
+        if chosen is None:
+            share = 0.5 if plan.test_share is None else plan.test_share
+            chosen = drawn_names(list(by_text), share, plan.seed)
+        unknown = [name for name in chosen if name not in by_text]
+        if unknown:
+            raise DomainDataError(
+                f"Unknown domain {unknown[0]!r}. {did_you_mean(unknown[0], by_text)}"
+            )
+        out = set(chosen)
+        held_out = [name for text, name in by_text.items() if text in out]
+        fitted = [name for text, name in by_text.items() if text not in out]
+    for part, what in ((fitted, "fit on"), (held_out, "evaluate on")):
+        if len(part) < FEWEST:
+            raise DomainDataError(
+                f"There is {counted(len(part), 'domain')} to {what}, of {len(names)} in all; a "
+                f"quantile over domains needs at least {FEWEST}, and dozens to be useful."
+            )
+    return fitted, held_out, in_time
+
+
+def _read(
+    predictions: PredictionTable, names: Sequence[Name], plan: RecalibrationPlan
+) -> tuple[ScoredRows, list[str] | None]:
+    """The scores of all rows of these domains, sorted by them, and the names of the classes."""
+    numbers = {name: number for number, name in enumerate(names)}
+    measured = predictions.measured
+    kept = np.array([name in numbers for name in measured.domains])
+    rows, start = int(measured.counts[kept].sum()), 0
+    domains = np.empty(rows, dtype=np.int32)
+    regression = plan.metric == "squared"
+    target: NDArray[Any] = np.empty(rows, dtype=np.float64 if regression else np.int16)
+    scores: NDArray[Any] | None = None
+    for batch in predictions.rows(numbers):
+        part = slice(start, start + len(batch.domain))
+        found = batch.prediction if regression else logits_of(batch.prediction, plan.clip)
+        if scores is None:
+            # Logarithms of many classes take much memory: float32 has more digits than they need.
+            kind = np.float64 if found.ndim == 1 else np.float32
+            scores = np.empty((rows, *found.shape[1:]), dtype=kind)
+        if found.shape[1:] != scores.shape[1:]:
+            raise DomainDataError("Rows have different numbers of probabilities.")
+        domains[part], target[part], scores[part] = batch.domain, batch.label, found
+        start = part.stop
+    if scores is None or start != rows:
+        raise DomainDataError("The files changed while they were read. Run the command again.")
+    if regression:
+        return ScoredRows.of(scores, target, 0, domains), None
+    count = 2 if scores.ndim == 1 else scores.shape[1]
+    classes = predictions.classes
+    seen = np.bincount(target, minlength=count)
+    if (seen == 0).any():
+        absent = int(np.flatnonzero(seen == 0)[0])
+        raise DomainDataError(
+            f"No row has the label {classes[absent] if classes else absent!r}, so its shift cannot "
+            "be fitted. Give rows of every class."
+        )
+    return ScoredRows.of(scores, target, count, domains), classes

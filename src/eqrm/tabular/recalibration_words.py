@@ -1,0 +1,202 @@
+"""What a recalibration found, in words for a reader who knows no statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import expit, logit
+
+from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
+from eqrm.linear.scored_rows import Correction
+from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
+from eqrm.tabular.wording import about_the_future, left_out, period, wrapped
+from eqrm.text import aligned
+
+SHOWN_CLASSES = 12
+
+
+def recalibration_in_words(found: Recalibration) -> str:
+    """The table before and after, what the correction does, and whether it is worth it."""
+    saved, level = found.saved, found.saved.level
+    return "\n\n".join(
+        [
+            wrapped(_opening(found)),
+            risk_comparison(found),
+            wrapped(
+                f"q({level}): a share {level} of the domains has at most this risk. Certified: "
+                f"with {as_percent(found.confidence)} confidence, at least a share {level} of new "
+                "domains drawn like the held-out ones has at most this risk ('too few': not "
+                "enough domains to say so)."
+                f"{about_the_future(found.in_time)}"
+            ),
+            wrapped(correction_in_words(saved.correction, saved.classes, found.numbers)),
+            wrapped(*verdict(found)),
+            wrapped(_certified(found)),
+        ]
+    )
+
+
+def _opening(found: Recalibration) -> str:
+    (fitted, held_out), (rows, new_rows) = found.domains, found.rows
+    split, kind, first, second, ending = found.in_time, "held-out", "", "", ""
+    if split is not None:
+        kind, first, second = "later", f", {period(split.trained)}", f", {period(split.tested)}"
+        ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
+    loss = "squared error" if found.numbers else found.saved.metric
+    return (
+        f"Correction for the {found.saved.level}-quantile of risk, fitted on {fitted:,} domains "
+        f"({rows:,} rows{first}) and evaluated on {held_out:,} {kind} domains ({new_rows:,} rows"
+        f"{second}). A domain is a value of {found.domain_name!r}; its risk is the mean {loss} of "
+        f"its rows.{ending}"
+    )
+
+
+def risk_comparison(found: Recalibration) -> str:
+    """Mean and quantile of the risk on both parts, and certificates, of every predictor."""
+    level = found.saved.level
+    numbers = {name: each.statistics(level) for name, each in found.judged.items()}
+    places = max(0, max(decimals(min(map(abs, row)), None) for row in numbers.values()))
+    header = ["", "fitted: mean", f"q({level})", "held out: mean", f"q({level})", "certified"]
+    lines = []
+    for name, row in numbers.items():
+        bound = found.judged[name].certificate
+        certified = "too few" if isinstance(bound, str) else rounded_up(bound.bound)
+        lines.append([name, *(rounded(value, places) for value in row), certified])
+    return aligned([header, *lines])
+
+
+def correction_in_words(
+    correction: Correction, classes: Sequence[str] | None, numbers: bool
+) -> str:
+    """What the correction does to a prediction.
+
+    >>> correction_in_words(Correction(-0.5, 1.0), None, False)
+    'The logit of every probability is multiplied by 1.00 (as sure as before) and lowered by 0.50...
+    >>> correction_in_words(Correction(2.0, 0.5), None, True)
+    'A prediction p becomes 0.5·p + 2.'
+    """
+    shift, scale = correction.shift, correction.scale
+    against = (
+        " The scale is negative: on the fitted domains the predictions point the wrong way. Check "
+        "the labels."
+        if scale < 0.0
+        else ""
+    )
+    if numbers and isinstance(shift, float):
+        sign = "-" if shift < 0.0 else "+"
+        return f"A prediction p becomes {scale:.4g}·p {sign} {abs(shift):.4g}.{against}"
+    sure = "as sure as before" if abs(scale - 1.0) < 0.005 else "surer"
+    if scale <= 0.995:
+        sure = "less sure"
+    if isinstance(shift, float):
+        moved = f"{'lowered' if shift < 0.0 else 'raised'} by {abs(shift):.2f}"
+        now = [f"{p:.2f}" for p in expit(correction(logit(np.array([0.1, 0.5, 0.9]))))]
+        return (
+            f"The logit of every probability is multiplied by {scale:.2f} ({sure}) and {moved}: "
+            f"{_moved(shift, scale)}, and 0.10, 0.50 and 0.90 become {now[0]}, {now[1]} and "
+            f"{now[2]}.{against}"
+        )
+    names = classes or [str(number) for number in range(len(shift))]
+    moves = [f"{name} {own:+.2f}" for name, own in zip(names, shift, strict=True)]
+    more = len(moves) - SHOWN_CLASSES
+    listed = ", ".join(moves[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"The logits of every row are multiplied by {scale:.2f} ({sure}) and shifted by class: "
+        f"{listed}.{against}"
+    )
+
+
+def _moved(shift: float, scale: float) -> str:
+    """Which probabilities go up and which go down.
+
+    >>> _moved(-0.5, 1.0), _moved(0.2, 0.8)
+    ('every probability is lowered', 'probabilities below 0.73 are raised, those above are lowered')
+    """
+    if abs(scale - 1.0) < 0.005:
+        return f"every probability is {'raised' if shift > 0.0 else 'lowered'}"
+    kept = float(expit(shift / (1.0 - scale)))  # what the correction leaves as it is
+    below, above = ("raised", "lowered") if scale < 1.0 else ("lowered", "raised")
+    if 0.005 < kept < 0.995:
+        return f"probabilities below {kept:.2f} are {below}, those above are {above}"
+    return f"nearly every probability is {above if kept <= 0.005 else below}"
+
+
+def verdict(found: Recalibration) -> list[str]:
+    """Whether the gain is real, what it costs, and whether a constant does as well."""
+    quantile, mean = found.gain
+    level = found.saved.level
+    constant_name, (constant, _) = found.best_constant, found.over_constant
+    own, other = _same_digits(constant)
+    compared = f"its {level}-quantile is {other}, that of the recalibrated predictions {own}"
+    equalled = constant.value >= 0.0 or own == other
+    lines = [f"{_gain(quantile, str(level), equalled)} {_cost(mean)}"]
+    if equalled:
+        lines.append(
+            f"Warning: the constant {constant_name!r} does as well without looking at any row: "
+            f"{compared}. At this level the predictions add nothing."
+        )
+    elif constant.clear and constant.reliable:
+        lines.append(f"This is better than the constant {constant_name!r}: {compared}.")
+    else:
+        lines.append(
+            f"Whether it is better than the constant {constant_name!r} is not clear: {compared}."
+        )
+    means = {name: each.statistics(level)[2] for name, each in found.judged.items()}
+    cheapest = min(found.constants, key=means.__getitem__)
+    if means[CORRECTED] > means[cheapest] and mean.value > 0.0:
+        places = decimals(means[cheapest], None)
+        own, other = (rounded(means[name], places) for name in (CORRECTED, cheapest))
+        lines.append(
+            f"The price is high: the mean risk, {own}, is above that of the constant "
+            f"{cheapest!r}, {other}. Use "
+            "the predictions as given, or a lower level, where the mean matters."
+        )
+    return lines
+
+
+def _gain(quantile: Difference, level: str, equalled: bool) -> str:
+    """``equalled`` by a constant, it is not a gain of these predictions."""
+    own, before = _same_digits(quantile)
+    numbers = f"{own} instead of {before}"
+    if quantile.first:
+        numbers += f" ({quantile.value / quantile.first:+.1%})"
+    places = decimals(quantile.value, (quantile.high - quantile.low) / 4.0)
+    low, high = (rounded(end, places) for end in (quantile.low, quantile.high))
+    interval = f"{as_percent(quantile.confidence)} interval of the difference {low} to {high}"
+    what = f"the {level}-quantile of risk on held-out domains is {numbers}; {interval}"
+    if not quantile.reliable:
+        return f"Too few held-out domains lie beyond this level to tell: {what}."
+    if not quantile.clear:
+        return f"No clear gain: {what}. Keep the predictions as they are."
+    if quantile.value > 0.0:
+        return f"The correction made it worse: {what}. Keep the predictions as they are."
+    return f"{'Lower, as for a constant' if equalled else 'The gain is real'}: {what}."
+
+
+def _cost(mean: Difference) -> str:
+    own, before = _same_digits(mean)
+    if own == before:
+        return f"The mean risk stays at {own}."
+    which = "falls" if mean.value < 0.0 else "rises"
+    clear = "" if mean.clear else ", not clearly"
+    return f"The mean risk {which} from {before} to {own}{clear}."
+
+
+def _certified(found: Recalibration) -> str:
+    stated = found.judged[CORRECTED].certificate
+    if isinstance(stated, str):
+        return f"No certificate: {stated}"
+    before = found.judged[GIVEN].certificate
+    compared = ""
+    if not isinstance(before, str):
+        compared = f" For the predictions as given, the same holds with {rounded_up(before.bound)}."
+    return f"Certificate: {stated.sentence}{compared}"
+
+
+def _same_digits(difference: Difference) -> tuple[str, str]:
+    """The second statistic and the first, with the same number of decimals."""
+    first, second = difference.first, difference.second
+    places = max(decimals(min(abs(first), abs(second)), None), 0)
+    return rounded(second, places), rounded(first, places)

@@ -1,0 +1,83 @@
+"""``eqrm recalibrate``: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eqrm import cli
+from tabular.prediction_worlds import two_classes
+
+PREDICTED = ["--domain", "day", "--label", "label", "--prediction", "p"]
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of ``eqrm recalibrate ARGUMENTS``."""
+    monkeypatch.setattr(sys, "argv", ["eqrm", "recalibrate", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "p.parquet"
+    two_classes().to_parquet(path, index=False)
+    return path
+
+
+def test_fit_print_save_and_apply(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved, first, second = (table.parent / n for n in ("c.json", "1.parquet", "2.csv"))
+    options = ["--alpha", ".9", "--save", str(saved), "--output", str(first)]
+    code, out, err = run(monkeypatch, capsys, str(table), *PREDICTED, *options)
+    assert (code, err) == (0, "")
+    assert "fitted on 30 domains" in out
+    assert [line.split("  ")[0] for line in out.splitlines() if "  0." in line] == [
+        "as given",
+        "recalibrated",
+        "base rate",
+        "equal odds",
+    ]
+    content = json.loads(saved.read_text())
+    assert content["level"] == "0.9"
+    assert content["scale"] < 0.8
+    code, out, _ = run(
+        monkeypatch, capsys, str(table), "--correction", str(saved), "--output", str(second)
+    )
+    assert (code, out) == (0, f"4,800 rows corrected: 'p' in {second}.\n")
+    np.testing.assert_allclose(pd.read_csv(second).p, pd.read_parquet(first).p, rtol=1e-12)
+
+
+def test_missing_and_conflicting_options_are_named_at_once(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusal(*arguments: str) -> str:
+        code, out, err = run(monkeypatch, capsys, str(table), *arguments)
+        assert (code, out) == (2, "")
+        return err
+
+    told = refusal("--label", "label", "--test-share", ".5", "--test-last", ".5", "--seed", "1")
+    assert "--domain, --prediction must be given" in told
+    assert "--test-share and --test-last cannot be combined" in told
+    assert "--seed has no effect on a split in time" in told
+    told = refusal("--correction", "none.json", "--alpha", ".5", "--domain", "day")
+    assert "--domain, --alpha cannot be combined with --correction" in told
+    assert "'none.json' does not exist" in told
+    (table.parent / "c.json").write_text("{}")
+    assert "--output FILE is required" in refusal("--correction", str(table.parent / "c.json"))
+    assert "holds the data" in refusal(*PREDICTED, "--output", str(table))
+    assert "CSV or Parquet" in refusal(*PREDICTED, "--output", str(table.parent / "out.xlsx"))
+    same = str(table.parent / "out.csv")
+    assert "the same file" in refusal(*PREDICTED, "--output", same, "--save", same)
+    assert "has no column 'q'. Choose from: day, label, p" in refusal(*PREDICTED[:-1], "q")
+    assert "Unknown metric 'square'" in refusal(*PREDICTED, "--metric", "square")

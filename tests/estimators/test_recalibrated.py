@@ -1,0 +1,297 @@
+"""Recalibrated: any model, function or predictions, corrected for a level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
+
+import eqrm
+from eqrm import DomainKFold, QRMClassifier, QRMRegressor, Recalibrated, load_model, save_model
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.estimators.groups import OneDomainWarning
+from eqrm.linear.scored_rows import Correction, ScoredRows
+from estimators.worlds import World, classes_world, numbers_world
+
+Model = Any
+
+
+def halves(world: World) -> tuple[World, World]:
+    """Domains to train on, and others."""
+    early = world.groups < 15
+    return world.rows(early), world.rows(~early)
+
+
+def trained(kind: str) -> tuple[Model, World]:
+    """A foreign model, and domains it has not seen."""
+    world = numbers_world() if kind == "numbers" else classes_world(2 if kind == "two" else 3)
+    seen, new = halves(world)
+    model = LinearRegression() if kind == "numbers" else LogisticRegression(C=100.0)
+    return model.fit(seen.X, seen.y), new
+
+
+def kde_quantile(risks: Any, level: float = 0.9) -> float:
+    return float(eqrm.KDE(torch.tensor(risks)).quantile(level))
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "numbers"])
+def test_model_function_and_predictions_have_the_same_correction(kind: str) -> None:
+    model, new = trained(kind)
+    predict = model.predict if kind == "numbers" else model.predict_proba
+    task = "regression" if kind == "numbers" else "classification"
+    found = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
+    by_function = Recalibrated(predict, task=task).fit(new.X, new.y, new.groups)
+    by_values = Recalibrated().fit(predict(new.X), new.y, new.groups)
+    for other, inputs in ((by_function, new.X), (by_values, predict(new.X))):
+        np.testing.assert_allclose(other.correction_.shift, found.correction_.shift, rtol=1e-10)
+        assert other.correction_.scale == pytest.approx(found.correction_.scale, rel=1e-10)
+        np.testing.assert_array_equal(other.predict(inputs), found.predict(new.X))
+        assert other.task_ == task
+    assert found.estimator_ is model
+    assert found.quantile_risk_ < found.uncorrected_quantile_risk_
+    assert is_regressor(found) is (kind == "numbers")
+    assert is_classifier(found) is (kind != "numbers")
+    assert hasattr(found, "predict_proba") is (kind != "numbers")
+
+
+def test_nothing_else_that_shifts_and_scales_has_a_lower_quantile() -> None:
+    model, new = trained("two")
+    found = Recalibrated(model, alpha=0.9).fit(new.X, new.y, groups=new.groups)
+    probabilities = found.predict_proba(new.X)
+    own = np.take_along_axis(probabilities, new.y[:, None], axis=1)[:, 0]
+    risks = pd.Series(-np.log(own)).groupby(new.groups).mean().to_numpy()
+    np.testing.assert_allclose(found.domain_risks_, risks, rtol=1e-12)
+    logits, signs = model.decision_function(new.X), np.where(new.y == 1, 1.0, -1.0)
+
+    def value(parameters: Any) -> float:
+        losses = np.logaddexp(0.0, -signs * (parameters[0] + parameters[1] * logits))
+        return kde_quantile(pd.Series(losses).groupby(new.groups).mean().to_numpy())
+
+    best = min(minimize(value, s, method="Powell", tol=1e-10).fun for s in ([0, 1], [0.3, 0.1]))
+    assert kde_quantile(risks) == pytest.approx(found.quantile_risk_, rel=1e-12)
+    assert found.quantile_risk_ <= best + 1e-8
+    assert found.uncorrected_quantile_risk_ == pytest.approx(value([0.0, 1.0]), rel=1e-6)
+
+
+@pytest.mark.parametrize("measure", ["superquantile", "worst"])
+def test_other_measures_are_minimised_too(measure: str) -> None:
+    model, new = trained("two")
+    alpha = 0.8 if measure == "superquantile" else 1.0
+    found = Recalibrated(model, alpha, measure=measure).fit(new.X, new.y, groups=new.groups)
+    logits, signs = model.decision_function(new.X), np.where(new.y == 1, 1.0, -1.0)
+    tail = 3 if measure == "superquantile" else 1  # a fifth of 15 domains, or one
+
+    def value(parameters: Any) -> float:
+        losses = np.logaddexp(0.0, -signs * (parameters[0] + parameters[1] * logits))
+        risks = pd.Series(losses).groupby(new.groups).mean().to_numpy()
+        return float(np.sort(risks)[-tail:].mean())
+
+    exact = {"xatol": 1e-10, "fatol": 1e-12, "maxiter": 4000}
+    best = minimize(value, [0.0, 0.3], method="Nelder-Mead", options=exact).fun
+    assert found.quantile_risk_ == pytest.approx(
+        value([found.correction_.shift, found.correction_.scale]), rel=1e-6
+    )
+    assert found.quantile_risk_ <= best + 1e-7
+
+
+def test_shift_alone_and_the_mean() -> None:
+    model, new = trained("two")
+    shifted = Recalibrated(model, scale=False).fit(new.X, new.y, groups=new.groups)
+    both = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
+    mean = Recalibrated(model, alpha=None).fit(new.X, new.y, groups=new.groups)
+    assert shifted.correction_.scale == 1.0
+    assert both.quantile_risk_ <= shifted.quantile_risk_ <= both.uncorrected_quantile_risk_
+    assert mean.domain_risks_.mean() <= both.domain_risks_.mean()
+
+
+def test_a_model_that_is_not_fitted_is_corrected_by_domains_its_clones_have_not_seen() -> None:
+    world = classes_world(3)
+    found = Recalibrated(LogisticRegression(), cv=3).fit(world.X, world.y, groups=world.groups)
+    whole = LogisticRegression().fit(world.X, world.y)
+    np.testing.assert_allclose(found.estimator_.coef_, whole.coef_)
+    crossed = np.zeros((len(world.y), 3))
+    for train, test in DomainKFold(3).split(world.X, groups=world.groups):
+        fold = LogisticRegression().fit(world.X[train], world.y[train])
+        crossed[test] = fold.predict_proba(world.X[test])
+    other = Recalibrated().fit(crossed, world.y, groups=world.groups)
+    np.testing.assert_allclose(found.correction_.shift, other.correction_.shift, rtol=1e-9)
+    np.testing.assert_allclose(found.domain_risks_, other.domain_risks_, rtol=1e-9)
+
+
+def test_a_frozen_model_stays_as_it_is_in_cross_validation_and_another_is_fitted_again() -> None:
+    model, new = trained("two")
+    frozen = Recalibrated(FrozenEstimator(model))
+    assert clone(frozen).fit(new.X, new.y, new.groups).estimator_.estimator is model
+    scores = cross_val_score(
+        frozen, new.X, new.y, cv=DomainKFold(3), groups=new.groups, params={"groups": new.groups}
+    )
+    assert (scores > 0.5).all()
+    again = clone(Recalibrated(model)).fit(new.X, new.y, new.groups)
+    assert again.estimator_ is not model
+
+
+def test_groups_reach_an_eqrm_estimator_inside_also_by_routing() -> None:
+    world = classes_world(2)
+    plain = Recalibrated(QRMClassifier(alpha=None)).fit(world.X, world.y, groups=world.groups)
+    assert len(plain.estimator_.domains_) == 30
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = Recalibrated(QRMClassifier(alpha=None)).fit(world.X, world.y, groups=world.groups)
+        search = GridSearchCV(
+            Recalibrated(QRMClassifier(alpha=None), cv=2), {"alpha": [0.5, 0.9]}, cv=DomainKFold(3)
+        ).fit(world.X, world.y, groups=world.groups)
+    assert routed.correction_ == plain.correction_
+    assert len(search.best_estimator_.domains_) == 30
+
+
+def test_tables_with_strings_go_to_the_pipeline_inside() -> None:
+    world = classes_world(2)
+    frame = pd.DataFrame({"ward": np.where(world.X[:, 0] > 0, "A", "B")})
+    labels = np.where(world.y == 1, "ill", "well")
+    inside = make_pipeline(OneHotEncoder(), LogisticRegression())
+    found = Recalibrated(inside).fit(frame, labels, groups=world.groups)
+    assert set(found.predict(frame)) <= {"ill", "well"}
+    assert found.feature_names_in_.tolist() == ["ward"]
+    assert found.measured_risks(frame, labels, world.groups).domains == found.domains_
+
+
+def test_probabilities_of_exactly_0_and_1_and_scores_that_are_not_probabilities() -> None:
+    seen, new = halves(classes_world(2))
+    forest = RandomForestClassifier(5, random_state=0).fit(seen.X, seen.y)
+    assert {0.0, 1.0} <= set(forest.predict_proba(new.X)[:, 1])
+    found = Recalibrated(forest).fit(new.X, new.y, groups=new.groups)
+    assert np.isfinite(found.domain_risks_).all()
+    assert found.quantile_risk_ < np.log(2.0) + 0.05
+    machine = LinearSVC().fit(seen.X, seen.y)
+    found = Recalibrated(machine).fit(new.X, new.y, groups=new.groups)
+    own = found.correction_
+    corrected = expit(own.shift + own.scale * machine.decision_function(new.X))
+    np.testing.assert_allclose(found.predict_proba(new.X)[:, 1], corrected)
+
+
+def test_weights_count_rows_within_their_domain_and_zeros_not_at_all() -> None:
+    model, new = trained("two")
+    copies = np.random.default_rng(0).integers(0, 3, len(new.y))
+    weighted = Recalibrated(model).fit(new.X, new.y, new.groups, copies.astype(float))
+    rows = np.repeat(np.arange(len(new.y)), copies)
+    repeated = Recalibrated(model).fit(new.X[rows], new.y[rows], new.groups[rows])
+    assert weighted.correction_.shift == pytest.approx(repeated.correction_.shift, rel=1e-6)
+    with pytest.warns(EqrmWarning, match="does not take sample_weight"):
+        Recalibrated(KNeighborsClassifier()).fit(new.X, new.y, new.groups, np.ones(len(new.y)))
+
+
+def test_certificates_refuse_domains_of_the_correction_and_of_the_model_inside() -> None:
+    seen, rest = halves(classes_world(2, domains=90))
+    fitted, new = rest.rows(rest.groups < 50), rest.rows(rest.groups >= 50)
+    model = Recalibrated(QRMClassifier(alpha=None).fit(seen.X, seen.y, seen.groups))
+    model.fit(fitted.X, fitted.y, groups=fitted.groups)
+    stated = model.certificate(new.X, new.y, new.groups)
+    assert stated.domains == 40
+    risks = model.measured_risks(new.X, new.y, new.groups).risks
+    assert stated.bound in risks
+    with pytest.raises(DomainDataError, match="domains 15, 16"):
+        model.certificate(fitted.X, fitted.y, fitted.groups)
+    with pytest.raises(DomainDataError, match="inside was trained on"):
+        model.certificate(seen.X, seen.y, seen.groups)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("kind", ["two", "three", "numbers"])
+def test_an_eqrm_model_is_saved_inside(kind: str, frozen: bool, tmp_path: Path) -> None:
+    _, new = trained(kind)
+    model: Any = QRMRegressor(None) if kind == "numbers" else QRMClassifier(None)
+    inside = model.fit(new.X, new.y, new.groups) if frozen else model
+    found = Recalibrated(inside, 0.8, cv=3).fit(new.X, new.y, groups=new.groups)
+    save_model(found, tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict(new.X), found.predict(new.X))
+    np.testing.assert_array_equal(again.losses(new.X, new.y), found.losses(new.X, new.y))
+    assert again.quantile_risk_ == found.quantile_risk_
+    assert again.uncorrected_quantile_risk_ == found.uncorrected_quantile_risk_
+    assert again.get_params(deep=False).keys() == found.get_params(deep=False).keys()
+    assert hasattr(again.estimator, "domains_") is frozen
+    with pytest.raises(SettingError, match="complete model"):
+        load_model(tmp_path / "m.safetensors", estimator=inside)
+
+
+def test_a_foreign_model_is_supplied_again(tmp_path: Path) -> None:
+    model, new = trained("three")
+    found = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
+    save_model(found, tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors", estimator=model)
+    np.testing.assert_array_equal(again.predict_proba(new.X), found.predict_proba(new.X))
+    with pytest.raises(SettingError, match=r"LogisticRegression.*estimator=my_model"):
+        load_model(tmp_path / "m.safetensors")
+    other, _ = trained("two")
+    with pytest.raises(SettingError, match=r"classes 0, 1, and the saved correction 0, 1, 2"):
+        load_model(tmp_path / "m.safetensors", estimator=other)
+    values = Recalibrated().fit(model.predict_proba(new.X), new.y, groups=new.groups)
+    save_model(values, tmp_path / "v.safetensors")
+    restored = load_model(tmp_path / "v.safetensors")
+    given = model.predict_proba(new.X)
+    np.testing.assert_array_equal(restored.predict_proba(given), values.predict_proba(given))
+
+
+def test_unusable_predictions_are_refused_with_all_problems_at_once() -> None:
+    y, groups = np.array([0, 1, 2, 0, 1, 2]), [1, 1, 1, 2, 2, 2]
+    table = np.full((6, 3), 1 / 3)
+    table[1], table[3], table[4, 0] = np.nan, [2.0, -1.0, 0.0], 0.9
+    with pytest.raises(DomainDataError) as refusal:
+        Recalibrated().fit(table, y, groups=groups)
+    for part in (
+        "row 1) they are missing",
+        "row 3) they are not between",
+        "row 4) they do not add",
+    ):
+        assert part in str(refusal.value)
+    with pytest.raises(DomainDataError, match=r"3 classes.*\(n, 3\).*got \(6,\).*regression"):
+        Recalibrated().fit(np.linspace(0, 1, 6), y, groups=groups)
+    with pytest.raises(DomainDataError, match="Predictions must be numbers"):
+        Recalibrated().fit(np.array(["a"] * 6), y, groups=groups)
+    with pytest.raises(SettingError, match=r"Did you mean 'classification'"):
+        Recalibrated(task="classify").fit(table, y, groups=groups)
+    with pytest.raises(SettingError, match="clip must be a number above 0"):
+        Recalibrated(clip=0.7).fit(table, y, groups=groups)
+    with pytest.raises(SettingError, match="cv must be an integer of at least 2"):
+        Recalibrated(cv=1).fit(table, y, groups=groups)
+    with pytest.raises(SettingError, match="cannot be recalibrated"):
+        Recalibrated("model", task="regression").fit(table, y, groups=groups)
+
+
+def test_a_class_without_rows_is_refused() -> None:
+    model, new = trained("three")
+    some = new.rows(new.y < 2)
+    with pytest.raises(DomainDataError, match="no row of the class 2"):
+        Recalibrated(model).fit(some.X, some.y, groups=some.groups)
+
+
+def test_without_groups_the_mean_is_minimised_and_said_so() -> None:
+    model, new = trained("two")
+    with pytest.warns(OneDomainWarning):
+        found = Recalibrated(model).fit(new.X, new.y)
+    rows = ScoredRows.of(model.decision_function(new.X), new.y, 2, np.zeros(len(new.y), int))
+    assert found.quantile_risk_ < float(rows.risks(Correction())[0])
+
+
+def test_corrected_probabilities_of_three_classes_are_a_softmax() -> None:
+    model, new = trained("three")
+    found = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
+    logs = np.log(np.maximum(model.predict_proba(new.X), 1e-7))
+    own = found.correction_
+    wanted = softmax(own.scale * logs + np.array(own.shift), axis=1)
+    np.testing.assert_allclose(found.predict_proba(new.X), wanted, rtol=1e-12)

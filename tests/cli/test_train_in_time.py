@@ -41,7 +41,18 @@ def trained(
     path, out = tmp_path / f"shops.{ending}", tmp_path / "out"
     frame = weeks()
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path, index=False)
-    command = ["train", str(path), "--target", "sold", "--alpha", ".9", "--output", str(out)]
+    command = [
+        "train",
+        str(path),
+        "--target",
+        "sold",
+        "--alpha",
+        ".9",
+        "--surrogate",
+        "none",
+        "--output",
+        str(out),
+    ]
     code, printed, err = run(capsys, *command, *options)
     assert (code, err) == (0, "")
     found = json.loads((out / "evaluation.json").read_text())

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all. Nothing else in the package writes files."""
+"""Files that appear whole or not at all: everything that a user keeps is written here."""
 
 from __future__ import annotations
 

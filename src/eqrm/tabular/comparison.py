@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
 from eqrm.tabular.references import ERM, Array, recalibrated_name, trained_name
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.verdict import Verdict
+from eqrm.tabular.verdict import MARGIN, Verdict, gain_over
 
 TOLD_FIRST = 0.9
 """The headline level is the trained level closest to this."""
@@ -31,7 +31,8 @@ class LevelResult:
     ``recommended`` is the predictor to use: chosen on training domains, or the one that was trained
     for the level where there were too few of these to choose. ``certificates`` holds those of ERM,
     of recalibrated ERM and of the trained predictor; where there are too few domains for one, the
-    sentence that says so is in its place. ``better`` are references with a lower quantile.
+    sentence that says so is in its place. ``better`` are references with a lower quantile, by more
+    than chance or the margin.
     """
 
     level: Level
@@ -84,10 +85,9 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
     trained, recalibrated = trained_name(level), recalibrated_name(level)
     choice = training.choices.get(level)
     risks = {name: one.risks for name, one in training.evaluation.predictors.items()}
-    quantiles = dict(zip(risks, smooth_quantiles(list(risks.values()), level), strict=True))
     references = [*training.constants, ERM, *([recalibrated] if choice else [])]
     compared = references if training.measure == "quantile" else []
-    verdict, recommended = None, trained
+    verdict, recommended, pooled = None, trained, risks
     if choice is not None:
         left_out = risks_left_out(training, level, choice)
         order = sorted(references, key=lambda name: smooth_quantiles([left_out[name]], level)[0])
@@ -110,9 +110,17 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
             for name in (ERM, recalibrated, trained)
             if name in risks
         },
-        tuple(name for name in compared if quantiles[name] < quantiles[trained]),
+        tuple(name for name in compared if _loses(pooled, trained, name, level, confidence)),
         tuple(name for name in training.constants if risks[name].mean() < mean),
     )
+
+
+def _loses(
+    risks: Mapping[str, Array], trained: str, reference: str, level: Level, confidence: float
+) -> bool:
+    """Whether a reference has a clearly lower quantile, or one lower by more than the margin."""
+    gain = gain_over(risks, trained, reference, level, confidence)
+    return gain.low > 0.0 or gain.change > MARGIN
 
 
 def risks_left_out(

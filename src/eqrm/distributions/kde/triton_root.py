@@ -49,7 +49,7 @@ def _sums(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _step(log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def]
-    """The step of second order that quantile_root.py takes."""
+    """The step of second order that root_in_tensors.py takes."""
     scale = libdevice.sqrt(-2.0 * log_sf)
     newton = (libdevice.sqrt(-2.0 * target) - scale) * scale / hazard
     factor = 1.0 + 0.5 * newton * (hazard - mean_z - hazard / (scale * scale))

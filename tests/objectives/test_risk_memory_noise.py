@@ -12,7 +12,12 @@ from torch import Tensor
 from eqrm import KDE, Gaussian
 from eqrm.errors import SettingError
 from eqrm.objectives import EQRM, RiskMemory
-from eqrm.objectives.risk_memory import SMALLEST_RELIABILITY, denoised, reliability
+from eqrm.objectives.risk_memory import (
+    SMALLEST_RELIABILITY,
+    _with_common_losses,
+    denoised,
+    reliability,
+)
 from eqrm.risks import domain_risks
 
 
@@ -113,6 +118,20 @@ class TestNoise:
             plain.append(shrunk.item() - truth)
         error, plain_error = (torch.tensor(e).square().mean().sqrt() for e in (errors, plain))
         assert error < plain_error / 3.0
+
+    def test_every_domain_counts_the_same_in_the_noise_that_the_gradient_takes_back(self) -> None:
+        """Also where those visited last are known better: else their noise would be rewarded."""
+        memory = RiskMemory(6, averaging=0.3, denoise=True, domain_sizes=20)
+        for ids in ([0, 1, 2, 3, 4, 5], [0, 1], [0, 1], [0, 1]):
+            domains = torch.tensor(ids).repeat_interleave(2)
+            batch = domain_risks(torch.rand(len(domains), dtype=torch.float64), domains, 6)
+            memory.estimate(lambda risks, p: (p * risks).sum(), batch)
+        weights = torch.full((6,), 1 / 6, dtype=torch.float64)
+        own = memory.variances.clone().requires_grad_()
+        common = _with_common_losses(own, memory.unit_variances, weights)
+        (slope,) = torch.autograd.grad((weights * common).sum(), own)
+        assert slope.tolist() == pytest.approx([1 / 6] * 6)
+        assert memory.unit_variances[0] < 0.7 * memory.unit_variances[5]
 
     def test_a_memory_of_version_0_1_0_is_read_as_of_domains_of_one_size(self) -> None:
         memory, fresh = (RiskMemory(50, averaging=0.3, denoise=True) for _ in range(2))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from eqrm.between_domains import TINY, between_domains, common_variance
+from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, number, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import keep_state
@@ -161,7 +161,7 @@ class RiskMemory(nn.Module):
             # The slope in a risk meets the batch's noise only to the share that it has in the
             # memory; no more of it may be taken back.
             variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
-            variances = _pooled(variances, recalled.unit_variances)
+            variances = _with_common_losses(variances, recalled.unit_variances, weights)
             value = denoised(of_risks, risks, variances, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
@@ -250,8 +250,9 @@ class RiskMemory(nn.Module):
             raise SettingError(
                 "A risk memory knows the sampling noise of its risks with denoise=True only."
             )
-        variances = _pooled(self.variances, self.unit_variances)
-        return float(reliability(self.risks, variances, self._weights(self.last_seen, self.step)))
+        weights = self._weights(self.last_seen, self.step)
+        variances = _with_common_losses(self.variances, self.unit_variances, weights)
+        return float(reliability(self.risks, variances, weights))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Read what version 0.1.0 wrote too: without unit variances, as for domains of one size."""
@@ -271,14 +272,15 @@ def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
     return remembered + factor * (own - own.detach())
 
 
-def _pooled(variances: Tensor, unit_variances: Tensor) -> Tensor:
-    """Sampling variances with one variance of the losses for all domains.
+def _with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tensor) -> Tensor:
+    """Sampling variances of the same mean, with one variance of the losses for all domains.
 
     A domain's own would reward noise in the domains with the highest risks: the noisier they are,
-    the more their risks are drawn in.
+    the more their risks are drawn in. All count as in the mean of the risks, whatever their noise:
+    the gradient flows into the domains of the batch, which were visited last.
     """
-    units = torch.where(unit_variances > 0.0, unit_variances, 1.0)  # 0 in domains never seen
-    return common_variance(variances / units, 1.0 / units) * unit_variances
+    units = (weights * unit_variances).sum()
+    return unit_variances * ((weights * variances).sum() / units)
 
 
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:

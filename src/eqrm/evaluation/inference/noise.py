@@ -19,6 +19,7 @@ import torch
 from eqrm.between_domains import (
     Between,
     between_domains,
+    common_variance,
     pooled_variances,
     restricted_log_likelihood,
     unit_of,
@@ -270,14 +271,13 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     variances = checked_variances(loss_variances, values.size, known)
     if not known.any():
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
-    examples = torch.from_numpy(np.append(numbers, 1.0))  # the last: a domain without its own
-    pooled = pooled_variances(torch.from_numpy(np.append(variances, np.nan)), examples).numpy()
-    noise = pooled[:-1] / numbers
+    own = torch.from_numpy(variances), torch.from_numpy(numbers)
+    noise = pooled_variances(*own).numpy() / numbers
     several = known if known.sum() > 1 else np.ones_like(known)
     found = between_domains(
         torch.from_numpy(values), torch.from_numpy(noise), torch.from_numpy(several / several.sum())
     )
-    return _Measured(values, noise, float(pooled[-1]), several, found)
+    return _Measured(values, noise, float(common_variance(*own)), several, found)
 
 
 def _interval(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:

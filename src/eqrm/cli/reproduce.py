@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqrm.errors import SettingError
+from eqrm.files.yaml_text import parse_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,15 @@ def reproduce(
     show_list: Annotated[bool, typer.Option("--list", help="List all names and exit.")] = False,
     write_docs: Annotated[
         Path | None, typer.Option(help="Also write the page NAME/README.md to this folder.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the reproduction, such as workers=4 or tables=flights,Chem97 of "
+            "frontiers (repeatable).",
+        ),
     ] = None,
 ) -> None:
     """Compute a table or figure of a paper again and compare its numbers with the expected ones.
@@ -45,7 +55,7 @@ def reproduce(
         raise SettingError(
             "A name is needed: eqrm reproduce NAME. 'eqrm reproduce --list' lists them."
         )
-    chosen = reproduction(name)
+    chosen = reproduction(name, **parse_settings(settings or []))
     folder = Path(chosen.name) if output is None else output
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -71,7 +81,7 @@ def _print_list(console: Console) -> None:
 
 
 def _print_report(console: Console, report: Report, folder: Path) -> None:
-    for table in report.outcome.tables:
+    for table in (each for each in report.outcome.tables if each.on_page):
         _say(console, f"{table.text()}\n")
     for check in report.outcome.checks:
         _say(console, str(check))

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +34,11 @@ class Reproduction(ABC):
     title: ClassVar[str]
     reproduces: ClassVar[str]
     sources: ClassVar[tuple[str, ...]]
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The settings of ``--set`` that its results depend on."""
+        return {}
 
     @abstractmethod
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
@@ -191,10 +196,11 @@ def _page_text(report: Report, pictures: bool = True) -> str:
     it, outcome = report.reproduction, report.outcome
     quick = " --quick" if report.size == "quick" else ""
     seed = f" --seed {report.seed}" if report.seed else ""
+    given = "".join(f" --set {name}={value}" for name, value in it.given.items())
     parts = [
         f"# {it.title}",
         f"Reproduces: {it.reproduces}. Written by "
-        f"`eqrm reproduce {it.name}{quick}{seed} --write-docs docs/reproductions`; "
+        f"`eqrm reproduce {it.name}{quick}{seed}{given} --write-docs docs/reproductions`; "
         "run it again instead of editing this page.",
         f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
     ]
@@ -205,7 +211,7 @@ def _page_text(report: Report, pictures: bool = True) -> str:
     parts += ["## Checks", outcome.checks_table().markdown()]
     if outcome.remarks:
         parts += ["## Remarks", "\n".join(f"- {remark}" for remark in outcome.remarks)]
-    for table in outcome.tables:
+    for table in (each for each in outcome.tables if each.on_page):
         parts += [f"## {table.title}", table.markdown()]
     settings = "\n".join(f"- {key}: {value}" for key, value in outcome.settings.items())
     parts += ["## Settings", settings, "## Sources"]

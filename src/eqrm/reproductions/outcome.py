@@ -38,7 +38,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Numbers and words in rows: a CSV file, and a table on the page.
+    """Numbers and words in rows: a CSV file, and a table on the page unless ``on_page`` is False.
 
     >>> table = ResultTable("risks", "Risk by level", ["level", "risk"], [["0.9", 1.5551]])
     >>> print(table.markdown())
@@ -51,6 +51,7 @@ class ResultTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    on_page: bool = True
 
     def markdown(self) -> str:
         """The table in Markdown, four digits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eqrm.registry import Registry
 from eqrm.reproductions.base import Reproduction
 
@@ -11,6 +13,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "linear-regression": "eqrm.reproductions.linear_regression.run:LinearRegression",
         "causal-recovery": "eqrm.reproductions.causal_recovery.run:CausalRecovery",
         "linear-sem": "eqrm.reproductions.linear_sem.run:LinearSEM",
+        "frontiers": "eqrm.reproductions.frontiers.run:Frontiers",
     },
 )
 
@@ -19,15 +22,16 @@ def reproduction_names() -> tuple[str, ...]:
     """The names that :func:`reproduction` knows.
 
     >>> reproduction_names()
-    ('linear-regression', 'causal-recovery', 'linear-sem')
+    ('linear-regression', 'causal-recovery', 'linear-sem', 'frontiers')
     """
     return tuple(REPRODUCTIONS)
 
 
-def reproduction(name: str) -> Reproduction:
-    """The reproduction of that name.
+def reproduction(name: str, **settings: Any) -> Reproduction:
+    """The reproduction of that name, with settings of its own where it has any.
 
     >>> reproduction("causal-recovery").reproduces
     'Appendix G.1.2: the table and the seven cases of changing σ'
     """
-    return REPRODUCTIONS.load(name)()
+    made: Reproduction = REPRODUCTIONS.make(name, given=settings)
+    return made

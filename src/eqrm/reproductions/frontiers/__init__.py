@@ -1,0 +1,1 @@
+"""Real tables with domains: mean risk against quantile, method by method."""

@@ -1,0 +1,248 @@
+"""Tables, figure and remarks of the frontier study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eqrm.evaluation.presenting.plots import new_figure, shades
+from eqrm.reproductions.frontiers.findings import Interval, TableFindings, WithinBudget
+from eqrm.reproductions.frontiers.settings import (
+    AUTO,
+    BUDGETS,
+    EQRM,
+    ERM,
+    MAIN_GOAL,
+    METHODS,
+    PUBLISHED,
+    Candidate,
+)
+from eqrm.reproductions.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
+from eqrm.reproductions.outcome import Cell, ResultTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ACROSS = 3
+"""Panels side by side."""
+
+
+def methods_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """Each method at the setting that cross-fitting on the training domains prefers."""
+    rows: list[list[Cell]] = []
+    for each in findings:
+        for method in each.methods:
+            quantile, mean = each.change(method, ERM, MAIN_GOAL)
+            against, _ = each.change(method, EQRM, MAIN_GOAL)
+            to_erm = "" if method == ERM else quantile.word
+            to_eqrm = "" if method == EQRM else f"{against} {against.word}"
+            rows.append([each.name, method, str(quantile), to_erm, str(mean), to_eqrm])
+    columns = ["table", "method", f"q({MAIN_GOAL:g})", "to ERM", "mean risk", f"q, to {EQRM}"]
+    title = (
+        f"Change of the {MAIN_GOAL:g}-quantile and of the mean risk on unseen domains, as a share "
+        "of ERM's; setting of each method by cross-fitting on training domains"
+    )
+    return ResultTable("methods", title, columns, rows)
+
+
+def budgets_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """The same within budgets of mean risk."""
+    rows: list[list[Cell]] = []
+    for each in findings:
+        for method in (name for name in each.methods if name != ERM):
+            cells = [_within(each.within(method, MAIN_GOAL, budget)) for budget in BUDGETS]
+            rows.append([each.name, method, *cells])
+    columns = ["table", "method", *(f"ERM + {100.0 * budget:g}%" for budget in BUDGETS)]
+    title = (
+        f"Change of the {MAIN_GOAL:g}-quantile (of the mean risk) on unseen domains within budgets "
+        "of mean risk, kept on training domains by cross-fitting"
+    )
+    return ResultTable("budgets", title, columns, rows)
+
+
+def _within(found: WithinBudget | None) -> str:
+    if found is None or 2 * found.reached <= found.splits:
+        return "not reached"
+    text = f"{found.quantile} ({100.0 * found.mean.mean:+.1f}%)"
+    return text if found.reached == found.splits else f"{text}, {found.reached} of {found.splits}"
+
+
+def auto_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """What auto loses against the best fixed choice in hindsight, for every goal."""
+    rows: list[list[Cell]] = []
+    goals = findings[0].settings.goals
+    for goal in goals:
+        excesses = [each.excess(goal) for each in findings]
+        for each, excess in zip(findings, excesses, strict=True):
+            chosen = Counter(part.chosen[goal] for part in each.parts).most_common(1)[0]
+            rows.append(
+                [
+                    f"{goal:g}",
+                    each.name,
+                    str(excess.best),
+                    f"{100.0 * excess.gain:+.1f}%",
+                    str(excess.auto),
+                    str(excess.plain),
+                    str(excess.overall),
+                    f"{chosen[0]} ({chosen[1]} of {len(each.parts)})",
+                    "" if each.cost is None else f"{each.cost:.1f}",
+                ]
+            )
+        rows.append(
+            [
+                f"{goal:g}",
+                "mean over tables",
+                "",
+                f"{100.0 * np.mean([e.gain for e in excesses]):+.1f}%",
+                *(
+                    str(Interval.average([getattr(e, kind) for e in excesses]))
+                    for kind in ("auto", "plain", "overall")
+                ),
+                "",
+                "",
+            ]
+        )
+    columns = [
+        "goal",
+        "table",
+        "best fixed choice",
+        "its gain on ERM",
+        "auto's excess",
+        "plain EQRM's excess",
+        "auto's excess over the best of all methods",
+        "chosen most often",
+        "cost in path fits",
+    ]
+    title = 'surrogate="auto": excess of the quantile over the best fixed choice in hindsight'
+    return ResultTable("auto", title, columns, rows)
+
+
+def gradient_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """The exact against the published gradient, by domains per step."""
+    rows: list[list[Cell]] = []
+    for each in (found for found in findings if found.parts[0].steps):
+        for level in each.settings.step_levels:
+            for size in each.settings.step_sizes:
+                exact, published, both = each.gradient_worth(level, size)
+                shown = "all" if size is None else str(size)
+                rows.append([each.name, f"{level:g}", shown, str(exact), str(published), str(both)])
+                rows[-1].append(both.word)
+    columns = [
+        "table",
+        "level",
+        "domains per step",
+        "exact, to ERM",
+        "published, to ERM",
+        "exact, to published",
+        "exact is",
+    ]
+    title = (
+        "What the exact gradient is worth: change of the quantile at its own level on unseen "
+        "domains, as a share of ERM's, after the same number of steps of Adam"
+    )
+    return ResultTable("gradient", title, columns, rows)
+
+
+def frontiers_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """Every candidate: mean risk and quantiles on unseen domains, mean over splits."""
+    rows: list[list[Cell]] = []
+    goals = findings[0].settings.goals
+    for each in findings:
+        quantiles = [each.quantiles(goal).mean(axis=0) for goal in goals]
+        for place, candidate in enumerate(each.candidates):
+            setting = "" if candidate.setting is None else f"{candidate.setting:g}"
+            mean = float(each.means[:, place].mean())
+            rows.append(
+                [each.name, candidate.method, setting, mean, *(float(q[place]) for q in quantiles)]
+            )
+    columns = ["table", "method", "setting", "mean risk", *(f"q({goal:g})" for goal in goals)]
+    return ResultTable("frontiers", "Every candidate", columns, rows, on_page=False)
+
+
+def draw_frontiers(findings: Sequence[TableFindings]) -> Figure:
+    """A panel per table: mean risk against quantile, relative to ERM's, a line per method."""
+    down = -(-len(findings) // ACROSS)
+    figure = new_figure(width=10.0, height=2.9 * down + 0.8)
+    panels = figure.subplots(down, min(ACROSS, len(findings)), squeeze=False).ravel()
+    colours = dict(zip(METHODS, shades(len(METHODS)), strict=True))
+    for panel, each in zip(panels, findings, strict=False):
+        quantiles, means = each.quantiles(MAIN_GOAL).mean(axis=0), each.means.mean(axis=0)
+        erm = each.place(Candidate(ERM))
+        for method in each.methods:
+            places = each.settings_of(method)
+            panel.plot(
+                100.0 * (means[places] / means[erm] - 1.0),
+                100.0 * (quantiles[places] / quantiles[erm] - 1.0),
+                marker="*" if method == AUTO else "o",
+                markersize=7 if method == AUTO else 3,
+                linestyle="none" if method == AUTO else "--" if method == PUBLISHED else "-",
+                linewidth=1.0,
+                color="black" if method == AUTO else colours[method],
+                label=method,
+            )
+        panel.set_title(each.name, fontsize=9)
+        panel.set_xlim(-2.0, 25.0)
+        near = np.clip(100.0 * (quantiles / quantiles[erm] - 1.0), None, 20.0)
+        panel.set_ylim(float(near.min()) - 2.0, float(near.max()) + 2.0)
+    for panel in panels[len(findings) :]:
+        panel.set_visible(False)
+    lines = {
+        label: handle
+        for panel in panels
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.supxlabel("mean risk, change against ERM in per cent")
+    figure.supylabel(f"{MAIN_GOAL:g}-quantile, change against ERM in per cent")
+    figure.legend(
+        lines.values(), lines.keys(), frameon=False, loc="outside upper center", ncols=5, fontsize=8
+    )
+    return figure
+
+
+def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> list[str]:
+    """Wins, ties and losses; what was left out, and why."""
+    found = [f"Skipped: {name}: {reason}" for name, reason in skipped.items()]
+    for rival in (name for name in METHODS if name not in (EQRM, ERM)):
+        pairs = [each for each in findings if rival in each.methods]
+        words = Counter(each.change(EQRM, rival, MAIN_GOAL)[0].word for each in pairs)
+        if pairs:
+            found.append(
+                f"EQRM's {MAIN_GOAL:g}-quantile against {rival}: lower on {words['lower']} "
+                f"tables, a tie on {words['tie']}, higher on {words['higher']}."
+            )
+    words = Counter(each.change(EQRM, ERM, MAIN_GOAL)[0].word for each in findings)
+    found.append(
+        f"EQRM's {MAIN_GOAL:g}-quantile against ERM: lower on {words['lower']} tables, a tie on "
+        f"{words['tie']}, higher on {words['higher']}."
+    )
+    stepped = [each for each in findings if each.parts[0].steps]
+    for size in findings[0].settings.step_sizes:
+        words = Counter(
+            each.gradient_worth(level, size)[2].word
+            for each in stepped
+            for level in each.settings.step_levels
+        )
+        shown = "all domains" if size is None else f"{size} domains"
+        found.append(
+            f"Exact against published gradient, {shown} per step, over tables and levels: the "
+            f"exact one ends lower {words['lower']} times, ties {words['tie']} times, ends higher "
+            f"{words['higher']} times."
+        )
+    return [
+        *found,
+        "± is half of a 95% interval over random halves of the domains. Halves overlap, so the "
+        "variance over splits is multiplied by 1/S + test/train (Nadeau & Bengio 2003). An "
+        "interval that includes 0 is called a tie.",
+        "A budget is kept on training domains, by cross-fitted mean risks; the change of the mean "
+        'risk on unseen domains stands in brackets and can be larger. "not reached": no setting '
+        "of the method kept it in more than half of the splits.",
+        "GroupDRO is the exact minimiser of the worst training domain for linear models and "
+        "boosted trees, and the published algorithm for the MLP. VREx is not fitted by boosted "
+        "trees. The published gradient is followed by Adam from ERM's solution; other linear "
+        "models are solved exactly.",
+        f"Domains of fewer than {LEAST_ROWS} rows ({LEAST_MOLECULES} molecules) are left out. "
+        f"Models that are not linear get at most {findings[0].settings.examples} rows of a domain.",
+    ]

@@ -1,0 +1,135 @@
+"""The frontier study: methods, their settings, goals, budgets and sizes.
+
+A candidate is a method with one setting: a level, a penalty, or nothing. Every candidate is fitted
+to the training half of the domains and measured on the other half; its cross-fitted risks on the
+training half are what a choice may look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqrm.estimators.selection.surrogates import (
+    ERM as ERM_SURROGATE,
+)
+from eqrm.estimators.selection.surrogates import (
+    SHIFT,
+    SHIFT_AND_SCALE,
+    Surrogate,
+    trained_candidates,
+)
+from eqrm.level import Level
+
+GOALS = (0.5, 0.75, 0.9, 0.95, 0.99)
+"""The levels whose quantile is wanted."""
+MAIN_GOAL = 0.9
+BUDGETS = (0.01, 0.02, 0.05, 0.1)
+"""How much more mean risk than ERM's is allowed."""
+LARGEST_MEAN_EXCESS, LARGEST_EXCESS, LARGEST_COST = 0.01, 0.03, 6.0
+"""What ``surrogate="auto"`` may lose against the best fixed choice, and cost in path fits."""
+CONFIDENCE = 0.95
+
+CONSTANT, EQUAL_ODDS, ERM = "constant", "equal odds", "ERM"
+RECALIBRATED = {SHIFT: "ERM recalibrated (shift)", SHIFT_AND_SCALE: "ERM recalibrated"}
+EQRM, PUBLISHED = "EQRM", "EQRM, published gradient"
+GAUSSIAN, EMPIRICAL = "EQRM, Gaussian", "EQRM, empirical"
+SUPERQUANTILE, GROUPDRO, VREX, AUTO = "superquantile", "GroupDRO", "VREx", "auto"
+METHODS = (
+    CONSTANT,
+    EQUAL_ODDS,
+    ERM,
+    *RECALIBRATED.values(),
+    EQRM,
+    PUBLISHED,
+    GAUSSIAN,
+    EMPIRICAL,
+    SUPERQUANTILE,
+    GROUPDRO,
+    VREX,
+    AUTO,
+)
+LAWS = {EQRM: "kde", GAUSSIAN: "gaussian", EMPIRICAL: "empirical"}
+"""The distribution of the methods that minimise a quantile."""
+EMPIRICAL_GOALS = (0.5, 0.9, 0.99)
+"""Fewer than the others have: this quantile has kinks everywhere, and takes the longest."""
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 100.0)
+"""VREx's weights, times ERM's mean risk: the penalty then has no unit."""
+
+LINEAR, MLP, XGBOOST, LIGHTGBM = "linear", "mlp", "xgboost", "lightgbm"
+MODELS = (LINEAR, MLP, XGBOOST, LIGHTGBM)
+L2 = 1e-4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method with a setting: a level, a penalty of VREx, or None.
+
+    >>> Candidate(EQRM, 0.9).surrogate.name, Candidate.of(Surrogate(correction=SHIFT), 0.75).method
+    ('EQRM at 0.9', 'ERM recalibrated (shift)')
+    """
+
+    method: str
+    setting: float | None = None
+
+    @classmethod
+    def of(cls, surrogate: Surrogate, goal: float) -> Candidate:
+        """What a surrogate of ``surrogate="auto"`` is called here."""
+        if surrogate.correction is not None:
+            return cls(RECALIBRATED[surrogate.correction], goal)
+        if surrogate.level is None:
+            return cls(ERM)
+        method = EQRM if surrogate.measure == "quantile" else SUPERQUANTILE
+        return cls(method, surrogate.level.alpha)
+
+    @property
+    def surrogate(self) -> Surrogate:
+        """The reverse, for ERM, EQRM and the superquantile."""
+        if self.setting is None:
+            return ERM_SURROGATE
+        measure = "quantile" if self.method == EQRM else "superquantile"
+        return Surrogate(measure, Level(self.setting))
+
+    def __str__(self) -> str:
+        return self.method if self.setting is None else f"{self.method} at {self.setting:g}"
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """How large the study is.
+
+    ``steps`` and ``rates`` are of Adam, which the published gradient needs; ``examples`` is how
+    many rows of a domain the models that are not linear get; ``step_sizes`` are the domains per
+    step of the gradient study (None: all), ``step_levels`` its levels.
+    """
+
+    splits: int = 10
+    goals: tuple[float, ...] = GOALS
+    steps: int = 150
+    rates: tuple[float, ...] = (0.01, 0.05)
+    step_sizes: tuple[int | None, ...] = (3, 10, 100, None)
+    step_levels: tuple[float, ...] = (0.5, 0.75, 0.9)
+    examples: int = 100
+    rounds: int = 60
+
+    def surrogates(self, goal: float, model: str) -> tuple[Surrogate, ...]:
+        """What ``surrogate="auto"`` trains for a goal."""
+        return trained_candidates(Level(goal), few=model != LINEAR)
+
+    def trained(self, model: str) -> list[Candidate]:
+        """Everything that is trained, from the lowest level of each method to its highest."""
+        tried = {Candidate.of(s, goal) for goal in self.goals for s in self.surrogates(goal, model)}
+        tried |= {Candidate(EQRM, goal) for goal in self.goals}
+        tried |= {Candidate(kind, goal) for kind in (GAUSSIAN, PUBLISHED) for goal in self.goals}
+        tried |= {Candidate(EMPIRICAL, goal) for goal in self.goals if goal in EMPIRICAL_GOALS}
+        found = {Candidate(ERM), Candidate(GROUPDRO), *tried}
+        if model in (LINEAR, MLP):
+            found |= {Candidate(VREX, weight) for weight in PENALTIES}
+        return sorted(found, key=lambda c: (METHODS.index(c.method), c.setting or 0.0))
+
+
+SIZES = {
+    "full": StudySettings(),
+    "quick": StudySettings(
+        splits=3, goals=(0.75, 0.9), steps=60, rates=(0.03,), step_levels=(0.75,), rounds=10
+    ),
+}

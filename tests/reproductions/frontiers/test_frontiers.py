@@ -17,7 +17,7 @@ from eqrm.reproductions import reproduction
 from eqrm.reproductions.frontiers import run as run_module
 from eqrm.reproductions.frontiers import tables as tables_module
 from eqrm.reproductions.frontiers.experiment import Part, PartName, measure_part, study_key
-from eqrm.reproductions.frontiers.findings import Interval, TableFindings
+from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
 from eqrm.reproductions.frontiers.fitting import LinearFits, fit_candidates, rows_of
 from eqrm.reproductions.frontiers.presentation import budgets_table
 from eqrm.reproductions.frontiers.run import Frontiers
@@ -254,12 +254,14 @@ def test_unknown_tables_and_settings_are_refused(folder: Path, tmp_path: Path) -
 
 def test_intervals_account_for_overlapping_splits() -> None:
     values = np.array([0.01, 0.03, 0.02, 0.06])
-    found = Interval.of(values, test_to_train=1.0)
+    found = SplitInterval.of(values, test_to_train=1.0)
     assert found.mean == pytest.approx(0.03)
     # t(.975; 3) = 3.18245; the variance is multiplied by 1/4 + 1
     assert found.half == pytest.approx(3.182446 * values.std(ddof=1) * (0.25 + 1.0) ** 0.5)
     assert found.word == "tie"
-    assert Interval.average([Interval(0.0, 0.3), Interval(0.1, 0.4)]) == Interval(0.05, 0.25)
+    assert SplitInterval.average(
+        [SplitInterval(0.0, 0.3), SplitInterval(0.1, 0.4)]
+    ) == SplitInterval(0.05, 0.25)
 
 
 def made_part(split: int, unseen: Any, cross_fitted: Any) -> Part:

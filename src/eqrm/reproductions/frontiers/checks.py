@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqrm.reproductions.frontiers.findings import Interval, TableFindings
+from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
 from eqrm.reproductions.frontiers.settings import (
     LARGEST_COST,
     LARGEST_EXCESS,
@@ -21,8 +21,8 @@ SOURCE = 'the requirements of `surrogate="auto"`'
 def check_frontiers(findings: Sequence[TableFindings]) -> list[Check]:
     """Every check, at the main goal."""
     excesses = {each.name: each.excess(MAIN_GOAL) for each in findings}
-    average = Interval.average([excess.auto for excess in excesses.values()])
-    plain = Interval.average([excess.plain for excess in excesses.values()])
+    average = SplitInterval.average([excess.auto for excess in excesses.values()])
+    plain = SplitInterval.average([excess.plain for excess in excesses.values()])
     worst = max(excesses, key=lambda name: excesses[name].auto.mean)
     shown = f"auto's excess over the best fixed choice at {MAIN_GOAL:g}, share of ERM's quantile"
     found = [

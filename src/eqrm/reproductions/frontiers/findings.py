@@ -34,12 +34,12 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Interval:
+class SplitInterval:
     """A mean over splits and half the width of its interval (NaN with one split).
 
-    >>> Interval.of(np.array([-0.03, -0.05, -0.04]), test_to_train=1.0)
-    Interval(mean=-0.04, half=0.049682...)
-    >>> str(Interval(-0.04, 0.01)), Interval(-0.04, 0.01).word
+    >>> SplitInterval.of(np.array([-0.03, -0.05, -0.04]), test_to_train=1.0)
+    SplitInterval(mean=-0.04, half=0.049682...)
+    >>> str(SplitInterval(-0.04, 0.01)), SplitInterval(-0.04, 0.01).word
     ('-4.0% ± 1.0', 'lower')
     """
 
@@ -47,7 +47,7 @@ class Interval:
     half: float
 
     @classmethod
-    def of(cls, values: Array, test_to_train: float) -> Interval:
+    def of(cls, values: Array, test_to_train: float) -> SplitInterval:
         """The corrected resampled t; differences are taken over the same splits."""
         number = len(values)
         if number < 2:
@@ -57,7 +57,7 @@ class Interval:
         return cls(round(float(values.mean()), 12), times * math.sqrt(variance))
 
     @classmethod
-    def average(cls, intervals: Sequence[Interval]) -> Interval:
+    def average(cls, intervals: Sequence[SplitInterval]) -> SplitInterval:
         """Of the means of several tables, which are independent of each other."""
         halves = math.sqrt(sum(each.half**2 for each in intervals)) / len(intervals)
         return cls(float(np.mean([each.mean for each in intervals])), halves)
@@ -82,9 +82,9 @@ class Excess:
     """
 
     best: Candidate
-    auto: Interval
-    plain: Interval
-    overall: Interval
+    auto: SplitInterval
+    plain: SplitInterval
+    overall: SplitInterval
     gain: float
 
 
@@ -95,8 +95,8 @@ class WithinBudget:
     ``reached`` counts the splits in which a candidate kept the budget on the training domains.
     """
 
-    quantile: Interval
-    mean: Interval
+    quantile: SplitInterval
+    mean: SplitInterval
     reached: int
     splits: int
 
@@ -156,9 +156,9 @@ class TableFindings:
             [resampled_smooth_quantiles(p.cross_fitted, level, 0, seed=0)[0] for p in self.parts]
         )
 
-    def interval(self, differences: Array, unit: Array) -> Interval:
+    def interval(self, differences: Array, unit: Array) -> SplitInterval:
         """Of differences (S,), as a share of the mean of ``unit`` (S,)."""
-        return Interval.of(differences / unit.mean(), self.test_to_train)
+        return SplitInterval.of(differences / unit.mean(), self.test_to_train)
 
     def chosen(self, method: str, goal: float, budget: float | None = None) -> list[int | None]:
         """The candidate of a method for a goal in each split, by cross-fitted risks alone.
@@ -183,7 +183,7 @@ class TableFindings:
             return [self.place(Candidate(method, goal))] * len(self.parts)
         return [place for place in self.chosen(method, goal) if place is not None]
 
-    def change(self, method: str, against: str, goal: float) -> tuple[Interval, Interval]:
+    def change(self, method: str, against: str, goal: float) -> tuple[SplitInterval, SplitInterval]:
         """Of quantile and mean risk from ``against`` to ``method``, as shares of ERM's."""
         splits, quantiles = np.arange(len(self.parts)), self.quantiles(goal)
         first, second = self.own(against, goal), self.own(method, goal)
@@ -246,7 +246,7 @@ class TableFindings:
         place = self.parts[0].steps.index(step)
         return np.array([_quantile(part.stepped, step[0])[place] for part in self.parts])
 
-    def gradient_worth(self, level: float, size: int | None) -> tuple[Interval, ...]:
+    def gradient_worth(self, level: float, size: int | None) -> tuple[SplitInterval, ...]:
         """Exact against ERM, published against ERM, exact against published; shares of ERM's."""
         erm = self.quantiles(level)[:, self.place(Candidate(ERM))]
         exact, published = (self.stepped((level, size, g)) for g in ("implicit", "bisection"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqrm.evaluation.presenting.plots import new_figure, shades
-from eqrm.reproductions.frontiers.findings import Interval, TableFindings, WithinBudget
+from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings, WithinBudget
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
     BUDGETS,
@@ -98,7 +98,7 @@ def auto_table(findings: Sequence[TableFindings]) -> ResultTable:
                 "",
                 f"{100.0 * np.mean([e.gain for e in excesses]):+.1f}%",
                 *(
-                    str(Interval.average([getattr(e, kind) for e in excesses]))
+                    str(SplitInterval.average([getattr(e, kind) for e in excesses]))
                     for kind in ("auto", "plain", "overall")
                 ),
                 "",

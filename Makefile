@@ -8,10 +8,10 @@ EXTRAS := dev,plots
 WORKERS ?= 2
 BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
 	benchmarks/many_domains.py benchmarks/evaluate_large.py benchmarks/linear_speed.py \
-	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/many_runs.py \
-	benchmarks/boosting.py benchmarks/small_domains.py benchmarks/estimator_speed.py \
-	benchmarks/training_step.py benchmarks/many_domains_training.py \
-	benchmarks/recalibrate_large.py
+	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/coloured_digits.py \
+	benchmarks/many_runs.py benchmarks/boosting.py benchmarks/small_domains.py \
+	benchmarks/estimator_speed.py benchmarks/training_step.py \
+	benchmarks/many_domains_training.py benchmarks/recalibrate_large.py
 
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -33,9 +33,12 @@ $(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eq
 setup: $(READY) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
 
-demo: $(READY) ## train on real flights for the mean and five levels, in under a minute
-	@echo "==> eqrm train flights"
-	@$(BIN)/eqrm train flights --alpha .5,.75,.9,.95,.99 --output demo-output/flights
+demo: $(READY) ## is it worth training for a level? Real flights, then coloured digits; a minute
+	@echo "==> eqrm train flights --weather --test-last .5"
+	@$(BIN)/eqrm train flights --weather --test-last .5 --output demo-output/flights
+	@echo
+	@echo "==> eqrm train coloured-digits (semi-synthetic: real digits, generated colours)"
+	@$(BIN)/eqrm train coloured-digits --output demo-output/coloured-digits
 
 check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@echo "==> ruff: lint"

@@ -9,7 +9,7 @@ import pytest
 
 from eqrm import cli
 from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source
-from eqrm.data.datasets.registry import DATASETS, dataset_settings
+from eqrm.data.datasets.registry import BUILT_IN, DATASETS, dataset_settings
 
 
 @pytest.fixture
@@ -100,7 +100,8 @@ def test_what_is_not_fetched_says_so(command, tmp_path: Path) -> None:  # type: 
     _, out, _ = command("info", "Image_Folder")
     assert out.startswith("image-folder: no download needed. It reads your own files.\n")
     assert "folder (required)" in out
-    assert "no download needed. It ships with eqrm." in command("info", "flights")[1]
+    for name in BUILT_IN:
+        assert "no download needed. It ships with eqrm." in command("info", name)[1]
     code, _, err = command("get", "table", "--data-root", str(tmp_path))
     assert code == 2
     assert "'table' does not need to be fetched" in err

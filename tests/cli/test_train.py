@@ -203,6 +203,19 @@ def test_the_flights_are_a_table_by_name(
     assert len(found) == 7
 
 
+def test_a_built_in_table_refuses_other_columns_all_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--domain", "x", "--order", "y", "--category", "colour"]
+    out = ["--output", str(tmp_path / "out")]
+    code, _, err = run(capsys, "train", "coloured-digits", *options, *out)
+    assert code == 2
+    assert "the target 'five_to_nine' and the domain 'source'" in err
+    assert "leave out --domain, --order, --category." in err
+    code, _, err = run(capsys, "train", "coloured-digits", "--weather", *out)
+    assert "--weather can only be used with the table 'flights'" in err
+
+
 def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

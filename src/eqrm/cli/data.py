@@ -150,7 +150,9 @@ def _of_ones_own(name: str) -> str | None:
 
 
 def _own_lines(name: str) -> list[str]:
-    where = "It ships with eqrm." if name == "flights" else "It reads your own files."
+    from eqrm.data.datasets.registry import BUILT_IN
+
+    where = "It ships with eqrm." if name in BUILT_IN else "It reads your own files."
     return [f"{name}: no download needed. {where}", *_dataset_lines(name)]
 
 

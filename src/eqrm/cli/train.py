@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from eqrm.data.splits import TimeSplit
     from eqrm.data.tables.table import Table
 
-FLIGHTS = "flights"
 DATA, WHAT, HOW = "Data", "Training", "Output"
 
 
@@ -40,7 +39,8 @@ def train(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="CSV or Parquet file, pattern or folder; or 'flights', which ships with eqrm.",
+            help="CSV or Parquet file, pattern or folder; or 'flights' or 'coloured-digits', which "
+            "ship with eqrm.",
         ),
     ],
     target: Annotated[str | None, option("Column to predict.", DATA)] = None,
@@ -174,28 +174,40 @@ def train(
 def _read(
     data: str, target: str | None, domain: str | None, weather: bool, columns: dict[str, Any]
 ) -> Table:
-    if data == FLIGHTS and not Path(data).exists():
-        from eqrm.data.datasets.flights import load_flights
-
-        if target not in (None, "late") or domain not in (None, "day") or columns["categories"]:
-            raise SettingError(
-                "The table 'flights' has the target 'late' and the domain 'day'; leave out "
-                "--target, --domain and --category."
-            )
-        if columns["order"] not in (None, "day"):
-            raise SettingError(
-                "The table 'flights' is ordered by its domain 'day': leave out --order, or give "
-                "--order day."
-            )
-        return load_flights(weather).with_features(columns["features"], columns["drop"])
+    from eqrm.data.datasets.registry import BUILT_IN
     from eqrm.data.tables.reading import read_table
 
-    if weather:
+    if weather and data != "flights":
         raise SettingError("--weather can only be used with the table 'flights'.")
+    if data in BUILT_IN and not Path(data).exists():
+        given = {"--target": target, "--domain": domain, "--order": columns["order"]}
+        return _built_in(data, weather, given, columns)
     for name, value in (("--target", target), ("--domain", domain)):
         if value is None:
             raise SettingError(f"{name} COLUMN is required for {data}.")
     return read_table(data, str(target), str(domain), **columns)
+
+
+def _built_in(
+    name: str, weather: bool, given: Mapping[str, str | None], columns: Mapping[str, Any]
+) -> Table:
+    """A table by name, whose columns are what they are."""
+    from eqrm.data.datasets.registry import raw_dataset
+
+    table: Any = raw_dataset(name, **({"weather": True} if weather else {}))
+    own = {"--target": table.target_name, "--domain": table.domain_name}
+    own["--order"] = table.domain_name
+    differ = [key for key, value in given.items() if value not in (None, own[key])]
+    if columns["categories"]:
+        differ.append("--category")
+    if differ:
+        raise SettingError(
+            f"The table {name!r} has the target {table.target_name!r} and the domain "
+            f"{table.domain_name!r}, and no other order than that of its domain: leave out "
+            f"{', '.join(differ)}."
+        )
+    found: Table = table.with_features(columns["features"], columns["drop"])
+    return found
 
 
 def _refuse_conflicts(given: Mapping[str, Any], *, seeded: bool, model: str) -> None:

@@ -1,4 +1,5 @@
 from .batches import DomainBatches as DomainBatches
+from .datasets.coloured_digits import coloured_digits as coloured_digits
 from .datasets.flights import load_flights as load_flights
 from .datasets.registry import dataset as dataset
 from .domain_data import DomainData as DomainData

@@ -25,6 +25,7 @@ DATASETS = Registry[Callable[..., DomainData | Table]](
     "dataset",
     {
         "colored-mnist": "eqrm.data.datasets.mnist:colored_mnist",
+        "coloured-digits": "eqrm.data.datasets.coloured_digits:coloured_digits",
         "domainnet": _images("domain_net", "domainnet", "DomainNet"),
         "flights": "eqrm.data.datasets.flights:flights_table",
         "hiv": _molecules("molecules/hiv.csv.gz", "molecules/HIV.csv", tasks=("HIV_active",)),
@@ -43,6 +44,8 @@ DATASETS = Registry[Callable[..., DomainData | Table]](
     },
 )
 """Name → the function that reads it: it takes the data root, and settings by keyword."""
+BUILT_IN = ("coloured-digits", "flights")
+"""Tables that need no file: ``eqrm train`` takes them by name."""
 
 
 def dataset_settings(name: str) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
     refused before anything is read.
 
-    The tables (``table`` and ``flights``) are encoded with the means, scales and categories of the
+    Tables (``table``, ``flights``, ``coloured-digits``) are encoded with the means, scales and categories of the
     whole table, test domains included. ``eqrm train`` and ``eqrm train-network`` use those of the
     training domains only; to do the same, fit a
     :class:`~eqrm.data.tables.preprocessor.TablePreprocessor` on a part of :func:`raw_dataset`.

@@ -23,12 +23,19 @@ from tables import aligned, machine, write_json
 from eqrm.data import Table, coloured_digits
 from eqrm.level import Level
 from eqrm.tabular.comparison import compare_training, smooth_quantiles
+from eqrm.tabular.references import trained_name
 from eqrm.tabular.training import TrainingPlan, train_on_table
 
 LEVEL = Level(0.9)
 RECALIBRATED = "ERM recalibrated for 0.9"
-TRAINED = {"none": "EQRM at 0.9", "auto": "surrogate chosen"}
-"""``surrogate`` → what its predictor is called here."""
+CHOSEN = "surrogate chosen"
+TRAINED = {
+    "EQRM at 0.9": TrainingPlan.of([LEVEL], surrogate="none"),
+    "superquantile at 0.9": TrainingPlan.of([LEVEL], measure="superquantile"),
+    "worst": TrainingPlan.of(measure="worst"),
+    CHOSEN: TrainingPlan.of([LEVEL]),
+}
+REFERENCES = ("base rate", "equal odds", "ERM", RECALIBRATED)
 
 
 @dataclass(frozen=True)
@@ -65,18 +72,18 @@ def measured(what: str, tables: list[Table]) -> Outcome:
     misleading = []
     for seed, table in enumerate(tables):
         misleading.append(number_misleading(table.split(0.5, seed)[0]))
-        for surrogate, name in TRAINED.items():
-            plan = TrainingPlan.of([LEVEL], surrogate=surrogate)
+        for name, plan in TRAINED.items():
             training = train_on_table(*table.split(0.5, seed), plan)
-            for predictor, one in training.evaluation.predictors.items():
-                renamed = name if predictor.startswith("α") else predictor
-                if surrogate == "auto" or renamed == name:
-                    quantile = smooth_quantiles([one.risks], LEVEL)[0]
-                    risks.setdefault(renamed, []).append((float(one.risks.mean()), quantile))
+            own = trained_name(training.levels[-1])
+            kept = {name: own} | ({r: r for r in REFERENCES} if name == CHOSEN else {})
+            for called, predictor in kept.items():
+                found = training.evaluation[predictor].risks
+                pair = float(found.mean()), smooth_quantiles([found], LEVEL)[0]
+                risks.setdefault(called, []).append(pair)
         verdict = compare_training(training).results[0].verdict
         verdicts["none" if verdict is None else verdict.kind] += 1
-    names = ["base rate", "equal odds", "ERM", RECALIBRATED, *TRAINED.values()]
-    return Outcome(what, {name: np.array(risks[name]) for name in names}, verdicts, misleading)
+    both = {name: np.array(risks[name]) for name in (*REFERENCES, *TRAINED)}
+    return Outcome(what, both, verdicts, misleading)
 
 
 def number_misleading(table: Table) -> int:

@@ -13,9 +13,9 @@ from eqrm.data import Table, coloured_digits
 from eqrm.errors import SettingError
 from eqrm.tabular.comparison import compare_training
 from eqrm.tabular.training import TrainingPlan, train_on_table
-from eqrm.tabular.wording import in_words
+from eqrm.tabular.wording import choices_in_words, in_words
 
-README = Path(__file__).parents[2] / "README.md"
+PAGES = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,14 @@ def test_the_same_seed_gives_the_same_table_and_another_one_another(digits: Tabl
         coloured_digits(seed=-1)
 
 
-def test_the_readme_shows_what_is_printed_on_the_coloured_digits(digits: Table) -> None:
+def test_the_pages_show_what_is_printed_on_the_coloured_digits(digits: Table) -> None:
     training = train_on_table(*digits.split(0.5, 0), TrainingPlan.of())
-    printed = in_words(training, compare_training(training))
-    quoted = "\n\n".join(printed.split("\n\n")[:3])
-    assert "Training for α = 0.9 helps" in quoted
-    assert "ERM recalibrated for 0.9" in quoted
-    assert quoted in README.read_text(encoding="utf-8")
+    compared = compare_training(training)
+    printed = in_words(training, compared).split("\n\n")
+    first = "\n\n".join(printed[:3])
+    assert "Training for α = 0.9 helps" in first
+    assert "ERM recalibrated for 0.9" in first
+    assert first in (PAGES / "README.md").read_text(encoding="utf-8")
+    page = (PAGES / "docs" / "train.md").read_text(encoding="utf-8")
+    assert printed[4] in page
+    assert choices_in_words(compared) in page

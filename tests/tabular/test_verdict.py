@@ -11,11 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from eqrm.data import Table
+from eqrm.evaluation.inference.gains import MARGIN, gain_over
+from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.level import Level
 from eqrm.tabular.comparison import LevelResult, compare_training
-from eqrm.tabular.references import BASE_RATE, EQUAL_ODDS, ERM, MEAN
+from eqrm.tabular.references import ERM
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
-from eqrm.tabular.verdict import HELPS, MARGIN, NOTHING, RECALIBRATE, UNKNOWN, Verdict, gain_over
+from eqrm.tabular.verdict import HELPS, NOTHING, RECALIBRATE, UNKNOWN, Verdict
 from tabular.verdict_worlds import ALPHA, WORLDS, World, fresh_quantiles
 
 Array = NDArray[np.float64]

@@ -76,6 +76,15 @@ def evaluate(
             "Loss of predictions: log-loss, brier, 0-1, squared, absolute or pinball:LEVEL.", LOSS
         ),
     ] = "log-loss",
+    references: Annotated[
+        bool | None,
+        option(
+            "Compare predictions with constants and with their own recalibration for --alpha "
+            "(default: yes; recalibration only for up to 2 million predictions).",
+            LOSS,
+            "--references/--no-references",
+        ),
+    ] = None,
     clip: Annotated[
         float,
         option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", LOSS),
@@ -113,7 +122,7 @@ def evaluate(
             metavar="LEVELS",
         ),
     ] = None,
-    alpha: Annotated[str, option("Level of the certificate.", HOW)] = "0.9",
+    alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
         float, option("Confidence level of intervals and certificates.", HOW)
     ] = 0.95,
@@ -169,6 +178,8 @@ def evaluate(
         threads=threads,
         memory=memory,
         progress=sys.stderr.isatty(),
+        references=references,
+        alpha=certified,
     )
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
     summary = summarised(found, certified, confidence)

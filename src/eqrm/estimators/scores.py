@@ -15,28 +15,9 @@ from eqrm.data.tables.frames import in_memory
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.tasks import Classification
 from eqrm.evaluation.measuring.metrics import SLACK_OF_SUM
+from eqrm.linear.scored_rows import CLIP, logits_of
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import counted, listed
-
-CLIP = 1e-7
-"""How far probabilities are kept from 0 and 1, where logits would be infinite: models that compute
-in float32 cannot tell 1 − 6e-8 from 1."""
-
-
-def logits_of(probabilities: NDArray[Any], clip: float = CLIP) -> Array:
-    """Logits (n,) of the second of two classes, from (n,), (n, 1) or (n, 2); else logarithms.
-
-    >>> logits_of(np.array([0.5, 0.8, 1.0])).round(2)
-    array([ 0.  ,  1.39, 16.12])
-    """
-    values = np.asarray(probabilities, dtype=np.float64)
-    if values.ndim == 2 and values.shape[1] > 2:
-        return np.log(np.maximum(values, clip))
-    of_both = values.ndim == 2 and values.shape[1] == 2
-    second = values[:, 1] if of_both else values.ravel()
-    first = values[:, 0] if of_both else 1.0 - second
-    found: Array = np.log(second.clip(clip, 1.0 - clip)) - np.log(first.clip(clip, 1.0 - clip))
-    return found
 
 
 def predicted_scores(

@@ -10,7 +10,7 @@ from typing import Any
 from eqrm.domains import name_order, named_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.inference.risk_checks import checked_range
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
 from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import (
     AGGREGATED,
@@ -19,6 +19,9 @@ from eqrm.evaluation.measuring.measurement_spec import (
     Loss,
     MeasurementSpec,
 )
+from eqrm.evaluation.measuring.prediction_rows import Measured
+from eqrm.evaluation.references import references_of
+from eqrm.level import Level
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
 from eqrm.text import counted
 
@@ -40,6 +43,8 @@ def evaluate(
     threads: int | None = None,
     memory: str = "600MB",
     progress: bool = False,
+    references: bool | None = False,
+    alpha: LevelLike = 0.9,
 ) -> Evaluation:
     """Measure predictors domain by domain, as a basis for statements about unseen domains.
 
@@ -69,6 +74,13 @@ def evaluate(
     ``common_domains=True``. ``bounds`` are the least and the largest loss possible, which bounds
     on true risks need; metrics with natural bounds set them.
 
+    ``references=True`` adds what every predictor should be compared with, where labels and
+    predictions are given: constants (the base rate or mean of the other domains, and equal odds)
+    and each predictor with its scores shifted and scaled for the ``alpha``-quantile of risk,
+    cross-fitted over domains; with AUC or R², accuracy and calibration error. They are in
+    ``Evaluation.references``, in tables and in the report. With None they are left out where
+    they would take long, as on the command line.
+
     >>> import eqrm
     >>> days = ["mon"] * 2 + ["tue"] * 2 + ["wed"] * 2
     >>> found = eqrm.evaluate(
@@ -96,22 +108,30 @@ def evaluate(
         threads=threads,
         memory=memory,
         progress=progress,
+        references=references,
     )
+    checked_alpha(alpha)
     if bounds is not None:
         bounds = checked_range(bounds, "bounds")
     measured = _measured(data, spec)
     if not measured:
         raise SettingError("No predictor was given. Name at least one column.")
+    predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
+    beside = None
+    if spec.with_references:
+        domains = next(iter(predictors.values())).domains
+        beside = references_of(measured, domains, spec, Level.of(alpha))
     return Evaluation(
-        predictors=paired(measured, common_domains),
+        predictors=predictors,
         loss=spec.name_of_loss,
-        bounds=bounds or _natural_bounds(spec, measured),
+        bounds=bounds or _natural_bounds(spec, predictors),
+        references=beside,
     )
 
 
-def _measured(data: Any, spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
+def _measured(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
     if isinstance(data, MeasuredRisks):
-        return {"predictor": data}
+        return {"predictor": Measured(data)}
     if isinstance(data, Mapping) and not _is_table(data, spec.domains):
         return _of_several(data, spec)
     spec.refuse_incomplete()
@@ -134,11 +154,11 @@ def _is_files(data: Any) -> bool:
     return isinstance(data, (list, tuple)) and all(isinstance(p, (str, Path)) for p in data)
 
 
-def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
+def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, Measured]:
     """A file or table per predictor; where it holds several, their names are joined."""
     if not data:
         raise SettingError("No data was given. Give the file or table of at least one predictor.")
-    found: dict[str, MeasuredRisks] = {}
+    found: dict[str, Measured] = {}
     for name, part in data.items():
         inside = _measured(part, spec)
         single = len(inside) == 1

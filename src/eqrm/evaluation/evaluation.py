@@ -24,6 +24,7 @@ from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
 from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.references import References
 from eqrm.risks import MeasuredRisks
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -40,7 +41,8 @@ class Evaluation:
 
     ``evaluation["ERM"]`` is a ``MeasuredRisks``: names of domains, counts, risks and variances.
     ``loss`` names the loss, ``bounds`` are the least and the largest loss possible (None where
-    it has no bound). Made by :func:`eqrm.evaluate`.
+    it has no bound). ``references`` are what the predictors are compared with, if they were asked
+    for. Made by :func:`eqrm.evaluate`.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
@@ -53,6 +55,7 @@ class Evaluation:
     predictors: Mapping[str, MeasuredRisks]
     loss: str
     bounds: tuple[float, float] | None
+    references: References | None = None
 
     @property
     def domains(self) -> tuple[Name, ...]:
@@ -113,6 +116,7 @@ class Evaluation:
             self.predictors,
             as_levels(levels),
             as_levels(superquantiles),
+            references=self.references,
             confidence=confidence,
             worst=worst,
             interpolation=interpolation,
@@ -253,6 +257,7 @@ class Evaluation:
             "loss": self.loss,
             "bounds": None if self.bounds is None else list(self.bounds),
             "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
+            "references": None if self.references is None else self.references.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -274,11 +279,12 @@ class Evaluation:
                 f"This is not an evaluation: its format must be {FORMAT!r}, got {found!r}."
             )
         try:
-            bounds = content["bounds"]
+            bounds, beside = content["bounds"], content.get("references")
             return cls(
                 {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
                 content["loss"],
                 None if bounds is None else (float(bounds[0]), float(bounds[1])),
+                None if beside is None else References.from_dict(beside),
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None

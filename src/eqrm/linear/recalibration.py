@@ -7,10 +7,12 @@ numbers an intercept and a slope. Solved by the Newton's method of the exact lin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, ScoredRows
@@ -57,6 +59,24 @@ def recalibrate(
             return units.correction(problem.least(measure).theta)
         few = CorrectionProblem.of(rows.some(SOME), units)
         return units.correction(problem.least(measure, few.least(measure).theta).theta)
+
+
+def cross_recalibrated(
+    rows: Callable[[NDArray[np.bool_]], ScoredRows],
+    scores: Array,
+    folds: NDArray[np.integer[Any]],
+    level: Level,
+    scaled: bool = True,
+) -> Array:
+    """Scores of every row, corrected for a level by a correction fitted to the other folds.
+
+    ``folds`` (n,) says in which fold a row is left out, and ``rows`` makes the rows to fit to.
+    """
+    found = np.empty(scores.shape)
+    for fold in range(int(folds.max()) + 1):
+        inside = folds == fold
+        found[inside] = recalibrate(rows(~inside), level, scaled=scaled)(scores[inside])
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from eqrm.linear.solving.risk_functions import Array
 
 BLOCK = 32_768
 """Rows that are computed at a time: what is made of them stays in the processor's cache."""
+CLIP = 1e-7
+"""How far probabilities are kept from 0 and 1, where logits would be infinite: models that compute
+in float32 cannot tell 1 − 6e-8 from 1."""
 
 
 @dataclass(frozen=True)
@@ -194,3 +198,33 @@ class ScoredRows:
         if self.classes == 2:
             return Correction(float(logits[1] - logits[0]), 0.0)
         return Correction(tuple((logits - logits.mean()).tolist()), 0.0)
+
+
+def logits_of(probabilities: NDArray[Any], clip: float = CLIP) -> Array:
+    """Logits (n,) of the second of two classes, from (n,), (n, 1) or (n, 2); else logarithms.
+
+    >>> logits_of(np.array([0.5, 0.8, 1.0])).round(2)
+    array([ 0.  ,  1.39, 16.12])
+    """
+    values = np.asarray(probabilities, dtype=np.float64)
+    if values.ndim == 2 and values.shape[1] > 2:
+        return np.log(np.maximum(values, clip))
+    of_both = values.ndim == 2 and values.shape[1] == 2
+    second = values[:, 1] if of_both else values.ravel()
+    first = values[:, 0] if of_both else 1.0 - second
+    found: Array = np.log(second.clip(clip, 1.0 - clip)) - np.log(first.clip(clip, 1.0 - clip))
+    return found
+
+
+def probabilities_of(logits: Array, clip: float = 0.0) -> Array:
+    """The reverse: (n,) of the second of two classes, or (n, K); kept ``clip`` from 0 and 1.
+
+    >>> probabilities_of(np.array([0.0, 1.386294, 50.0]), clip=1e-7).round(3)
+    array([0.5, 0.8, 1. ])
+    """
+    found = expit(logits) if logits.ndim == 1 else softmax(logits, axis=1)
+    if clip:
+        found = found.clip(clip, 1.0 - clip)
+        if logits.ndim == 2:
+            found = found / found.sum(axis=1, keepdims=True)
+    return np.asarray(found, dtype=np.float64)

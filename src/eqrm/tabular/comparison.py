@@ -12,13 +12,14 @@ from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.gains import MARGIN, gain_over
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
 from eqrm.tabular.references import ERM, Array, recalibrated_name, trained_name
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.verdict import MARGIN, Verdict, gain_over
+from eqrm.tabular.verdict import Verdict
 
 TOLD_FIRST = 0.9
 """The headline level is the trained level closest to this."""

@@ -17,11 +17,11 @@ from eqrm._version import __version__
 from eqrm.checks import is_number
 from eqrm.data.tables.files import TableFiles, opened
 from eqrm.errors import DataFileError, MissingExtraError, SettingError
-from eqrm.estimators.scores import checked_predictions, logits_of
+from eqrm.estimators.scores import checked_predictions
 from eqrm.evaluation.measuring.loss_columns import as_double
 from eqrm.files.writing import whole_file, write_text
 from eqrm.level import Level
-from eqrm.linear.scored_rows import Correction
+from eqrm.linear.scored_rows import Correction, logits_of
 from eqrm.tabular.predictions import check_output
 from eqrm.text import counted, listed
 

@@ -20,18 +20,17 @@ from eqrm.data.tables.table import drawn_names
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.scores import CLIP, logits_of
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.resampling import statistics_of
+from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import PredictionTable
 from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
-from eqrm.linear.scored_rows import Correction, ScoredRows
+from eqrm.linear.scored_rows import CLIP, Correction, ScoredRows, logits_of
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.tabular.correction_files import SavedCorrection
-from eqrm.tabular.references import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.text import counted, did_you_mean
 
 METRICS = ("log-loss", "squared")

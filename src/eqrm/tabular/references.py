@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from eqrm.data.tables.task import Task
+from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction
 
 Array = NDArray[np.float64]
 ERM = "ERM"
-BASE_RATE, EQUAL_ODDS, MEAN = "base rate", "equal odds", "mean"
-BINS = 15
-"""Of predicted probabilities, each with as many rows, for the calibration error."""
 
 
 def trained_name(level: Level) -> str:
@@ -56,54 +52,3 @@ def recalibrated_copy(estimator: Any, correction: Correction) -> Any:
     found = copy.copy(estimator)
     found._correct(correction)
     return found
-
-
-@dataclass(frozen=True)
-class Skill:
-    """How well rows are predicted, all domains together.
-
-    ``ranking`` is the area under the ROC curve of classes (one against the rest where there are
-    several), or R² of numbers; ``accuracy`` and ``calibration_error`` are of classes only. The
-    calibration error is the mean distance between predicted probability and observed frequency.
-    """
-
-    ranking: float
-    accuracy: float | None = None
-    calibration_error: float | None = None
-
-
-def skill_of_numbers(target: Array, predictions: Array) -> Skill:
-    """Of predicted numbers (n,)."""
-    spread = float(((target - target.mean()) ** 2).sum())
-    return Skill(1.0 - float(((target - predictions) ** 2).sum()) / spread if spread else math.nan)
-
-
-def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
-    """Of probabilities (n, K).
-
-    >>> labels, certain = np.array([0, 1, 1, 0]), np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> skill_of_classes(labels, certain[[0, 1, 1, 0]])
-    Skill(ranking=1.0, accuracy=1.0, calibration_error=0.15)
-    """
-    present = np.unique(labels)
-    ranked = (1,) if probabilities.shape[1] == 2 else present
-    ranking = math.nan
-    if len(present) > 1:
-        ranking = float(np.mean([_area(labels == k, probabilities[:, k]) for k in ranked]))
-    guesses = probabilities.argmax(axis=1)
-    if probabilities.shape[1] == 2:
-        predicted, observed = probabilities[:, 1], labels == 1
-    else:
-        predicted, observed = probabilities.max(axis=1), guesses == labels
-    order = np.argsort(predicted, kind="stable")
-    parts = np.array_split(order, min(BINS, len(order)))
-    away = [len(p) * abs(predicted[p].mean() - observed[p].mean()) for p in parts]
-    error = round(float(np.sum(away)) / len(order), 12)
-    return Skill(ranking, float((labels == guesses).mean()), error)
-
-
-def _area(positive: NDArray[np.bool_], scores: Array) -> float:
-    """The area under the ROC curve: how often a positive scores higher than a negative."""
-    inside = int(positive.sum())
-    above = rankdata(scores)[positive].sum() - inside * (inside + 1) / 2
-    return float(above / (inside * (len(positive) - inside)))

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 from sklearn import config_context
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
@@ -37,18 +36,17 @@ from eqrm.estimators.selection.surrogates import (
 )
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
 from eqrm.level import Level
+from eqrm.linear.scored_rows import probabilities_of
 from eqrm.measures import MEASURES, WITHOUT_LEVEL
 from eqrm.tabular.model import MODELS, TableModel, new_estimator
 from eqrm.tabular.references import (
     ERM,
     Array,
-    Skill,
     constant_scores,
     recalibrated_copy,
     recalibrated_name,
-    skill_of_classes,
-    skill_of_numbers,
     trained_name,
 )
 from eqrm.text import listed
@@ -192,9 +190,7 @@ def train_on_table(
 def _skill(scores: Array, target: NDArray[Any], classes: bool) -> Skill:
     if not classes:
         return skill_of_numbers(target, scores)
-    if scores.ndim == 1:
-        return skill_of_classes(target, np.column_stack([expit(-scores), expit(scores)]))
-    return skill_of_classes(target, softmax(scores, axis=1))
+    return skill_of_classes(target, probabilities_of(scores))
 
 
 @dataclass(frozen=True, eq=False)

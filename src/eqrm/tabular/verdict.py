@@ -13,63 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.inference.gains import FEWEST_BEYOND, MARGIN, Gain, clearly_lower, gain_over
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
 Array = NDArray[np.float64]
-MARGIN = 0.02
-RESAMPLES = 1000
-FEWEST_BEYOND = 3.0
-"""Domains that must lie beyond a level, on average, before anything is said of it."""
 HELPS = "training helps"
 RECALIBRATE = "recalibration is enough"
 NOTHING = "nothing helps"
 UNKNOWN = "cannot tell"
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
-
-    ``low`` and ``high`` hold it with the stated confidence, and ``least`` bounds it from below
-    with the same confidence. Negative is better.
-    """
-
-    predictor: str
-    reference: str
-    change: float
-    low: float
-    high: float
-    least: float
-
-    @property
-    def excluded(self) -> bool:
-        """Certainly not lower by more than the margin."""
-        return self.least > -MARGIN
-
-
-def gain_over(
-    risks: Mapping[str, Array], predictor: str, reference: str, level: Level, confidence: float
-) -> Gain:
-    """Compare two predictors on the same domains.
-
-    >>> risks = np.random.default_rng(0).random(200)
-    >>> found = gain_over({"a": risks, "b": 0.9 * risks}, "b", "a", Level(0.9), 0.95)
-    >>> round(found.change, 3), round(found.high - found.low, 3)
-    (-0.1, 0.0)
-    """
-    both = np.stack([risks[predictor], risks[reference]])
-    values, drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
-    unit = abs(float(values[1])) or 1.0
-    change = float(values[0] - values[1]) / unit
-    scale = np.maximum(np.abs(drawn[:, 1]), 1e-300) if values[1] else 1.0
-    error = float(np.std((drawn[:, 0] - drawn[:, 1]) / scale))
-    width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(confidence) * error
-    ends = change - width, change + width, change - one_sided
-    return Gain(predictor, reference, change, *map(float, ends))
 
 
 @dataclass(frozen=True)
@@ -109,10 +62,10 @@ class Verdict:
         domains, kind = len(risks[trained]), UNKNOWN
         if domains * level.tail < FEWEST_BEYOND:
             pass
-        elif _clear(of_training):
+        elif clearly_lower(of_training):
             kind = HELPS
         elif any(gain.excluded for gain in of_training):
-            if _clear(of_recalibration):
+            if clearly_lower(of_recalibration):
                 kind = RECALIBRATE
             elif any(gain.excluded for gain in of_recalibration):
                 kind = NOTHING
@@ -124,8 +77,8 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict, with the numbers it rests on."""
         sure = as_percent(self.confidence)
-        training = f"{_told(self.trained)} ({sure} interval {_ends(self.trained)})"
-        recalibration = f"{_told(self.recalibrated)} ({_ends(self.recalibrated)})"
+        training = f"{self.trained.words} ({sure} interval {self.trained.interval})"
+        recalibration = f"{self.recalibrated.words} ({self.recalibrated.interval})"
         what = f"the {self.level}-quantile of risk on {self.domains} unseen domains"
         if self.kind == HELPS:
             return (
@@ -149,24 +102,3 @@ class Verdict:
             f"recalibrated ERM. A difference of {as_percent(MARGIN)} is neither shown nor ruled "
             "out; more domains would decide."
         )
-
-
-def _clear(gains: Sequence[Gain]) -> bool:
-    """Lower than every reference by more than the margin; than the best one beyond doubt."""
-    return all(gain.change < -MARGIN for gain in gains) and gains[0].high < 0.0
-
-
-def _told(gain: Gain) -> str:
-    """The change in words, against what.
-
-    >>> _told(Gain("b", "ERM", -0.053, -0.1, 0.0, 0.0))
-    "5.3% below that of 'ERM'"
-    """
-    size = f"{abs(gain.change):.1%}"
-    if size == "0.0%":
-        return f"equal to that of {gain.reference!r}"
-    return f"{size} {'below' if gain.change < 0.0 else 'above'} that of {gain.reference!r}"
-
-
-def _ends(gain: Gain) -> str:
-    return f"{gain.low:+.1%} to {gain.high:+.1%}"

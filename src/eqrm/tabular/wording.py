@@ -9,11 +9,12 @@ from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.noise import MUCH
-from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
+from eqrm.evaluation.measuring.constants import EQUAL_ODDS, MEAN
+from eqrm.evaluation.presenting.table_cells import risk_and_skill
+from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.level import Level
 from eqrm.tabular.comparison import LevelResult, TrainingComparison, smooth_quantiles
-from eqrm.tabular.references import EQUAL_ODDS, ERM, MEAN, recalibrated_name, trained_name
+from eqrm.tabular.references import ERM, recalibrated_name, trained_name
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, listed
 
@@ -40,7 +41,13 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
     told = [
         wrapped(_opening(training) + MINIMISED[training.measure]),
         *([wrapped(*answers)] if any(answers) else []),
-        risk_and_skill_table(training, compared.table),
+        aligned(
+            risk_and_skill(
+                compared.table.statistics,
+                {n: compared.table.cells[n] for n in (*training.constants, *training.models)},
+                training.skills,
+            )
+        ),
         wrapped(
             "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains have "
             f"at most this risk; * lowest). {_columns_explained(training)}"
@@ -159,25 +166,6 @@ def about_the_future(split: TimeSplit | None) -> str:
         f"{' to '.join(split.tested)}, is not covered. Check the certificate as new "
         "domains arrive."
     )
-
-
-def risk_and_skill_table(training: TableTraining, table: RiskTable) -> str:
-    """Rows: predictors, references first. Columns: mean, quantiles and skill."""
-    smallest = min(abs(cell.value) for cells in table.cells.values() for cell in cells)
-    places = max(decimals(smallest, None), 0)
-    classes = next(iter(training.models.values())).preprocessor.task.classes
-    names = [*training.constants, *training.models]
-    lines = []
-    for name in names:
-        cells, skill = table.cells[name], training.skills[name]
-        line = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in cells]
-        line.append(f"{skill.ranking:.3f}")
-        if skill.accuracy is not None and skill.calibration_error is not None:
-            line += [f"{skill.accuracy:.3f}", f"{skill.calibration_error:.3f}"]
-        lines.append([name, *line])
-    labels = [f"{statistic.label} " for statistic in table.statistics]
-    skills = ["AUC", "accuracy", "calibration"] if classes else ["R²"]
-    return aligned([["predictor", *labels, *skills], *lines])
 
 
 def _columns_explained(training: TableTraining) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqrm import Evaluation
+from eqrm import Evaluation, evaluate
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.risks import MeasuredRisks
 from evaluation.report.browser import ABSENT, Browser, browser, chromium
@@ -230,3 +230,21 @@ def test_risks_close_together_are_drawn(
     assert drawn["view"]["low"] < drawn["view"]["high"]
     if spread > 1e-12:
         assert len(set(drawn["shapes"][0]["risks"])) == 40
+
+
+def test_references_have_their_rows_and_verdicts(page: Browser, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    day, logits = np.repeat(np.arange(40), 50), rng.normal(size=2000)
+    label = (rng.random(2000) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
+    sure = 1.0 / (1.0 + np.exp(-4.0 * logits))
+    given = {"domains": day, "labels": label, "predictions": {HOSTILE[0]: sure}}
+    write_report(evaluate(**given, references=True), tmp_path / "references.html")
+    page.open(tmp_path / "references.html", width=390)
+    assert page.complaints == []
+    assert page.ask(DEFECTS) is None
+    assert page.ask("document.documentElement.scrollWidth") == 390
+    rows = "[...document.querySelectorAll('#references tbody th')].map(c => c.textContent)"
+    shown = page.ask(rows)
+    assert shown[1:3] == ["constant (base rate) reference", "constant (equal odds) reference"]
+    assert len(shown) == 4
+    assert "Recalibrate it" in page.ask("document.getElementById('verdicts').innerText")

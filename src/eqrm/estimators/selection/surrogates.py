@@ -27,7 +27,7 @@ from eqrm.estimators.selection.risks_by_level import fit_levels
 from eqrm.estimators.selection.splitters import DomainKFold
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.level import Level
-from eqrm.linear.recalibration import recalibrate
+from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import aligned, listed
@@ -124,29 +124,23 @@ class CrossFitted:
     def risks(self, surrogate: Surrogate, level: Level) -> Array:
         """The risk of each domain (m,); a correction for ``level`` is fitted to other folds."""
         scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
-        rows = self._rows(scores, np.ones(len(scores), dtype=bool))
-        if surrogate.correction is None:
-            return rows.risks(Correction())
-        found = np.empty(len(self.groups))
-        for fold in range(int(self.folds.max()) + 1):
-            inside = self.folds == fold
-            correction = self._corrected(scores, ~inside, level, surrogate.correction)
-            place = np.unique(self.groups.ids[inside])
-            found[place] = self._rows(scores, inside).risks(correction)
-        return found
+        if surrogate.correction is not None:
+            scores = cross_recalibrated(
+                lambda kept: self._rows(scores, kept),
+                scores,
+                self.folds,
+                level,
+                scaled=surrogate.correction == SHIFT_AND_SCALE,
+            )
+        return self._rows(scores, np.ones(len(scores), dtype=bool)).risks(Correction())
 
     def correction(self, surrogate: Surrogate, level: Level) -> Correction:
         """The correction for a level of a predictor that is fitted to all domains."""
         if surrogate.correction is None:
             return Correction()
         scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
-        everything = np.ones(len(scores), dtype=bool)
-        return self._corrected(scores, everything, level, surrogate.correction)
-
-    def _corrected(
-        self, scores: Array, kept: NDArray[np.bool_], level: Level, kind: str
-    ) -> Correction:
-        return recalibrate(self._rows(scores, kept), level, scaled=kind == SHIFT_AND_SCALE)
+        rows = self._rows(scores, np.ones(len(scores), dtype=bool))
+        return recalibrate(rows, level, scaled=surrogate.correction == SHIFT_AND_SCALE)
 
     def _rows(self, scores: Array, kept: NDArray[np.bool_]) -> ScoredRows:
         ids = np.unique(self.groups.ids[kept], return_inverse=True)[1]

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
+from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
+from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers, class_losses, positions_of
+from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
 from eqrm.evaluation.measuring.unusable_rows import (
     SHOWN,
     Expected,
@@ -25,7 +28,7 @@ from eqrm.evaluation.measuring.unusable_rows import (
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
 
-def risks_of_arrays(spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
+def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
     """The measured risks of every predictor, from the arrays that a specification holds."""
     if spec.aggregated:
         columns = [spec.domains, *(spec.columns[key] for key in AGGREGATED)]
@@ -34,20 +37,39 @@ def risks_of_arrays(spec: MeasurementSpec) -> dict[str, MeasuredRisks]:
                 "Without data, columns must hold the arrays of a table per domain: "
                 "columns={'count': …, 'mean': …, 'variance': …}."
             )
-        return risks_of_aggregates(*columns, predictors=spec.predictor)
+        merged = risks_of_aggregates(*columns, predictors=spec.predictor)
+        return {name: Measured(risks) for name, risks in merged.items()}
     given = spec.predictions if spec.losses is None else spec.losses
     by_name = given if isinstance(given, Mapping) else {"predictor": given}
     return {str(name): _measured(str(name), column, spec) for name, column in by_name.items()}
 
 
-def _measured(name: str, column: Any, spec: MeasurementSpec) -> MeasuredRisks:
+def _measured(name: str, column: Any, spec: MeasurementSpec) -> Measured:
     if spec.losses is not None:
-        return risks_of_losses(name, column, spec.domains)
+        return Measured(risks_of_losses(name, column, spec.domains))
     metric = spec.known_metric
     if metric is not None:
-        return risks_of_predictions(name, spec.labels, column, spec.domains, metric)
+        risks = risks_of_predictions(name, spec.labels, column, spec.domains, metric)
+        if spec.with_references and metric.has_references:
+            return _with_rows(risks, column, spec, metric)
+        return Measured(risks)
     losses = spec.metric(in_memory(spec.labels), in_memory(column))  # type: ignore[operator]
-    return risks_of_losses(name, losses, spec.domains)
+    return Measured(risks_of_losses(name, losses, spec.domains))
+
+
+def _with_rows(
+    risks: MeasuredRisks, column: Any, spec: MeasurementSpec, metric: Metric
+) -> Measured:
+    """Rows that were measured, and so are known to be usable; classes as predictions are not."""
+    labels, predictions = _single(in_memory(spec.labels)), _single(_stacked(in_memory(column)))
+    if metric.name == "0-1" and predictions.ndim == 1 and predictions.dtype.kind != "f":
+        return Measured(risks)
+    several, ids = predictions.ndim == 2, number_domains(spec.domains, len(labels)).ids
+    numbers = positions_of(labels.tolist()).astype(np.float64) if several else as_numbers(labels)
+    values = predictions.astype(np.float64) if several else as_numbers(predictions)
+    classes = values.shape[1] if several else 2 * (metric.classes is not None)
+    known = LabelStatistics.of_rows(risks.domains, ids, numbers, classes)
+    return Measured(risks, several, known, RowsOfPredictions(ids.astype(np.int32), numbers, values))
 
 
 def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:

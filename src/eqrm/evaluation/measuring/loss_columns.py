@@ -36,7 +36,23 @@ class LossColumn:
     @property
     def is_finite(self) -> bool:
         """Whether the loss is finite wherever it is not NULL: probabilities were checked."""
+        return self.has_classes
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether predictions are probabilities or classes, not numbers."""
         return self.expected.metric is not None and self.expected.metric.classes is not None
+
+    @property
+    def scores_rows(self) -> bool:
+        """Whether rows hold a label and probabilities or a number: what references need."""
+        metric = self.expected.metric
+        return metric is not None and not self.expected.as_classes and metric.has_references
+
+    @property
+    def label_key(self) -> str:
+        """What ``loss`` calls the label."""
+        return next(iter(self.inputs))
 
 
 def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:

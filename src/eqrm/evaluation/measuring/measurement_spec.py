@@ -17,6 +17,8 @@ Columns = Column | Mapping[str, Column] | Sequence[str]
 Loss = str | Callable[[Any, Any], Any]
 AGGREGATED = {"count": "n", "mean": "mean", "variance": "variance"}
 """The columns of a table per domain, and their default names."""
+MOST_BY_DEFAULT, MOST_ROWS = 2_000_000, 20_000_000
+"""Predictions that are read into memory for references: unasked, and asked for."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,18 @@ class MeasurementSpec:
     threads: int | None = None
     memory: str = "600MB"
     progress: bool = False
+    references: bool | None = False
+    """None is yes, unless that takes long."""
+
+    @property
+    def with_references(self) -> bool:
+        """Whether references are wanted."""
+        return self.references is not False
+
+    @property
+    def most_rows(self) -> int:
+        """How many predictions are read into memory for references."""
+        return MOST_ROWS if self.references else MOST_BY_DEFAULT
 
     @property
     def takes_predictions(self) -> bool:

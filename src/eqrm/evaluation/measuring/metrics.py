@@ -54,6 +54,11 @@ class Metric:
     classes: ClassLoss | None = None
 
     @property
+    def has_references(self) -> bool:
+        """Whether a base rate or a mean is the constant of least loss."""
+        return self.classes is not None or self.name == "squared"
+
+    @property
     def for_classes(self) -> ClassLoss:
         """The loss of probabilities of several classes; an error if there is none."""
         if self.classes is None:

@@ -12,18 +12,15 @@ from numpy.typing import NDArray
 from eqrm.data.tables.files import TableFiles
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import DomainDataError, MissingExtraError
-from eqrm.evaluation.measuring.from_files import (
-    ROWS_AT_A_TIME,
-    GroupedLosses,
-    grouped_losses,
-    selected,
-)
+from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.grouped_losses import GroupedLosses, grouped_losses, selected
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.risks import MeasuredRisks
 from eqrm.text import counted
 
 NUMBERS = "eqrm_numbered_domains"
+ROWS_AT_A_TIME = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +34,20 @@ class RowsOfPredictions:
     domain: NDArray[np.int32]
     label: NDArray[np.float64]
     prediction: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One predictor: its risks, and what its references are made of, as far as that is known.
+
+    ``several`` says that it gives a probability of every class; ``labels`` are statistics by
+    domain, and the domains of ``rows`` are numbered as in ``risks``.
+    """
+
+    risks: MeasuredRisks
+    several: bool = False
+    labels: LabelStatistics | None = None
+    rows: RowsOfPredictions | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +94,13 @@ class PredictionTable:
                 labels = labels - 1.0  # positions in SQL are from 1
             number = batch.column("number").to_numpy(zero_copy_only=False)
             yield RowsOfPredictions(number, labels, values)
+
+    def all_rows(self) -> RowsOfPredictions:
+        """Every row, its domain numbered as in ``measured``."""
+        parts = list(self.rows({name: i for i, name in enumerate(self.measured.domains)}))
+        fields = ("domain", "label", "prediction")
+        whole = [np.concatenate([getattr(part, name) for part in parts]) for name in fields]
+        return RowsOfPredictions(*whole)
 
     def times(self, order: str) -> tuple[NumberedDomains, list[Any]]:
         """Domains and times in a column: the first and last of each, or all where they are text."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
     MEAN,
     QUANTILE,
@@ -17,14 +18,19 @@ from eqrm.evaluation.presenting.table_cells import (
     CellMaker,
     Statistic,
     WorstDomain,
+    risk_and_skill,
+    skill_text,
     worst_domains,
 )
+from eqrm.evaluation.references import References
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 from eqrm.text import aligned, shortened
 
 LONGEST_NAME = 40
+FROM_MEDIAN = Level(0.5)
+"""Beside references, quantiles are shown from this level on."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -47,7 +53,9 @@ class RiskTable:
     domains of highest risk. Intervals of quantiles are exact (order statistics, any law);
     those of the mean and of superquantiles come from a bootstrap over domains, and have no
     upper end where fewer than ten domains are averaged. The quantiles at 0 and 1 are the
-    smallest and largest risk measured: they have no interval.
+    smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
+    are those of references, where they are known; the lowest value of a column is marked among
+    predictors and references together.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=[0, 0, 1, 1, 2, 2], losses=[0.1, 0.2, 0.3, 0.5, 0.4, 1.0])
@@ -65,6 +73,8 @@ class RiskTable:
     worst: Mapping[str, tuple[WorstDomain, ...]]
     domains: int
     confidence: float
+    reference_cells: Mapping[str, tuple[Cell, ...]] = field(default_factory=dict)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -78,6 +88,7 @@ class RiskTable:
         interpolation: str,
         resamples: int,
         seed: int,
+        references: References | None = None,
     ) -> RiskTable:
         """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
         OPEN_FRACTION.check(confidence, "confidence")
@@ -87,15 +98,23 @@ class RiskTable:
             *(Statistic(QUANTILE, level) for level in levels),
             *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
         )
+        beside = {} if references is None else references.risks
+        maker = CellMaker(confidence, interpolation, resamples, seed)
+        cells = maker.rows({**predictors, **beside}, statistics)
         return cls(
             statistics=statistics,
-            cells=CellMaker(confidence, interpolation, resamples, seed).rows(
-                predictors, statistics
-            ),
+            cells={name: cells[name] for name in predictors},
             worst={name: worst_domains(risks, worst) for name, risks in predictors.items()},
             domains=len(next(iter(predictors.values()))),
             confidence=confidence,
+            reference_cells={name: cells[name] for name in beside},
+            skills={} if references is None else references.skills,
         )
+
+    @property
+    def all_cells(self) -> dict[str, tuple[Cell, ...]]:
+        """Of predictors and references."""
+        return {**self.cells, **self.reference_cells}
 
     def __str__(self) -> str:
         return self.to_text()
@@ -107,6 +126,9 @@ class RiskTable:
         predictor. Below are what the columns mean and the worst domains.
         """
         parts = [aligned(self._upright() if intervals else self._flat()), self._legend(intervals)]
+        if self.reference_cells:
+            table = aligned(self.beside_references())
+            parts.append(f"Beside references, cross-fitted over domains (* the lowest):\n{table}")
         for name, domains in self.worst.items():
             if domains:
                 rows = [[f"  {one_line(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
@@ -116,6 +138,18 @@ class RiskTable:
     def _flat(self) -> list[list[str]]:
         header = ["predictor", *(s.label for s in self.statistics)]
         return [header, *([one_line(n), *map(_starred, cells)] for n, cells in self.cells.items())]
+
+    def beside_references(self) -> list[list[str]]:
+        """A header, and a line per predictor and reference: mean, quantiles from the median on,
+        and skill."""
+        kept = [
+            i
+            for i, s in enumerate(self.statistics)
+            if s.kind == MEAN or (s.kind == QUANTILE and s.level and not s.level < FROM_MEDIAN)
+        ]
+        cells = {one_line(n): [row[i] for i in kept] for n, row in self.all_cells.items()}
+        skills = {one_line(name): skill for name, skill in self.skills.items()}
+        return risk_and_skill([self.statistics[i] for i in kept], cells, skills)
 
     def _upright(self) -> list[list[str]]:
         lines = [["", *(part for name in self.cells for part in (one_line(name), ""))]]
@@ -134,18 +168,31 @@ class RiskTable:
                 f"In brackets: {as_percent(self.confidence)} confidence intervals; ? where there "
                 "are too few domains for a limit."
             )
-        if len(self.cells) > 1:
+        if self.reference_cells:
+            words.append("* the lowest, references included.")
+        elif len(self.cells) > 1:
             words.append("* the lowest of the predictors.")
         return "\n".join(words)
 
     def to_markdown(self, intervals: bool = True) -> str:
-        """A Markdown table with intervals in small print; the best value of a column is bold."""
-        header = ["predictor", *(s.label for s in self.statistics)]
-        rows = [
-            [_in_markdown(one_line(name)), *(_markdown_cell(c, intervals) for c in cells)]
-            for name, cells in self.cells.items()
-        ]
-        rule = "|".join(["---", *["---:"] * len(self.statistics)])
+        """A Markdown table with intervals in small print; the best value of a column is bold.
+
+        Names of references are in italics.
+        """
+        skills = list(dict.fromkeys(k for skill in self.skills.values() for k in skill.named))
+        header = ["predictor", *(s.label for s in self.statistics), *skills]
+        rows = []
+        for name, cells in self.all_cells.items():
+            own = self.skills[name].named if name in self.skills else {}
+            called = _in_markdown(one_line(name))
+            rows.append(
+                [
+                    f"*{called}*" if name in self.reference_cells else called,
+                    *(_markdown_cell(c, intervals) for c in cells),
+                    *(skill_text(own.get(key)) for key in skills),
+                ]
+            )
+        rule = "|".join(["---", *["---:"] * (len(header) - 1)])
         body = [f"| {' | '.join(row)} |" for row in [header, *rows]]
         return "\n".join([body[0], f"|{rule}|", *body[1:]])
 
@@ -167,7 +214,9 @@ class RiskTable:
             " & ".join(titles) + r" \\ " + " ".join(rules),
             " & ".join(labels).strip() + r" \\ \midrule",
         ]
-        for name, cells in self.cells.items():
+        for name, cells in self.all_cells.items():
+            if name in self.reference_cells and name == next(iter(self.reference_cells)):
+                lines[-1] += r" \midrule"
             called = "".join(_LATEX.get(c, c) for c in one_line(name))
             row = " & ".join([called, *(_latex_cell(cell, intervals) for cell in cells)])
             lines.append(row + r" \\")
@@ -179,14 +228,20 @@ class RiskTable:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(
-            ["predictor", "statistic", "level", "value", "low", "high", "standard_error", "best"]
+            [
+                *("predictor", "statistic", "level", "value", "low", "high"),
+                *("standard_error", "best", "reference"),
+            ]
         )
-        for name, cells in self.cells.items():
+        for name, cells in self.all_cells.items():
+            reference = int(name in self.reference_cells)
             for statistic, cell in zip(self.statistics, cells, strict=True):
                 level = "" if statistic.level is None else str(statistic.level)
                 numbers = [cell.value, cell.low, cell.high, cell.error]
                 shown = ["" if n is None else repr(n) for n in numbers]
-                writer.writerow([name, statistic.kind, level, *shown, int(cell.best)])
+                writer.writerow([name, statistic.kind, level, *shown, int(cell.best), reference])
+            for kind, value in (self.skills[name].named if name in self.skills else {}).items():
+                writer.writerow([name, kind, "", repr(value), "", "", "", "", reference])
         return stream.getvalue().rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,6 +258,11 @@ class RiskTable:
                 }
                 for name, cells in self.cells.items()
             },
+            "references": {
+                name: [_cell_dict(s, c) for s, c in zip(self.statistics, cells, strict=True)]
+                for name, cells in self.reference_cells.items()
+            },
+            "skills": {name: skill.to_dict() for name, skill in self.skills.items()},
         }
 
 

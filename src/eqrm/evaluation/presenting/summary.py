@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eqrm.errors import TooFewDomainsError
@@ -10,6 +10,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
+from eqrm.evaluation.inference.gains import BesideReferences
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.presenting.risk_table import one_line
@@ -22,6 +23,7 @@ from eqrm.text import aligned
 class Summary:
     """Certificates, differences, noise and exchangeability of every predictor, computed once.
 
+    ``references`` compares each predictor with the references, where there are any.
     Where there are too few domains for a certificate, it is replaced by a sentence that says so.
     """
 
@@ -31,6 +33,8 @@ class Summary:
     noise: dict[str, NoiseSplit | None]
     exchangeability: dict[str, list[ExchangeabilityTest]]
     baseline: str
+    references: dict[str, BesideReferences] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON."""
@@ -47,6 +51,8 @@ class Summary:
                 name: [test.to_dict() for test in tests]
                 for name, tests in self.exchangeability.items()
             },
+            "references": {name: found.to_dict() for name, found in self.references.items()},
+            "notes": list(self.notes),
         }
 
     def to_text(self) -> str:
@@ -54,11 +60,13 @@ class Summary:
         parts = [f"{one_line(name)}\n{self._paragraph(name)}" for name in self.certificates]
         if self.differences:
             parts.append(self._comparison())
+        parts += [f"Note: {note}" for note in self.notes]
         return "\n\n".join(parts)
 
     def _paragraph(self, name: str) -> str:
         certificate, split = self.certificates[name], self.noise[name]
-        lines = [certificate if isinstance(certificate, str) else certificate.sentence]
+        lines = [self.references[name].sentence] if name in self.references else []
+        lines.append(certificate if isinstance(certificate, str) else certificate.sentence)
         if split is not None:
             lines.append(split.sentence)
             if split.warning:
@@ -78,7 +86,22 @@ class Summary:
                 lines.append([cells[0][0], *(part for cell in cells for part in cell[1:])])
         first = one_line(self.baseline)
         opening = f"Risk minus that of {first}, paired by domain (! if the interval excludes 0):"
-        return f"{opening}\n{aligned([header, *lines])}"
+        return "\n".join([opening, aligned([header, *lines]), *self.shared_gains()])
+
+    def shared_gains(self) -> list[str]:
+        """A sentence per predictor whose lower quantile is no clear gain over the references."""
+        told = []
+        for name, found in self.references.items():
+            quantile = next(
+                (d for d in self.differences.get(name, []) if _is_quantile_at(d, self.alpha)), None
+            )
+            if quantile is not None and quantile.value < 0.0 and not found.clear:
+                best = found.rivals[0]
+                told.append(
+                    f"At level {self.alpha} the lower risk of {one_line(name)} is not a clear "
+                    f"gain: its quantile is {best.words} ({best.interval})."
+                )
+        return told
 
 
 def summarised(
@@ -97,6 +120,7 @@ def summarised(
     >>> print(summarised(found, alpha=0.99).certificates["predictor"])
     40 domains are too few to bound the 0.99-quantile of risk with 95% confidence: ...
     """
+    first = baseline or next(iter(evaluation.predictors))
     return Summary(
         alpha=Level.of(alpha),
         certificates={
@@ -105,8 +129,35 @@ def summarised(
         differences=evaluation.compare(baseline, confidence=confidence),
         noise=evaluation.noise,
         exchangeability=evaluation.exchangeability,
-        baseline=baseline or next(iter(evaluation.predictors)),
+        baseline=first,
+        references=_beside_references(evaluation, Level.of(alpha), confidence, first),
+        notes=() if evaluation.references is None else evaluation.references.notes,
     )
+
+
+def _beside_references(
+    evaluation: Evaluation, level: Level, confidence: float, baseline: str
+) -> dict[str, BesideReferences]:
+    """Each predictor beside constants, its own recalibration, and that of the baseline."""
+    beside = evaluation.references
+    if beside is None or not beside.risks:
+        return {}
+    source = beside.recalibrates
+    return {
+        name: BesideReferences.of(
+            name,
+            own.risks,
+            {
+                reference: risks.risks
+                for reference, risks in beside.risks.items()
+                if source.get(reference, name) in (name, baseline)
+            },
+            source,
+            level,
+            confidence,
+        )
+        for name, own in evaluation.predictors.items()
+    }
 
 
 def _certified(
@@ -116,6 +167,10 @@ def _certified(
         return evaluation.certificate(alpha, confidence, predictor=predictor)
     except TooFewDomainsError as refusal:
         return str(refusal)
+
+
+def _is_quantile_at(found: Difference, level: Level) -> bool:
+    return found.statistic == "quantile" and found.level == level.alpha
 
 
 def _difference(difference: Difference) -> list[str]:

@@ -16,7 +16,8 @@ from eqrm.evaluation.inference.comparison import (
     bootstrap_intervals,
     order_statistic_interval,
 )
-from eqrm.evaluation.rounding import rounded_by_error
+from eqrm.evaluation.measuring.skill import Skill
+from eqrm.evaluation.rounding import decimals, rounded, rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
@@ -153,6 +154,32 @@ class CellMaker:
             return (high - low) / (2.0 * z)
         end = low if high is None else high
         return None if end is None else abs(end - value) / z
+
+
+def risk_and_skill(
+    statistics: Sequence[Statistic],
+    cells: Mapping[str, Sequence[Cell]],
+    skills: Mapping[str, Skill],
+) -> list[list[str]]:
+    """A header, and a line per predictor: statistics with the same decimals, skill where known."""
+    smallest = min(abs(cell.value) for row in cells.values() for cell in row)
+    places = max(decimals(smallest, None), 0)
+    named = {name: skills[name].named if name in skills else {} for name in cells}
+    kinds = list(dict.fromkeys(kind for own in named.values() for kind in own))
+    lines = [["predictor", *(f"{statistic.label} " for statistic in statistics), *kinds]]
+    for name, row in cells.items():
+        values = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in row]
+        lines.append([name, *values, *(skill_text(named[name].get(kind)) for kind in kinds)])
+    return lines
+
+
+def skill_text(value: float | None) -> str:
+    """Three decimals; nothing where it is not known or not defined.
+
+    >>> skill_text(0.71234), skill_text(None), skill_text(math.nan)
+    ('0.712', '', '')
+    """
+    return "" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def worst_domains(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:

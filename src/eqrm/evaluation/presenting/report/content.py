@@ -58,6 +58,7 @@ def report_content(
         "shapes": [shapes.curve_shape(risks.risks, table.confidence, steps) for risks in measured],
         "levels": levels.about_levels(evaluation, stops, start, table.confidence),
         "table": _table(table),
+        "references": _references(table, summary),
         "baseline": names.index(summary.baseline),
         "differences": _differences(summary, names),
         "noise": [
@@ -104,6 +105,21 @@ def _table(table: RiskTable) -> dict[str, Any]:
             [[cell.text, cell.interval, cell.best] for cell in cells]
             for cells in table.cells.values()
         ],
+    }
+
+
+def _references(table: RiskTable, summary: Summary) -> dict[str, Any] | None:
+    """Every predictor beside the references, what to think of it, and what is missing."""
+    if not table.reference_cells and not summary.notes:
+        return None
+    lines = table.beside_references() if table.reference_cells else []
+    return {
+        "lines": lines,
+        "predictors": len(table.cells),
+        "verdicts": [
+            f"{_middle_cut(name)}: {found.sentence}" for name, found in summary.references.items()
+        ],
+        "notes": [*summary.shared_gains(), *summary.notes],
     }
 
 

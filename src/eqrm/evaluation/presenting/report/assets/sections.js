@@ -23,7 +23,24 @@ function drawTable() {
   fill(byId("table"), tableHead("Risk"), make("tbody", {}, ...body));
   byId("table-note").textContent =
     `In brackets: ${percent(DATA.confidence)} confidence intervals, by exact order statistics for quantiles and by a bootstrap over domains for means; ` +
-    "? where there are too few domains for a limit. Numbers are rounded to their uncertainty." + (PREDICTORS.length > 1 ? " Bold: the lowest of the row." : "");
+    "? where there are too few domains for a limit. Numbers are rounded to their uncertainty." + (DATA.references && DATA.references.lines.length
+      ? " Bold: the lowest of the row, references included." : PREDICTORS.length > 1 ? " Bold: the lowest of the row." : "");
+}
+
+function drawReferences() {
+  const found = DATA.references;
+  if (!found) return;
+  byId("references-section").hidden = false;
+  fill(byId("verdicts"), ...found.verdicts.map((text) => make("li", {}, text)));
+  const [header, ...lines] = found.lines.length ? found.lines : [[]];
+  const cell = (text) => make("td", { class: text.endsWith("*") ? "best" : null }, minus(text.replace("*", "").trim()));
+  fill(byId("references"),
+    make("thead", {}, make("tr", {}, ...header.map((text) => make("th", { scope: "col" }, text.trim())))),
+    make("tbody", {}, ...lines.map(([name, ...texts], i) => make("tr", {},
+      make("th", { scope: "row" }, name, i < found.predictors ? null : make("small", {}, " reference")), ...texts.map(cell)))));
+  byId("references-note").textContent = [...(lines.length ? [
+    "References are cross-fitted: the risk of a domain comes from a constant, or a correction of the scores, computed on other domains. Bold: the lowest of the column.",
+  ] : []), ...found.notes].join(" ");
 }
 
 function drawDifferences() {
@@ -138,6 +155,7 @@ function drawTexts() {
 drawTexts();
 drawWarnings();
 drawTable();
+drawReferences();
 drawDifferences();
 drawLegend();
 drawCurves();

@@ -1,0 +1,217 @@
+"""Gains of a predictor over references at a level: paired by domain, and over all of them or none.
+
+α-quantiles of risk are compared on the same domains, in units of the reference's quantile, with a
+bootstrap interval. A difference below ``MARGIN`` is not worth speaking of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from eqrm.evaluation.inference.finding import Finding
+from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.rounding import as_percent
+from eqrm.level import Level
+
+Array = NDArray[np.float64]
+MARGIN = 0.02
+RESAMPLES = 1000
+FEWEST_BEYOND = 3.0
+"""Domains that must lie beyond a level, on average, before anything is said of it."""
+
+
+@dataclass(frozen=True)
+class Gain(Finding):
+    """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
+
+    ``low`` and ``high`` hold it with the stated confidence, and ``least`` bounds it from below
+    with the same confidence. Negative is better.
+    """
+
+    derived = ("excluded",)
+
+    predictor: str
+    reference: str
+    change: float
+    low: float
+    high: float
+    least: float
+
+    @property
+    def words(self) -> str:
+        """The change, against what.
+
+        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.0).words
+        "5.3% below that of 'ERM'"
+        """
+        size = f"{abs(self.change):.1%}"
+        if size == "0.0%":
+            return f"equal to that of {self.reference!r}"
+        return f"{size} {'below' if self.change < 0.0 else 'above'} that of {self.reference!r}"
+
+    @property
+    def interval(self) -> str:
+        """Its ends, in percent."""
+        return f"{self.low:+.1%} to {self.high:+.1%}"
+
+    @property
+    def excluded(self) -> bool:
+        """Certainly not lower by more than the margin."""
+        return self.least > -MARGIN
+
+
+def gain_over(
+    risks: Mapping[str, Array], predictor: str, reference: str, level: Level, confidence: float
+) -> Gain:
+    """Compare two predictors on the same domains.
+
+    >>> risks = np.random.default_rng(0).random(200)
+    >>> found = gain_over({"a": risks, "b": 0.9 * risks}, "b", "a", Level(0.9), 0.95)
+    >>> round(found.change, 3), round(found.high - found.low, 3)
+    (-0.1, 0.0)
+    """
+    both = np.stack([risks[predictor], risks[reference]])
+    values, drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
+    unit = abs(float(values[1])) or 1.0
+    change = float(values[0] - values[1]) / unit
+    scale = np.maximum(np.abs(drawn[:, 1]), 1e-300) if values[1] else 1.0
+    error = float(np.std((drawn[:, 0] - drawn[:, 1]) / scale))
+    width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(confidence) * error
+    ends = change - width, change + width, change - one_sided
+    return Gain(predictor, reference, change, *map(float, ends))
+
+
+def clearly_lower(gains: Sequence[Gain]) -> bool:
+    """Lower than every reference by more than the margin; than the first one beyond doubt."""
+    return all(gain.change < -MARGIN for gain in gains) and gains[0].high < 0.0
+
+
+@dataclass(frozen=True)
+class BesideReferences:
+    """A predictor at a level, beside its references: what to think of it, and what to use.
+
+    ``gains`` compare it with each reference, the one with the lowest quantile first;
+    ``recalibrates`` says which reference is the recalibration of which predictor. ``means`` are
+    mean risks; ``domains`` is how many there are.
+    """
+
+    predictor: str
+    level: Level
+    gains: tuple[Gain, ...]
+    means: Mapping[str, float]
+    recalibrates: Mapping[str, str]
+    domains: int
+    confidence: float
+
+    @classmethod
+    def of(
+        cls,
+        predictor: str,
+        own: Array,
+        references: Mapping[str, Array],
+        recalibrates: Mapping[str, str],
+        level: Level,
+        confidence: float,
+    ) -> BesideReferences:
+        """From the risks of a predictor and its references on the same domains."""
+        risks: dict[str, Array] = {predictor: own, **references}
+        found = [gain_over(risks, predictor, name, level, confidence) for name in references]
+        # Of equally low ones, its own recalibration.
+        gains = sorted(
+            found,
+            key=lambda g: (-round(g.change, 3), recalibrates.get(g.reference) != predictor),
+        )
+        means = {name: float(values.mean()) for name, values in risks.items()}
+        return cls(predictor, level, tuple(gains), means, recalibrates, len(own), confidence)
+
+    @property
+    def rivals(self) -> list[Gain]:
+        """The gains over all references but its own recalibration."""
+        return [g for g in self.gains if self.recalibrates.get(g.reference) != self.predictor]
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is lower than every rival, beyond doubt and margin."""
+        return self._enough and clearly_lower(self.rivals)
+
+    @property
+    def beaten(self) -> bool:
+        """Whether a reference has a lower quantile, beyond doubt and margin."""
+        return self._better is not None
+
+    @property
+    def _better(self) -> Gain | None:
+        """The lowest of the references that are better."""
+        clear = (g for g in self.gains if g.change > MARGIN and g.low > 0.0)
+        return next(clear, None) if self._enough else None
+
+    @property
+    def _enough(self) -> bool:
+        return self.domains * self.level.tail >= FEWEST_BEYOND
+
+    @property
+    def sentence(self) -> str:
+        """The comparison with the best reference, and what follows."""
+        better, rival = self._better, self.rivals[0]
+        if not self._enough:
+            told = "Too few domains lie beyond this level to compare with references: "
+            told += f"{self._stated(rival)}."
+        elif better is not None:
+            told = f"A reference is better: {self._stated(better)}. {self._instead(better)}"
+        elif self.clear:
+            told = f"Lower than every reference: {self._stated(rival)}, the best of them."
+            told += self._own()
+        elif abs(rival.change) <= MARGIN:
+            told = f"About as low as the best reference: {self._stated(rival)}.{self._own()}"
+        else:
+            told = f"Not clearly different from the best reference: {self._stated(rival)}."
+            told += self._own()
+        return " ".join([told, *self._dearer()])
+
+    def _stated(self, gain: Gain) -> str:
+        sure = as_percent(self.confidence)
+        return (
+            f"the {self.level}-quantile of risk is {gain.words} ({sure} interval {gain.interval})"
+        )
+
+    def _own(self) -> str:
+        """What its own recalibration would change."""
+        for gain in self.gains:
+            if gain not in self.rivals:
+                effect = "changes little" if abs(gain.change) <= MARGIN else "is not clearly better"
+                return f" Recalibration {effect}: it is {gain.words} ({gain.interval})."
+        return ""
+
+    def _instead(self, better: Gain) -> str:
+        source = self.recalibrates.get(better.reference)
+        if source is None:
+            return "At this level a constant does better: the predictions are too sure."
+        whose = "it" if source == self.predictor else repr(source)
+        return f"Recalibrate {whose} (eqrm recalibrate)."
+
+    def _dearer(self) -> list[str]:
+        """A constant with a lower mean risk, if there is one."""
+        constants = [g.reference for g in self.gains if g.reference not in self.recalibrates]
+        best, own = min(constants, key=self.means.__getitem__), self.means[self.predictor]
+        if self.means[best] >= own:
+            return []
+        return [
+            f"Its mean risk, {own:.4g}, is higher than that of {best!r}, {self.means[best]:.4g}: "
+            "on average the predictions are worse than none."
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "level": str(self.level),
+            "sentence": self.sentence,
+            "clear": self.clear,
+            "beaten": self.beaten,
+            "gains": [gain.to_dict() for gain in self.gains],
+        }

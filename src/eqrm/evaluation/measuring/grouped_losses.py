@@ -1,0 +1,202 @@
+"""Losses of files by domain: one group-by in DuckDB, however large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqrm.checks import is_missing
+from eqrm.data.tables.files import TableFiles, fetched_list
+from eqrm.domains import ADVICE, Name, domain_names, joined_name
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.loss_columns import LossColumn
+from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
+from eqrm.risks import MeasuredRisks
+
+
+def _row_by_row(
+    table: TableFiles,
+    domains: list[str],
+    columns: list[LossColumn],
+    shown: Mapping[str, str] | None = None,
+) -> str:
+    """SELECT the domain d0, d1, … of each row and the losses l0, l1, …, NULL where unusable.
+
+    What the losses are computed from is selected first, then the losses, then the usable ones,
+    so that nothing is computed twice. ``shown`` is selected besides.
+    """
+    shown = shown or {}
+    keys = {f"d{j}": sql for j, sql in enumerate(domains)}
+    inputs = {key: sql for column in columns for key, sql in column.inputs.items()}
+    first = selected({**keys, **inputs, **shown})
+    kept = {key: key for key in (*keys, *shown)}
+    raw = selected({**kept, **{f"r{i}": column.loss for i, column in enumerate(columns)}})
+    finite = {
+        f"l{i}": f"r{i}" if column.is_finite else f"CASE WHEN isfinite(r{i}) THEN r{i} END"
+        for i, column in enumerate(columns)
+    }
+    usable = selected({**kept, **finite})
+    return f"{usable} FROM ({raw} FROM ({first} FROM {table.source}))"
+
+
+def selected(columns: Mapping[str, str]) -> str:
+    """SELECT expressions by the names they are given."""
+    return "SELECT " + ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedLosses:
+    """The domains of a table, and the measured risks of its predictors on them.
+
+    ``names`` are in no order; ``keys`` are what the domain columns hold for each of them.
+    ``labels`` are the statistics of labels, by predictor, where they were asked for.
+    """
+
+    names: list[Name]
+    keys: list[list[Any]]
+    measured: dict[str, MeasuredRisks]
+    labels: dict[str, LabelStatistics] = field(default_factory=dict)
+
+
+def grouped_losses(
+    table: TableFiles, names: list[str], columns: list[LossColumn], labels: bool = False
+) -> GroupedLosses:
+    """One pass: examples, mean (compensated sum) and variance (Welford) per domain."""
+    domains = [table.domain(name) for name in names]
+    keys = ", ".join(f"d{j}" for j in range(len(domains)))
+    sums = ", ".join(
+        f"count(l{i}) AS n{i}, favg(l{i}) AS m{i}, var_samp(l{i}) AS v{i}"
+        for i in range(len(columns))
+    )
+    counted = {c.label_key: _LabelSums(c) for c in columns if labels and c.scores_rows}
+    besides = {key: sql for each in counted.values() for key, sql in each.inputs.items()}
+    rows = _row_by_row(table, domains, columns, besides)
+    also = "".join(f", {each.sums}" for each in counted.values())
+    sql = f"SELECT {keys}, count(*) AS n, {sums}{also} FROM ({rows}) GROUP BY {keys}"
+    parameters = {k: v for column in columns for k, v in column.parameters.items()}
+    found = table.fetched(sql, **parameters)
+    found_names = names_of_domains(table, names, found, len(domains))
+    counts = np.asarray(found["n"])
+    for i, column in enumerate(columns):
+        bad = counts - np.asarray(found[f"n{i}"])
+        if bad.any():
+            _refuse_rows(table, domains, column, found_names, bad, int(counts.sum()))
+    measured = {}
+    for i, column in enumerate(columns):
+        variances = np.ma.filled(found[f"v{i}"], np.nan)
+        risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances)
+        refuse_if_never_right(column.predictor, risks, column.expected)
+        measured[column.predictor] = risks
+    held = [fetched_list(found[f"d{j}"]) for j in range(len(domains))]
+    by_key = {key: each.of(found_names, found) for key, each in counted.items()}
+    known = {c.predictor: by_key[c.label_key] for c in columns if c.label_key in by_key}
+    return GroupedLosses(found_names, held, measured, known)
+
+
+@dataclass(frozen=True)
+class _LabelSums:
+    """The labels of each domain, counted or averaged in the same pass."""
+
+    column: LossColumn
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The label of each row, and how many classes it has probabilities of."""
+        key, (label, prediction) = self.column.label_key, self.column.inputs.values()
+        if self.column.expected.several:
+            return {f"label_{key}": label, f"width_{key}": f"len({prediction})"}
+        return {f"label_{key}": label}
+
+    @property
+    def sums(self) -> str:
+        """The aggregates, in SQL."""
+        key = self.column.label_key
+        if self.column.expected.several:
+            places = f"histogram(label_{key})"
+            return (
+                f"map_keys({places}) AS places_{key}, map_values({places}) AS counts_{key}, "
+                f"max(width_{key}) AS most_{key}"
+            )
+        if self.column.has_classes:
+            return f"count(*) FILTER (WHERE label_{key} = 1) AS ones_{key}"
+        return f"favg(label_{key}) AS mean_{key}, var_samp(label_{key}) AS variance_{key}"
+
+    def of(self, names: list[Name], found: Mapping[str, Any]) -> LabelStatistics:
+        """What the aggregates were."""
+        key, n = self.column.label_key, np.asarray(found["n"], dtype=np.float64)
+        if self.column.expected.several:
+            classes = int(np.max(found[f"most_{key}"]))
+            counts = np.zeros((len(n), classes))
+            parts = zip(found[f"places_{key}"], found[f"counts_{key}"], strict=True)
+            for row, (places, each) in enumerate(parts):
+                counts[row, np.asarray(places, dtype=int) - 1] = each
+            return LabelStatistics(tuple(names), counts)
+        if self.column.has_classes:
+            ones = np.asarray(found[f"ones_{key}"], dtype=np.float64)
+            return LabelStatistics(tuple(names), np.column_stack([n - ones, ones]))
+        variances = np.ma.filled(found[f"variance_{key}"], np.nan)
+        means = np.asarray(found[f"mean_{key}"], dtype=np.float64)
+        return LabelStatistics(tuple(names), n[:, None], means, variances)
+
+
+def names_of_domains(
+    table: TableFiles, names: list[str], found: Mapping[str, Any], width: int
+) -> list[Name]:
+    """The domain of each row that was found; raise where one is missing."""
+    rows = joined_columns([fetched_list(found[f"d{j}"]) for j in range(width)])
+    if any(is_missing(row) for row in rows):
+        shown = " or ".join(repr(name) for name in names)
+        missing = int(np.asarray(found["n"])[[is_missing(row) for row in rows]].sum())
+        place = _first_missing_domain(table, names)
+        raise DomainDataError(
+            f"The domain ({shown}) is missing in {missing:,} rows (first: {place}). {ADVICE}"
+        )
+    return domain_names(rows)
+
+
+def _first_missing_domain(table: TableFiles, names: list[str]) -> str:
+    held = [table.column(name) for name in names if not table.is_filename(name)]
+    absent = " OR ".join(f"{sql} IS NULL OR trim(CAST({sql} AS VARCHAR)) = ''" for sql in held)
+    for path in table.files:
+        sql = (
+            f"SELECT row FROM (SELECT *, row_number() OVER () AS row FROM {table.source}) "
+            f"WHERE {absent} LIMIT 1"
+        )
+        row = table.run(sql, [path]).fetchone()
+        if row:
+            return f"{path} row {row[0]}"
+    return "an unknown row"
+
+
+def _refuse_rows(
+    table: TableFiles,
+    domains: list[str],
+    column: LossColumn,
+    names: list[Name],
+    bad: Any,
+    total: int,
+) -> None:
+    """Look for the first rows without a usable loss, file by file, and say what is wrong."""
+    label, prediction = column.shown
+    shown = {"label": label, "prediction": prediction, "row": "row_number() OVER ()"}
+    rows = _row_by_row(table, domains, [column], shown)
+    sql = f"SELECT * EXCLUDE (l0) FROM ({rows}) WHERE l0 IS NULL LIMIT {SHOWN}"
+    found: list[Row] = []
+    for path in table.files:
+        for *keys, y, p, row in table.run(sql, [path], **column.parameters).fetchall():
+            found.append(Row(f"{path} row {row}", joined_columns([[key] for key in keys])[0], y, p))
+        if len(found) >= SHOWN:
+            break
+    affected = [names[int(i)] for i in np.flatnonzero(bad)]
+    refuse_rows(column.predictor, found, int(bad.sum()), total, affected, column.expected)
+
+
+def joined_columns(columns: list[list[Any]]) -> list[Any]:
+    """The domain of each row; several columns together make one."""
+    if len(columns) == 1:
+        return columns[0]
+    return [joined_name(row) for row in zip(*columns, strict=True)]

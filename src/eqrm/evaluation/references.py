@@ -1,0 +1,222 @@
+"""What every evaluated predictor is compared with: constants, and its own recalibration.
+
+Both are cross-fitted over domains: the risk of a domain comes from a constant, or a correction of
+the scores, that was computed on other domains. Neither needs a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eqrm.domains import Name
+from eqrm.evaluation.measuring.constants import cross_fitted_constants
+from eqrm.evaluation.measuring.measurement_spec import MOST_ROWS, MeasurementSpec
+from eqrm.evaluation.measuring.metrics import Metric, class_losses
+from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
+from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
+from eqrm.level import Level
+from eqrm.linear.recalibration import cross_recalibrated
+from eqrm.linear.scored_rows import CLIP, ScoredRows, logits_of, probabilities_of
+from eqrm.risks import MeasuredRisks, domain_risks
+
+Array = NDArray[np.float64]
+FOLDS = 5
+FEWEST_DOMAINS = 10
+"""With fewer, folds of domains are too few to fit a correction for a quantile."""
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Risks of references on the evaluated domains, by name, and the skill of all predictors.
+
+    ``level`` is what scores were recalibrated for; ``recalibrates`` says which reference is the
+    recalibration of which predictor, the others are constants. ``notes`` say what is missing.
+    """
+
+    level: Level
+    risks: Mapping[str, MeasuredRisks] = field(default_factory=dict)
+    recalibrates: Mapping[str, str] = field(default_factory=dict)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "log_tail": self.level.log_tail,
+            "risks": {name: risks.to_dict() for name, risks in self.risks.items()},
+            "recalibrates": dict(self.recalibrates),
+            "skills": {name: skill.to_dict() for name, skill in self.skills.items()},
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> References:
+        """The reverse of :meth:`to_dict`."""
+        return cls(
+            Level(log_tail=float(content["log_tail"])),
+            {name: MeasuredRisks.from_dict(c) for name, c in content["risks"].items()},
+            dict(content["recalibrates"]),
+            {name: Skill.from_dict(c) for name, c in content["skills"].items()},
+            tuple(content["notes"]),
+        )
+
+
+def references_of(
+    measured: Mapping[str, Measured], domains: Sequence[Name], spec: MeasurementSpec, level: Level
+) -> References:
+    """The references of predictors on these domains, or a note that says why there are none."""
+    first, metric = next(iter(measured.values())), spec.known_metric
+    if metric is None or first.labels is None:
+        return References(level, notes=(_why_none(spec),))
+    risks: dict[str, MeasuredRisks] = {}
+    skills: dict[str, Skill] = {}
+    notes: dict[str, None] = {}
+    recalibrates: dict[str, str] = {}
+    labels = first.labels.only(domains)
+    for name, constant in cross_fitted_constants(labels, metric, first.several).items():
+        called = _unused(f"constant ({name})", measured)
+        risks[called], skills[called] = constant.risks, constant.skill
+    for name, each in measured.items():
+        if each.rows is None:
+            rows = int(each.risks.counts.sum()) * len(measured)
+            notes[_too_many(rows, spec)] = None
+            continue
+        predicted = Predicted.of(each, domains, metric)
+        skills[name] = predicted.skill(predicted.rows.prediction)
+        refusal = predicted.refusal()
+        if refusal:
+            notes[refusal] = None
+            continue
+        called = _unused(f"{name} recalibrated", measured)
+        corrected = predicted.recalibrated(level)
+        risks[called], skills[called] = predicted.risks(corrected), predicted.skill(corrected)
+        recalibrates[called] = name
+    if recalibrates and metric.name in ("brier", "0-1"):
+        notes[f"Scores are recalibrated for the log-loss and measured by {metric.name}."] = None
+    return References(level, risks, recalibrates, skills, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """The rows of a predictor on the evaluated ``domains``, sorted by domain."""
+
+    rows: RowsOfPredictions
+    domains: Sequence[Name]
+    metric: Metric
+
+    @classmethod
+    def of(cls, measured: Measured, domains: Sequence[Name], metric: Metric) -> Predicted:
+        """Rows of domains that are not evaluated are left out."""
+        place = {str(name): i for i, name in enumerate(domains)}
+        number = np.array([place.get(str(name), -1) for name in measured.risks.domains])
+        rows = measured.rows
+        if rows is None:
+            raise TypeError("the rows of this predictor are not known")
+        ids = number[rows.domain]
+        order = np.argsort(ids, kind="stable")[int((ids < 0).sum()) :]
+        sorted_rows = RowsOfPredictions(
+            ids[order].astype(np.int32), rows.label[order], rows.prediction[order]
+        )
+        return cls(sorted_rows, domains, metric)
+
+    @property
+    def classes(self) -> int:
+        """K, or 0 for numbers."""
+        if self.metric.classes is None:
+            return 0
+        return 2 if self.rows.prediction.ndim == 1 else self.rows.prediction.shape[1]
+
+    @property
+    def folds(self) -> NDArray[np.int64]:
+        """The fold (m,) in which each domain is left out; always the same ones."""
+        drawn: NDArray[np.int64] = np.random.default_rng(0).permutation(len(self.domains)) % FOLDS
+        return drawn
+
+    def refusal(self) -> str | None:
+        """Why there is no recalibration, if there is none."""
+        if len(self.domains) < FEWEST_DOMAINS:
+            return (
+                f"Recalibration is cross-fitted over domains and needs {FEWEST_DOMAINS} of them, "
+                f"got {len(self.domains)}."
+            )
+        held = self.folds[self.rows.domain]
+        for fold in range(FOLDS if self.classes else 0):
+            labels = self.rows.label[held != fold].astype(np.int64)
+            absent = np.flatnonzero(np.bincount(labels, minlength=self.classes) == 0)
+            if absent.size:
+                return (
+                    f"Recalibration needs every class in every fold of domains, but class "
+                    f"{absent[0]} occurs in too few domains."
+                )
+        return None
+
+    def recalibrated(self, level: Level) -> Array:
+        """Predictions corrected by what was fitted to other domains: shift and scale of scores."""
+        target: NDArray[Any] = self.rows.label
+        scores = self.rows.prediction
+        if self.classes:
+            target, scores = target.astype(np.int64), logits_of(scores)
+
+        def kept_rows(kept: NDArray[np.bool_]) -> ScoredRows:
+            ids = self.rows.domain[kept]
+            number = np.cumsum(np.bincount(ids, minlength=len(self.domains)) > 0) - 1
+            return ScoredRows.of(scores[kept], target[kept], self.classes, number[ids])
+
+        found = cross_recalibrated(kept_rows, scores, self.folds[self.rows.domain], level)
+        if not self.classes:
+            return found
+        found = probabilities_of(found, CLIP)
+        if self.rows.prediction.ndim > found.ndim:  # probabilities of both classes
+            found = np.column_stack([1.0 - found, found])
+        return found
+
+    def risks(self, predictions: Array) -> MeasuredRisks:
+        """The risk of each domain with other predictions of the same rows."""
+        label = self.rows.label
+        if predictions.ndim == 2:
+            losses = class_losses(self.metric, label.astype(np.int64), predictions)
+        else:
+            losses = self.metric.of_arrays(label, predictions)
+        ids = torch.from_numpy(self.rows.domain)
+        found = domain_risks(torch.from_numpy(losses), ids, len(self.domains))
+        return MeasuredRisks.of(self.domains, found.counts, found.values, found.loss_variances)
+
+    def skill(self, predictions: Array) -> Skill:
+        """AUC or R², accuracy and calibration error over all rows."""
+        if not self.classes:
+            return skill_of_numbers(self.rows.label, predictions)
+        return skill_of_classes(self.rows.label.astype(np.int64), predictions)
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    return f"{name} (reference)" if name in taken else name
+
+
+def _why_none(spec: MeasurementSpec) -> str:
+    if not spec.takes_predictions:
+        return (
+            "No references: a constant and a recalibration are computed from labels and "
+            "predictions (--label, --prediction), and only losses are known."
+        )
+    metric = spec.known_metric
+    if metric is not None and metric.has_references:
+        return "No references: predictions are classes; a recalibration needs their probabilities."
+    return (
+        f"No references: they are defined for log-loss, brier, 0-1 and squared, not for "
+        f"{spec.name_of_loss}."
+    )
+
+
+def _too_many(rows: int, spec: MeasurementSpec) -> str:
+    limit = spec.most_rows
+    asked = "" if limit == MOST_ROWS else f" Use --references for up to {MOST_ROWS:,}."
+    return (
+        f"Recalibration, AUC and accuracy are computed for up to {limit:,} predictions, got "
+        f"{rows:,}.{asked}"
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.errors import SettingError
+from eqrm.level import Level
 from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.frontiers.checks import check_frontiers
 from eqrm.reproductions.frontiers.experiment import (
@@ -54,6 +55,7 @@ class Frontiers(Reproduction):
         prepared: a folder of tables that ``prepare`` wrote, instead of their sources.
         prepare: write the tables into this folder, and compute nothing.
         splits: random halves of the domains, if not those of the size.
+        goals: the levels whose quantile is wanted, as a list or separated by commas.
 
     Results of each table, model and split are kept in ``parts`` in the output folder, and are not
     computed again.
@@ -65,6 +67,7 @@ class Frontiers(Reproduction):
     prepared: str | Path | None = None
     prepare: str | Path | None = None
     splits: int | None = None
+    goals: Sequence[float] | str | float | None = None
 
     name = "frontiers"
     title = "Frontiers of mean risk and quantile on real tables"
@@ -79,8 +82,12 @@ class Frontiers(Reproduction):
     @property
     def given(self) -> dict[str, Any]:
         """Not where tables are read from, nor by how many processes."""
-        chosen = {name: getattr(self, name) for name in ("tables", "models", "splits")}
-        return {k: v if isinstance(v, (str, int)) else ",".join(v) for k, v in chosen.items() if v}
+        chosen = {name: getattr(self, name) for name in ("tables", "models", "splits", "goals")}
+        return {
+            k: v if isinstance(v, (str, int, float)) else ",".join(map(str, v))
+            for k, v in chosen.items()
+            if v
+        }
 
     def run(
         self,
@@ -146,9 +153,14 @@ class Frontiers(Reproduction):
         return None if self.prepared is None else Path(self.prepared)
 
     def _settings(self, size: str) -> StudySettings:
-        if self.splits is None:
-            return SIZES[size]
-        return replace(SIZES[size], splits=POSITIVE_INTEGER.check(self.splits, "splits"))
+        found = SIZES[size]
+        if self.splits is not None:
+            found = replace(found, splits=POSITIVE_INTEGER.check(self.splits, "splits"))
+        if self.goals is not None:
+            given = [self.goals] if isinstance(self.goals, float) else self.goals
+            levels = [Level.of(goal).alpha for goal in _names(given)]
+            found = replace(found, goals=tuple(sorted(levels)))
+        return found
 
     def _table_names(self, size: str) -> list[str]:
         known = list(SOURCES)
@@ -232,11 +244,11 @@ class Frontiers(Reproduction):
         )
 
 
-def _names(given: Sequence[str] | str) -> list[str]:
+def _names(given: Sequence[str | float] | str) -> list[str]:
     """Names in a list, or separated by commas.
 
     >>> _names("flights, bdf")
     ['flights', 'bdf']
     """
-    parts = given.split(",") if isinstance(given, str) else given
+    parts = given.split(",") if isinstance(given, str) else map(str, given)
     return [name.strip() for name in parts]

@@ -130,3 +130,16 @@ def test_many_rows_are_searched_by_some_and_solved_by_all(monkeypatch: pytest.Mo
     monkeypatch.setattr("eqrm.linear.recalibration.LARGE", 1000)
     in_two = recalibrate(rows, Level(0.9))
     assert quantile(rows.risks(in_two)) == pytest.approx(quantile(rows.risks(at_once)), abs=1e-8)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_a_correction_nearby_is_a_start(classes: int, scaled: bool) -> None:
+    rows = scored_rows(classes)
+    found = recalibrate(rows, Level(0.9), scaled=scaled)
+    again = recalibrate(rows, Level(0.9), scaled=scaled, near=found)
+    np.testing.assert_allclose(again.shift, found.shift, atol=1e-6)
+    assert again.scale == pytest.approx(found.scale, abs=1e-6)
+    units = Units.of(rows, scaled)
+    back = units.correction(units.theta(found))
+    np.testing.assert_allclose(back.shift, found.shift, atol=1e-12)

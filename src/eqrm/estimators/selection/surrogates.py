@@ -35,7 +35,7 @@ from eqrm.text import aligned, listed
 FOLDS = 5
 FEWEST_DOMAINS = 10
 """With fewer, a choice would be made by chance: the level itself is trained for."""
-RESAMPLES = 250
+RESAMPLES = 500
 NEAR = 0.05
 """How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
 QUANTILE_TAILS = (4.0, 2.0, 1.0, 0.5)

@@ -73,3 +73,11 @@ def recovery(options: Options) -> Result:
 @check("reproductions.linear-sem", "linear-sem: the eight tasks of the IRM paper, four methods")
 def sem(options: Options) -> Result:
     return all_checks(reproduce(options, "linear-sem"))
+
+
+@check(
+    "reproductions.frontiers",
+    "real tables: auto's excess over the best fixed choice, and its cost in path fits",
+)
+def frontiers(options: Options) -> Result:
+    return all_checks(reproduce(options, "frontiers"))

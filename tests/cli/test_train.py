@@ -14,6 +14,8 @@ import pytest
 import eqrm
 from eqrm import cli
 
+pytestmark = pytest.mark.xdist_group("train")  # what is prepared once serves all tests
+
 ROWS, HOSPITALS = 25, 70
 
 

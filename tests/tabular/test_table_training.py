@@ -30,6 +30,8 @@ from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
 from eqrm.tabular.verdict import HELPS
 from eqrm.tabular.wording import in_words
 
+pytestmark = pytest.mark.xdist_group("table-training")  # what is prepared once serves all tests
+
 DOMAINS, ROWS = 220, 40
 QUICK = {
     "linear": {},

@@ -16,7 +16,7 @@ from training import several_processes
 
 PROGRAM = Path(several_processes.__file__)
 TESTS = PROGRAM.parents[1]
-STEPS, QUICK = 12, ["eqrm-denoise", "groupdro"]
+STEPS, QUICK = 12, ["groupdro"]
 FULL_STEPS, TOLERANCE = 50, 1e-5
 
 Found = dict[str, Any]

@@ -20,6 +20,8 @@ from eqrm.reproductions.causal_recovery.run import (
 )
 from eqrm.reproductions.causal_recovery.settings import CASES, SIGMAS, SIZES, THREE_DOMAINS, Case
 
+pytestmark = pytest.mark.xdist_group("causal-recovery")  # what is prepared once serves all tests
+
 QUICK = SIZES["quick"]
 IDS = [case.name for case in CASES]
 

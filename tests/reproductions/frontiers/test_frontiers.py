@@ -40,6 +40,8 @@ from eqrm.reproductions.frontiers.settings import (
 )
 from eqrm.reproductions.frontiers.tables import StudyTable, load_table, write_prepared
 
+pytestmark = pytest.mark.xdist_group("frontiers")  # what is prepared once serves all tests
+
 TINY = StudySettings(
     splits=2,
     goals=(0.9,),
@@ -210,6 +212,7 @@ def test_the_number_of_splits_does_not_change_a_part() -> None:
     assert study_key(some, TINY, 0) != study_key(table("any", 0), TINY, 0)
 
 
+@pytest.mark.slow
 def test_a_run_prints_everything_and_a_second_run_computes_nothing(
     monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
 ) -> None:

@@ -37,6 +37,8 @@ from eqrm.reproductions.linear_regression.settings import (
     exact_risk,
 )
 
+pytestmark = pytest.mark.xdist_group("linear-regression")  # what is prepared once serves all tests
+
 QUICK = SIZES["quick"]
 
 

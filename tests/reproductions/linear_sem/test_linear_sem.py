@@ -23,6 +23,8 @@ from eqrm.reproductions.linear_sem.settings import (
     expected_limit,
 )
 
+pytestmark = pytest.mark.xdist_group("linear-sem")  # what is prepared once serves all tests
+
 QUICK = SIZES["quick"]
 
 

@@ -153,7 +153,7 @@ def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
     both = [np.concatenate([left_out, risks[n].risks]) for n, left_out in unseen.items()]
     recalibrated, trained = (hdquantiles(values, [0.9])[0] for values in both)
     assert first.verdict.trained.change == pytest.approx(trained / recalibrated - 1.0, rel=1e-6)
-    assert f"Recommended for α = 0.9: {first.recommended!r}" in words
+    assert f"Chosen for α = 0.9 on training domains alone: {first.recommended!r}" in words
     assert "0.9: nine of ten domains" in words
     own = first.certificates[first.recommended]
     assert not isinstance(own, str)
@@ -351,3 +351,27 @@ def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -
 def test_a_seed_below_zero_is_refused() -> None:
     with pytest.raises(SettingError, match="seed must be an integer of at least 0"):
         TrainingPlan.of([0.9], seed=-1)
+
+
+def test_with_few_training_domains_the_level_itself_is_trained_for() -> None:
+    table = world()
+    few = table.in_domains(table.domain_names[:16])
+    found = train_on_table(*few.split(0.5), TrainingPlan.of([0.9]))
+    assert found.models["α = 0.9"].estimator.level_ == Level(0.9)
+    assert any("each level minimises its own quantile" in note for note in found.notes)
+
+
+def test_a_class_of_few_domains_is_trained_without_cross_fitting() -> None:
+    table = world()
+    some = table.in_domains(table.domain_names[:40])
+    rare = np.where((some.domains == some.domain_names[0]) & (some.target > 0), 2.0, 0.0)
+    rare[some.domains == some.domain_names[-1]] = 2.0
+    train, test = Table(some.columns, rare, some.domains).split(some.domain_names[20:])
+    found = train_on_table(train, test, TrainingPlan.of([0.9], task="classification"))
+    assert list(found.models) == ["ERM", "α = 0.9"]
+    assert any("occurs in too few domains for cross-fitting" in note for note in found.notes)
+
+
+def test_equal_predictions_are_calibrated_in_any_order() -> None:
+    labels = np.repeat([0, 1], 500)
+    assert skill_of_classes(labels, np.full((1000, 2), 0.5)).calibration_error == 0.0

@@ -12,7 +12,7 @@ from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.gains import MARGIN, gain_over
+from eqrm.evaluation.inference.gains import FEWEST_BEYOND, MARGIN, gain_over
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
@@ -32,8 +32,8 @@ class LevelResult:
     ``recommended`` is the predictor to use: chosen on training domains, or the one that was trained
     for the level where there were too few of these to choose. ``certificates`` holds those of ERM,
     of recalibrated ERM and of the trained predictor; where there are too few domains for one, the
-    sentence that says so is in its place. ``better`` are references with a lower quantile, by more
-    than chance or the margin.
+    sentence that says so is in its place. ``better`` are references with a lower quantile, beyond
+    doubt and margin.
     """
 
     level: Level
@@ -119,9 +119,11 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
 def _loses(
     risks: Mapping[str, Array], trained: str, reference: str, level: Level, confidence: float
 ) -> bool:
-    """Whether a reference has a clearly lower quantile, or one lower by more than the margin."""
+    """Whether a reference has a lower quantile, beyond doubt and margin."""
+    if len(risks[trained]) * level.tail < FEWEST_BEYOND:
+        return False
     gain = gain_over(risks, trained, reference, level, confidence)
-    return gain.low > 0.0 or gain.change > MARGIN
+    return gain.low > 0.0 and gain.change > MARGIN
 
 
 def risks_left_out(

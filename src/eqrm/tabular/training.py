@@ -225,7 +225,7 @@ class _Job:
         yield ERM, None, erm
         ready = 1
         for level in plan.levels:
-            name, way = trained_name(level), ways[level][0]
+            name, way = trained_name(level), Surrogate(plan.measure, level)
             try:
                 self.progress(f"training {name}")
                 with self._noting(name):
@@ -265,10 +265,18 @@ class _Job:
             )
             return None
         self.progress("cross-fitting over training domains")
-        with self._noting("cross-fitting"):
-            return cross_fit(
-                template, tuple(dict.fromkeys(fits)), self.matrix, self.labels, self.groups
+        try:
+            with self._noting("cross-fitting"):
+                return cross_fit(
+                    template, tuple(dict.fromkeys(fits)), self.matrix, self.labels, self.groups
+                )
+        except DomainDataError as error:  # a class that most training domains do not have
+            told = str(error).partition(" to choose")[0]
+            self.notes.append(
+                f"{told} for cross-fitting: nothing is recalibrated, and each level minimises its "
+                "own quantile."
             )
+            return None
 
     def _fit(self, template: Any, surrogate: Surrogate) -> Any:
         return fitted(template, [surrogate], self.matrix, self.labels, self.domains, None)[0]

@@ -3,7 +3,7 @@
 The predictor trained for the level, and ERM recalibrated for it, were chosen on training domains.
 On domains that a predictor has not seen, α-quantiles of risk are compared: differences are paired
 by domain, in units of the reference's quantile, with a bootstrap interval. A difference below
-``MARGIN`` is not worth speaking of. A gain is claimed over every reference at once, or not at all.
+``MARGIN`` is ignored. A gain is claimed over every reference at once, or not at all.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class Verdict:
         sure = as_percent(self.confidence)
         training = f"{self.trained.words} ({sure} interval {self.trained.interval})"
         recalibration = f"{self.recalibrated.words} ({self.recalibrated.interval})"
+        size = as_percent(MARGIN)
         what = f"the {self.level}-quantile of risk on {self.domains} unseen domains"
         if self.kind == HELPS:
             return (
@@ -88,7 +89,8 @@ class Verdict:
         if self.kind == RECALIBRATE:
             return (
                 f"Recalibration is enough for α = {self.level}: {what} is {recalibration} for ERM "
-                f"with shifted or scaled scores; training for the level gives no more: {training}."
+                f"with shifted or scaled scores. Training for the level does not gain "
+                f"another {size}: {training}."
             )
         if self.kind == NOTHING:
             return (
@@ -96,9 +98,28 @@ class Verdict:
                 f"for the level, and {recalibration} for recalibrated ERM. Use the simplest, "
                 f"{self.recalibrated.reference}."
             )
+        if self.domains * self.level.tail < FEWEST_BEYOND:
+            return (
+                f"These data cannot tell whether training for α = {self.level} is worth it: fewer "
+                f"than {FEWEST_BEYOND:.0f} of {self.domains} unseen domains are expected beyond "
+                "this level, too few to compare quantiles there."
+            )
+        open_question = "training for the level"
+        if self.trained.excluded:
+            open_question = "recalibration"
         return (
-            f"These data cannot tell whether training for α = {self.level} is worth it: {what} is "
-            f"{training} for the model trained for the level, and {recalibration} for "
-            f"recalibrated ERM. A difference of {as_percent(MARGIN)} is neither shown nor ruled "
-            "out; more domains would decide."
+            f"These data cannot tell what is worth it for α = {self.level}: {what} is {training} "
+            f"for the model trained for the level, and {recalibration} for recalibrated ERM. "
+            f"Whether {open_question} gains more than {size} is neither shown nor ruled out; more "
+            "domains would decide."
         )
+
+    @property
+    def favoured(self) -> str | None:
+        """The predictor that the verdict speaks for; None where it cannot tell."""
+        found = {
+            HELPS: self.trained.predictor,
+            RECALIBRATE: self.recalibrated.predictor,
+            NOTHING: self.recalibrated.reference,
+        }
+        return found.get(self.kind)

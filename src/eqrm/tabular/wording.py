@@ -78,14 +78,14 @@ def choices_in_words(compared: TrainingComparison) -> str:
 
 def _answer(training: TableTraining, compared: TrainingComparison, result: LevelResult) -> str:
     """What to think of a level, what to use, and what it is worse than."""
-    parts = [] if result.verdict is None else [result.verdict.sentence]
-    if compared.summary.noise[ERM] is None or _mostly_noise(compared):
+    verdict, choice = result.verdict, result.choice
+    parts = [] if verdict is None else [verdict.sentence]
+    if verdict is not None and (compared.summary.noise[ERM] is None or _mostly_noise(compared)):
         parts.append(
             "This is weak evidence: the spread of these risks is mostly sampling noise, or cannot "
             "be told from it."
         )
-    if result.choice is not None:
-        choice = result.choice
+    if choice is not None:
         lowest = choice.candidates[int(choice.quantiles.argmin())]
         why = "the lowest quantile there"
         if lowest != choice.chosen:
@@ -94,9 +94,16 @@ def _answer(training: TableTraining, compared: TrainingComparison, result: Level
                 "lower mean risk"
             )
         parts.append(
-            f"Recommended for α = {result.level}: {result.recommended!r} ({choice.chosen.name}), "
-            f"chosen on training domains: {why}."
+            f"Chosen for α = {result.level} on training domains alone: {result.recommended!r} "
+            f"({choice.chosen.name}), {why}."
         )
+        if verdict is not None and verdict.favoured not in (None, result.recommended):
+            parts.append(
+                f"The verdict uses held-out domains and speaks for {verdict.favoured!r}; "
+                "certificates of both are below."
+                if verdict.favoured in training.models
+                else f"The verdict uses held-out domains and speaks for {verdict.favoured!r}."
+            )
     if result.better:
         parts.append(
             f"{trained_name(result.level)!r} has a higher {result.level}-quantile than "
@@ -192,7 +199,7 @@ def level_table(training: TableTraining, result: LevelResult) -> str:
         numbers = _quantile(training, name, level), training.evaluation[name].risks.mean()
         refused = "none" if level == Level(1.0) else "too few"
         certified = refused if isinstance(bound, str) else rounded_up(bound.bound)
-        mark = "recommended" if choice is not None and name == result.recommended else ""
+        mark = "chosen" if choice is not None and name == result.recommended else ""
         lines.append([name, *told, *(f"{n:.4g}" for n in numbers), certified, mark])
     header = ["predictor", "minimised", "left out", "held out", "mean risk", "certified", ""]
     return aligned([header, *lines])

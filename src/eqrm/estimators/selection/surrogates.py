@@ -30,7 +30,7 @@ from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.text import aligned, listed
+from eqrm.text import aligned
 
 FOLDS = 5
 FEWEST_DOMAINS = 10
@@ -170,11 +170,11 @@ def cross_fit(
     splitter = DomainKFold(min(FOLDS, len(groups)), random_state=0)
     for fold, (train, test) in enumerate(splitter.split(y, groups=groups.ids)):
         folds[test] = fold
-        missing = np.setdiff1d(classes, y[train]) if labels is not None else ()
-        if len(missing):
+        missing = [str(c) for c in np.setdiff1d(classes, y[train]).tolist()] if len(classes) else []
+        if missing:
             raise DomainDataError(
-                f"{listed(list(missing), 3)}: too few domains contain this class to choose a "
-                "surrogate by cross-fitting. Use surrogate=None, or merge rare classes."
+                f"Class {', '.join(missing[:3])} occurs in too few domains "
+                "to choose a surrogate by cross-fitting: use surrogate=None."
             )
         weights = None if sample_weight is None else sample_weight[train]
         part = _safe_indexing(X, train), y[train], groups.ids[train], weights

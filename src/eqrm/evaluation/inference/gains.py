@@ -1,7 +1,7 @@
 """Gains of a predictor over references at a level: paired by domain, and over all of them or none.
 
 α-quantiles of risk are compared on the same domains, in units of the reference's quantile, with a
-bootstrap interval. A difference below ``MARGIN`` is not worth speaking of.
+bootstrap interval. A difference below ``MARGIN`` is ignored.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ def gain_over(
 
 
 def clearly_lower(gains: Sequence[Gain]) -> bool:
-    """Lower than every reference by more than the margin; than the first one beyond doubt."""
-    return all(gain.change < -MARGIN for gain in gains) and gains[0].high < 0.0
+    """Lower than the best of the references by more than the margin, and beyond doubt."""
+    best = max(gains, key=lambda gain: gain.change)
+    return best.change < -MARGIN and best.high < 0.0
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,11 @@ class BesideReferences:
         """The comparison with the best reference, and what follows."""
         better, rival = self._better, self.rivals[0]
         if not self._enough:
-            told = "Too few domains lie beyond this level to compare with references: "
-            told += f"{self._stated(rival)}."
+            told = "Too few domains lie beyond this level to compare with references."
         elif better is not None:
             told = f"A reference is better: {self._stated(better)}. {self._instead(better)}"
         elif self.clear:
-            told = f"Lower than every reference: {self._stated(rival)}, the best of them."
+            told = f"Lower than every other reference: {self._stated(rival)}, the best of them."
             told += self._own()
         elif abs(rival.change) <= MARGIN:
             told = f"About as low as the best reference: {self._stated(rival)}.{self._own()}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -57,8 +58,13 @@ class Bandwidth(ABC):
     @property
     def has_closed_form(self) -> bool:
         """Whether :meth:`of_row` is defined, and not inherited from another rule."""
-        own = next(vars(c) for c in type(self).__mro__ if "__call__" in vars(c))
-        return "of_row" in own and type(self).of_row is not Bandwidth.of_row
+        return _has_closed_form(type(self))
+
+
+@cache
+def _has_closed_form(kind: type[Bandwidth]) -> bool:
+    own = next(vars(c) for c in kind.__mro__ if "__call__" in vars(c))
+    return "of_row" in own and kind.of_row is not Bandwidth.of_row
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -112,26 +112,6 @@ class QRMEstimator(DomainEstimator):
             self._fit_each(models, X, y, groups, sample_weight)
             return models
         return [model.fit(X, y, groups, sample_weight) for model in models]
-
-    def fit_one_by_one(
-        self, levels: Sequence[Level | float | str | None], X: Any, y: Any, groups: Any = None
-    ) -> Iterator[Any]:
-        """Fitted estimators in turn, one per level, each the same as if it were fitted alone.
-
-        The data are checked and prepared once, and ERM, where every level starts, is solved once.
-        """
-        models = [clone(self).set_params(alpha=level) for level in levels]
-        goals, rows = self._prepared(models, X, y, groups, None)
-        in_batches = self.model == "mlp" or self.domains_per_batch is not None
-        solver = None if in_batches else self._solver(rows)
-        for model, goal in zip(models, goals, strict=True):
-            if solver is None:
-                model._train_each([(model, goal)], rows)
-            else:
-                solver.forget()
-                model._solve(solver, goal)
-            model._keep_risks(goal, rows)
-            yield model
 
     def _prepared(
         self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any

@@ -44,9 +44,6 @@ class Solver(ABC):
     def at(self, goal: Goal) -> Solution:
         """The linear predictor that minimises the goal."""
 
-    def forget(self) -> None:  # noqa: B027 (only some solvers remember anything)
-        """Let the next level start as if it were the first."""
-
 
 class LogisticLevels(Solver):
     """Log-loss: Newton's method from ERM's solution and from that of the level before."""
@@ -54,9 +51,6 @@ class LogisticLevels(Solver):
     def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None:
         self.problem = LogisticProblem.of(rows, l2=l2, intercept=intercept, max_steps=max_steps)
         self._before: Array | None = None
-
-    def forget(self) -> None:
-        self._before = None
 
     def at(self, goal: Goal) -> Solution:
         measure = goal.measure(self.problem.risks.domains)

@@ -12,41 +12,9 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm import cli
+from cli.commands import changed, hospitals, run
 
 pytestmark = pytest.mark.xdist_group("train")  # what is prepared once serves all tests
-
-ROWS, HOSPITALS = 25, 70
-
-
-def hospitals(seed: int = 0, number: int = HOSPITALS, first: int = 0) -> pd.DataFrame:
-    """Patients: one measurement means the same everywhere, another differs by hospital."""
-    rng = np.random.default_rng(seed)
-    rows = number * ROWS
-    hospital = np.repeat(np.arange(first, first + number), ROWS)
-    age = rng.normal(60, 15, rows)
-    ill = rng.random(rows) < 1 / (1 + np.exp(-(age - 60) / 15))
-    scan = np.repeat(rng.normal(1, 0.8, number), ROWS) * (2 * ill - 1) + rng.normal(size=rows)
-    return pd.DataFrame(
-        {
-            "hospital": [f"H{h:03d}" for h in hospital],
-            "age": age.round(2),
-            "scan": scan.round(3),
-            "ward": rng.choice(["north", "south", "east"], rows),
-            "ill": np.where(ill, "yes", "no"),
-        }
-    )
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of ``eqrm ARGUMENTS``."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["eqrm", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
-
 
 PLAIN = ["--surrogate", "none"]
 """No choice by cross-fitting, which takes longer."""
@@ -232,95 +200,6 @@ def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     estimator = eqrm.load_model(out / "models" / "alpha-0.9.safetensors")
     assert estimator.l2 == 1e-3
     assert estimator.n_features_in_ == 1
-
-
-MISTAKES = [
-    (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
-    (
-        ["--target", "ill", "--domain", "hospitl"],
-        "t.csv has no column 'hospitl'. Did you mean 'hos",
-    ),
-    (["--domain", "hospital"], "--target COLUMN is required"),
-    (["--target", "ill"], "--domain COLUMN is required"),
-    (["--target", "ill", "--domain", "hospital", "--model", "lightgm"], "Did you mean 'lightgbm'"),
-    (["--target", "ill", "--domain", "hospital", "--alpha", "1.5"], "alpha must lie between"),
-    (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "'high' is not a level"),
-    (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
-    (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
-    (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
-    (
-        ["--target", "ill", "--domain", "hospital", "--test-share", "2"],
-        "strictly between 0 and 1, got 2",
-    ),
-    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
-    (
-        ["--target", "ill", "--domain", "hospital", "--weather"],
-        "be used with the table 'flights'",
-    ),
-    (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
-    (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
-    (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),
-    (["--target", "hospital", "--domain", "age"], "different values"),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), MISTAKES)
-def test_a_mistake_is_one_line_and_leaves_nothing_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
-) -> None:
-    number = 210 if words == "different values" else 6
-    hospitals(number=number).to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "out"
-    code, printed, err = run(
-        capsys, "train", str(tmp_path / "t.csv"), *options, "--output", str(out)
-    )
-    assert (code, printed) == (2, "")
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
-    assert not out.exists()
-
-
-def changed(frame: pd.DataFrame, column: str, rows: list[int], value: object) -> pd.DataFrame:
-    frame = frame.astype({column: object})
-    frame.loc[rows, column] = value
-    return frame
-
-
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (changed(hospitals(number=6), "ill", [3], None), "target 'ill' is missing in 1 of 150"),
-        (changed(hospitals(number=6), "hospital", [3], None), "are missing in 1 of 150"),
-        (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
-        (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
-        (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to predict"),
-        (hospitals(number=1), "domain is left"),
-        (hospitals(number=3), "needs at least 2"),
-    ],
-)
-def test_a_table_that_cannot_be_used_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: pd.DataFrame, words: str
-) -> None:
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
-    code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *options)
-    assert code == 2
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
-
-
-def test_a_domain_in_training_and_test_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hospitals(number=6).to_csv(tmp_path / "a.csv", index=False)
-    hospitals(number=6, first=5).to_csv(tmp_path / "b.csv", index=False)
-    code, _, err = run(
-        capsys,
-        *["train", str(tmp_path / "a.csv"), "--target", "ill", "--domain", "hospital"],
-        *["--test", str(tmp_path / "b.csv"), "--output", str(tmp_path / "out")],
-    )
-    assert code == 2
-    assert "1 domain is in both training and test: 'H005'" in err
 
 
 def test_domains_of_one_class_and_missing_values_are_said(

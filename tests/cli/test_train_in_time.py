@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import eqrm
-from cli.test_train import run
+from cli.commands import refuse_in_one_line, run
 
 WEEKS, ROWS = 40, 12
 
@@ -156,14 +156,7 @@ def test_a_mistake_about_time_is_one_line(
     frame: Any = weeks().drop(columns="date")
     frame["x"] = 1.0 if words == "begin at" else frame["x"]
     frame.to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "out"
-    code, printed, err = run(
-        capsys, "train", str(tmp_path / "t.csv"), *options, "--output", str(out)
-    )
-    assert (code, printed) == (2, "")
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
-    assert not out.exists()
+    refuse_in_one_line(capsys, tmp_path, options, words)
 
 
 def test_a_missing_time_names_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

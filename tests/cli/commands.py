@@ -1,0 +1,62 @@
+"""What tests of the command line share: a command run in this process, and a table of patients."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eqrm import cli
+
+ROWS, HOSPITALS = 25, 70
+
+
+def hospitals(seed: int = 0, number: int = HOSPITALS, first: int = 0) -> pd.DataFrame:
+    """Patients: one measurement means the same everywhere, another differs by hospital."""
+    rng = np.random.default_rng(seed)
+    rows = number * ROWS
+    hospital = np.repeat(np.arange(first, first + number), ROWS)
+    age = rng.normal(60, 15, rows)
+    ill = rng.random(rows) < 1 / (1 + np.exp(-(age - 60) / 15))
+    scan = np.repeat(rng.normal(1, 0.8, number), ROWS) * (2 * ill - 1) + rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "hospital": [f"H{h:03d}" for h in hospital],
+            "age": age.round(2),
+            "scan": scan.round(3),
+            "ward": rng.choice(["north", "south", "east"], rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of ``eqrm ARGUMENTS``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["eqrm", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+def refuse_in_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, options: list[str], words: str
+) -> None:
+    """``eqrm train`` of the table in this folder says what is wrong, and leaves nothing behind."""
+    out = folder / "out"
+    code, printed, err = run(capsys, "train", str(folder / "t.csv"), *options, "--output", str(out))
+    assert (code, printed) == (2, "")
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def changed(frame: pd.DataFrame, column: str, rows: list[int], value: object) -> pd.DataFrame:
+    """Another value in some rows of a column."""
+    frame = frame.astype({column: object})
+    frame.loc[rows, column] = value
+    return frame

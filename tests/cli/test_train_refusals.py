@@ -1,0 +1,81 @@
+"""What ``eqrm train`` refuses: one line that says what is wrong, before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cli.commands import changed, hospitals, refuse_in_one_line, run
+
+MISTAKES = [
+    (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
+    (
+        ["--target", "ill", "--domain", "hospitl"],
+        "t.csv has no column 'hospitl'. Did you mean 'hos",
+    ),
+    (["--domain", "hospital"], "--target COLUMN is required"),
+    (["--target", "ill"], "--domain COLUMN is required"),
+    (["--target", "ill", "--domain", "hospital", "--model", "lightgm"], "Did you mean 'lightgbm'"),
+    (["--target", "ill", "--domain", "hospital", "--alpha", "1.5"], "alpha must lie between"),
+    (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "'high' is not a level"),
+    (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
+    (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
+    (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--test-share", "2"],
+        "strictly between 0 and 1, got 2",
+    ),
+    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--weather"],
+        "be used with the table 'flights'",
+    ),
+    (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
+    (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
+    (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),
+    (["--target", "hospital", "--domain", "age"], "different values"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    number = 210 if words == "different values" else 6
+    hospitals(number=number).to_csv(tmp_path / "t.csv", index=False)
+    refuse_in_one_line(capsys, tmp_path, options, words)
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (changed(hospitals(number=6), "ill", [3], None), "target 'ill' is missing in 1 of 150"),
+        (changed(hospitals(number=6), "hospital", [3], None), "are missing in 1 of 150"),
+        (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
+        (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
+        (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to predict"),
+        (hospitals(number=1), "domain is left"),
+        (hospitals(number=3), "needs at least 2"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: pd.DataFrame, words: str
+) -> None:
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    refuse_in_one_line(capsys, tmp_path, ["--target", "ill", "--domain", "hospital"], words)
+
+
+def test_a_domain_in_training_and_test_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hospitals(number=6).to_csv(tmp_path / "a.csv", index=False)
+    hospitals(number=6, first=5).to_csv(tmp_path / "b.csv", index=False)
+    code, _, err = run(
+        capsys,
+        *["train", str(tmp_path / "a.csv"), "--target", "ill", "--domain", "hospital"],
+        *["--test", str(tmp_path / "b.csv"), "--output", str(tmp_path / "out")],
+    )
+    assert code == 2
+    assert "1 domain is in both training and test: 'H005'" in err

@@ -375,3 +375,20 @@ def test_a_class_of_few_domains_is_trained_without_cross_fitting() -> None:
 def test_equal_predictions_are_calibrated_in_any_order() -> None:
     labels = np.repeat([0, 1], 500)
     assert skill_of_classes(labels, np.full((1000, 2), 0.5)).calibration_error == 0.0
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_constants_on_training_domains_are_those_of_the_other_domains(task: str) -> None:
+    table = world().in_domains(world().domain_names[:30])
+    parts = table.split(0.5)
+    plan = TrainingPlan.of([0.9], task=task, surrogate="none")
+    found = train_on_table(*parts, plan)
+    own = parts[0].domains == found.models["ERM"].estimator.domains_[3]
+    rest = parts[0].target[~own].mean()
+    if task == "regression":
+        expected = ((parts[0].target[own] - rest) ** 2).mean()
+        assert found.constants["mean"][3] == pytest.approx(expected)
+        return
+    expected = -np.where(parts[0].target[own] == 1, np.log(rest), np.log(1 - rest)).mean()
+    assert found.constants["base rate"][3] == pytest.approx(expected)
+    np.testing.assert_allclose(found.constants["equal odds"], np.log(2.0))

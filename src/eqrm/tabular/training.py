@@ -36,6 +36,8 @@ from eqrm.estimators.selection.surrogates import (
 )
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
+from eqrm.evaluation.measuring.metrics import metric_of
 from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
@@ -120,7 +122,7 @@ class TableTraining:
     in_time: TimeSplit | None = None
     measure: str = "quantile"
     constants: Mapping[str, Array] = field(default_factory=dict)
-    """The risks of the constants on training domains."""
+    """The risks of training domains by the constants of the other domains."""
     skills: Mapping[str, Skill] = field(default_factory=dict)
     choices: Mapping[Level, SurrogateChoice] = field(default_factory=dict)
 
@@ -171,7 +173,6 @@ def train_on_table(
         repeated = {k: np.repeat(v, len(test_labels), axis=0) for k, v in constants.items()}
         # From the scores: a probability that is rounded to 0 would make a loss infinite.
         losses = {k: any_model._losses_of(v, test_labels) for k, v in (scores | repeated).items()}
-    on_training = {k: np.repeat(v, len(labels), axis=0) for k, v in constants.items()}
     return TableTraining(
         models,
         replace(evaluate(domains=test.numbered_domains, losses=losses), loss=task.metric),
@@ -181,7 +182,7 @@ def train_on_table(
         len(train.domain_names),
         in_time,
         plan.measure,
-        {k: job.groups.means(any_model._losses_of(v, labels)) for k, v in on_training.items()},
+        job.constants_left_out,
         {k: _skill(v, test_labels, bool(task.classes)) for k, v in (scores | repeated).items()},
         job.choices,
     )
@@ -210,6 +211,15 @@ class _Job:
     def groups(self) -> Groups:
         """The domains of all rows."""
         return as_groups(self.domains, len(self.labels))
+
+    @property
+    def constants_left_out(self) -> dict[str, Array]:
+        """The risk of each training domain by constants of the others, as models are measured."""
+        labels, names = self.labels.astype(np.float64), tuple(self.groups.names)
+        classes = len(self.task.classes)
+        counted = LabelStatistics.of_rows(names, self.groups.ids, labels, classes)
+        found = cross_fitted_constants(counted, metric_of(self.task.metric), several=classes > 2)
+        return {name: constant.risks.risks for name, constant in found.items()}
 
     def fitted(self) -> Iterator[tuple[str, Level | None, Any]]:
         """ERM; then for each level ERM recalibrated for it, and the predictor trained for it."""

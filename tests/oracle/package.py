@@ -1,8 +1,9 @@
 """What the package computes for a case of the grid, by each of the roads it may take.
 
-One row of risks on the CPU (in one call of the C part where that was built, by its sums for long
-rows, or without it in numpy and in blocks of torch), rows in a batch, and the fixed number of
-steps of GPUs, CUDA graphs and ``torch.compile`` are different code; each has to reach the truth.
+One row of risks on the CPU (at once by the C part where that was built, in one call of it when the
+bandwidth is known, by its sums for long rows, or without it in numpy and in blocks of torch), rows
+in a batch, and the fixed number of steps of GPUs, CUDA graphs and ``torch.compile`` are different
+code; each has to reach the truth.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions.kde import bulk_sums, native, root, root_in_tensors
+from eqrm.distributions.kde import bulk_sums, gradient, native, root, root_in_tensors
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
 
-ROADS = ("one row", "sums in C", "numpy", "blocks", "batch", "fixed steps")
+ROADS = ("one row", "one call", "sums in C", "numpy", "blocks", "batch", "fixed steps")
 
 
 @contextmanager
@@ -35,6 +36,8 @@ def _on_road(road: str) -> Iterator[None]:
     """One row by the given road, whichever the length and whether or not the C part is there."""
     with ExitStack() as stack:
         if road != "one row":
+            stack.enter_context(mock.patch.object(gradient, "quantile_at_once", return_value=None))
+        if road not in ("one row", "one call"):
             stack.enter_context(mock.patch.object(root, "_in_one_call", return_value=None))
         if road in ("numpy", "blocks"):
             stack.enter_context(mock.patch.object(native, "LIBRARY", None))
@@ -61,8 +64,8 @@ def quantile_and_gradient(case: Case, road: str = "one row") -> tuple[float, Flo
     else:
         with _on_road(road):
             value = eqrm.KDE(risks, bandwidth=case.bandwidth, weights=given).quantile(level)
-    (gradient,) = torch.autograd.grad(value, risks)
-    return float(value.detach()), np.asarray(gradient.numpy(), dtype=np.float64)
+    (slopes,) = torch.autograd.grad(value, risks)
+    return float(value.detach()), np.asarray(slopes.numpy(), dtype=np.float64)
 
 
 def judge_case(case: Case, roads: tuple[str, ...] = ROADS) -> dict[str, Judgement]:
@@ -75,5 +78,5 @@ def value_and_gradient(name: str, risks: list[float], level: eqrm.Level) -> tupl
     """The quantile of a distribution of the catalogue, by name, and its gradient, in float64."""
     tensor = torch.tensor(risks, dtype=torch.float64, requires_grad=True)
     value = DISTRIBUTIONS[name](tensor).quantile(level)
-    (gradient,) = torch.autograd.grad(value, tensor)
-    return float(value.detach()), np.asarray(gradient.numpy())
+    (slopes,) = torch.autograd.grad(value, tensor)
+    return float(value.detach()), np.asarray(slopes.numpy())

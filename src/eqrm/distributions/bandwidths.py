@@ -51,6 +51,10 @@ class Bandwidth(ABC):
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
+    def line(self, effective: float) -> tuple[float, float] | None:
+        """(a, b) where h = a·σ̂ + b for so many domains, whatever else the risks are; else None."""
+        return None
+
     def of_row(self, row: RowMoments) -> RowBandwidth:
         """The bandwidth of one row on the CPU and its derivatives; not every rule has this."""
         raise NotImplementedError
@@ -88,6 +92,10 @@ class SigmaRule(Bandwidth):
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         found = moments(risks, weights)
         return self.factor(found.effective) * found.std
+
+    def line(self, effective: float) -> tuple[float, float]:
+        """h is proportional to σ̂."""
+        return self.factor(effective), 0.0
 
     def of_row(self, row: RowMoments) -> RowBandwidth:
         """h = c·σ̂, and ∂h/∂R_i = h·p_i·(R_i − R̄)/((1 − Σp²)·σ̂²)."""
@@ -150,6 +158,10 @@ class Fixed(Bandwidth):
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         return risks.new_full((*risks.shape[:-1], 1), self.value)
+
+    def line(self, effective: float) -> tuple[float, float]:
+        """It does not depend on the risks."""
+        return 0.0, self.value
 
     def of_row(self, row: RowMoments) -> RowBandwidth:
         """It does not depend on the risks."""

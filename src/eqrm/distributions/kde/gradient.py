@@ -22,7 +22,7 @@ from torch import Tensor
 
 from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule
 from eqrm.distributions.kde.native import Array
-from eqrm.distributions.kde.root import quantile_of_row
+from eqrm.distributions.kde.root import RowQuantile, quantile_at_once, quantile_of_row
 from eqrm.distributions.kde.root_in_tensors import roots_in_tensors
 from eqrm.distributions.moments import Moments, moments, row_moments
 from eqrm.level import Level
@@ -139,14 +139,14 @@ class KdeQuantile(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, each = _Inputs(*ctx.saved_tensors, *ctx.settings), grad.unsqueeze(-1)
+        each = grad.unsqueeze(-1) if grad.ndim else grad
         if torch.is_grad_enabled():
-            gradients = _gradients_with_graph(inputs)
+            gradients = _gradients_with_graph(_Inputs(*ctx.saved_tensors, *ctx.settings))
             return *(None if g is None else each * g for g in gradients), None, None, None
         found: Any = ctx.gradients
         ctx.gradients = None
         if found is None:  # asked for a second time, by retain_graph
-            found = _value_and_gradients(inputs, True)[1:]
+            found = _value_and_gradients(_Inputs(*ctx.saved_tensors, *ctx.settings), True)[1:]
         by_risks, by_given = found
         return by_risks.mul_(each), None if by_given is None else each * by_given, None, None, None
 
@@ -197,37 +197,57 @@ def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
 
 
 def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
+    if _is_one_row(inputs.risks):
+        return _of_one_row(inputs, wants_gradient)
     dtype = inputs.risks.dtype
-    of_rows = _of_one_row if _is_one_row(inputs.risks) else _of_rows
-    value, gradient, by_given = of_rows(inputs, wants_gradient)
-    if dtype == torch.float64:
-        return value, gradient, by_given
+    value, gradient, by_given = _of_rows(inputs, wants_gradient)
     return value.to(dtype), None if gradient is None else gradient.to(dtype), by_given
 
 
 def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
     """One row on the CPU. Domains without weight are left out; equal weights are none."""
-    _, given, weights, rule, level = inputs
-    risks = inputs.risks.detach().to(torch.float64)
-    kept, domains, shares = None, risks.numel(), None
+    risks, given, weights, rule, level = inputs
+    dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
+    row = risks.detach() if dtype == torch.float64 else risks.detach().to(torch.float64)
     if weights is not None:
         shares = weights.numpy()
         if not shares.all():
             kept = torch.from_numpy(np.flatnonzero(shares))
-            risks, shares = risks.index_select(0, kept), weights.index_select(0, kept).numpy()
+            row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
-    row = row_moments(risks, shares)
-    if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
-        nan = risks.new_full((domains,), math.nan)
-        return nan.sum(), nan, None if given is None else nan[:1]
-    bandwidth = rule.of_row(row) if given is None else RowBandwidth(given.item())
-    value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wants_gradient)
-    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * bandwidth.value > 0.0:
-        value = polished(value, risks.numpy(), shares, bandwidth.value, level)
-    if gradient is not None and kept is not None:
-        gradient = risks.new_zeros(domains).index_copy_(0, kept, gradient)
+    chosen = rule if given is None else given.item()
+    value, gradient, mean_z = _quantile_of_row(row, shares, chosen, level, wants_gradient)
+    if gradient is not None:
+        if kept is not None:
+            gradient = row.new_zeros(domains).index_copy_(0, kept, gradient)
+        gradient = gradient if dtype == torch.float64 else gradient.to(dtype)
     by_given = None if given is None else torch.full_like(given, mean_z)
-    return torch.scalar_tensor(value, dtype=torch.float64), gradient, by_given
+    return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
+
+
+def _quantile_of_row(
+    risks: Tensor, weights: Array | None, bandwidth: Bandwidth | float, level: Level, wanted: bool
+) -> RowQuantile:
+    """q, dq/dR where it is wanted, and z̄, of a row in float64, at once or else step by step."""
+    if isinstance(bandwidth, float):
+        line: tuple[float, float] | None = (0.0, bandwidth)
+    else:
+        effective = risks.shape[0] if weights is None else 1.0 / float(weights.dot(weights))
+        line = bandwidth.line(effective)
+    risks = risks.contiguous()
+    if line is not None:
+        found = quantile_at_once(risks, weights, line, level, wanted)
+        if found is not None:
+            return found
+    row = row_moments(risks, weights)
+    if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
+        nan = torch.full_like(risks, math.nan)
+        return RowQuantile(math.nan, nan if wanted else None, math.nan)
+    h = RowBandwidth(bandwidth) if isinstance(bandwidth, float) else bandwidth.of_row(row)
+    value, gradient, mean_z = quantile_of_row(row, h, level, wanted)
+    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h.value > 0.0:
+        value = polished(value, risks.numpy(), weights, h.value, level)
+    return RowQuantile(value, gradient, mean_z)
 
 
 def polished(

@@ -22,6 +22,12 @@
 /* The same in single precision: beyond 9 kernels are nothing. */
 #define FARTHEST_SINGLE 9.0f
 #define SMALLEST 1e-250
+/* Rows that are copied to the stack. */
+#define SHORT 2048
+/* Bandwidths between mean and quantile from which centring at the mean costs digits. */
+#define FAR_FROM_MEAN 1e3
+/* Kernels with centres at most so many bandwidths apart overlap. */
+#define NEIGHBOURS 4.0
 #define SQRT_2 1.4142135623730951
 #define SQRT_2PI 2.5066282746310002
 
@@ -37,9 +43,8 @@ INSIDE double standardised(double x, double shift, double unit)
 #define WEIGHT(p, i) ((p) ? (p)[i] : 1.0)
 
 /* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
-EACH_PROCESSOR
-void eqrm_centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
-                 double *restrict x, double *restrict found)
+INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
+                   double *restrict x, double *restrict found)
 {
     const double pivot = r[0];
     double sum = 0.0, square = 0.0;
@@ -55,6 +60,13 @@ void eqrm_centre(const double *restrict r, const double *restrict p, ptrdiff_t n
     found[0] = pivot;
     found[1] = offset;
     found[2] = square;
+}
+
+EACH_PROCESSOR
+void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
+                 double *found)
+{
+    centre(r, p, n, total, x, found);
 }
 
 /* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4, with z and kernels in REAL */
@@ -167,10 +179,9 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
  * from a start, and with w ~ p*exp(-z*z) the gradient k = w + coupling*(mean of z)*p*x unless k is
  * NULL; 1 when they were found, 0 when the solve needs the care of root.py.
  * found = {t, mean of z under w}. */
-EACH_PROCESSOR
-int eqrm_quantile(const double *restrict x, const double *restrict p, ptrdiff_t n, double total,
-                  double h, double coupling, double log_tail, double start, double tolerance,
-                  double *restrict k, double *restrict found)
+INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n, double total,
+                 double h, double coupling, double log_tail, double start, double tolerance,
+                 double *restrict k, double *restrict found)
 {
     const double unit = -1.0 / (h * SQRT_2);
     double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300, t = start;
@@ -202,6 +213,115 @@ int eqrm_quantile(const double *restrict x, const double *restrict p, ptrdiff_t 
     for (ptrdiff_t i = 0; i < n; i++)
         k[i] = a * k[i] + b * WEIGHT(p, i) * x[i];
     return 1;
+}
+
+EACH_PROCESSOR
+int eqrm_quantile(const double *x, const double *p, ptrdiff_t n, double total, double h,
+                  double coupling, double log_tail, double start, double tolerance, double *k,
+                  double *found)
+{
+    return solve(x, p, n, total, h, coupling, log_tail, start, tolerance, k, found);
+}
+
+/* The normal quantile at 1 - tail to three digits (Abramowitz and Stegun, 26.2.23). */
+INSIDE double rough_normal_quantile(double tail)
+{
+    const double u = sqrt(-2.0 * log(fmin(tail, 1.0 - tail)));
+    const double z = u - (2.515517 + u * (0.802853 + u * 0.010328)) /
+                             (1.0 + u * (1.432788 + u * (0.189269 + u * 0.001308)));
+    return tail < 0.5 ? z : -z;
+}
+
+/* Puts the values in such an order that v[rank] has its place, smaller ones before it. */
+static void select_rank(double *v, ptrdiff_t n, ptrdiff_t rank)
+{
+    ptrdiff_t first = 0, last = n - 1;
+    while (first < last) {
+        const double a = v[first], b = v[(first + last) / 2], c = v[last];
+        const double pivot = fmax(fmin(a, b), fmin(fmax(a, b), c));
+        ptrdiff_t i = first, j = last;
+        while (i <= j) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j] > pivot)
+                j--;
+            if (i <= j) {
+                const double swapped = v[i];
+                v[i++] = v[j];
+                v[j--] = swapped;
+            }
+        }
+        if (rank <= j)
+            last = j;
+        else if (rank >= i)
+            first = i;
+        else
+            return;
+    }
+}
+
+/* A point near the root for narrow kernels of equal weight, as near_root in sums.py: the quantile
+ * of their centres, and beyond those the root of the largest kernel alone. */
+static double near_root(const double *x, ptrdiff_t n, double h, double sign, double log_tail)
+{
+    double y[SHORT];
+    const double share = exp(log_tail) * (double)n;
+    double top = -DBL_MAX;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        y[i] = sign * x[i];
+        top = fmax(top, y[i]);
+    }
+    if (share < 1.0)
+        return top / h + rough_normal_quantile(fmin(0.5, share));
+    const double place = fmax((double)n - share - 0.5, 0.0);
+    const ptrdiff_t rank = (ptrdiff_t)fmin(place, (double)(n - 2));
+    select_rank(y, n, rank);
+    double next = DBL_MAX;
+    for (ptrdiff_t i = rank + 1; i < n; i++)
+        next = fmin(next, y[i]);
+    const double gap = next - y[rank], part = place - (double)rank;
+    if (gap < NEIGHBOURS * h || fabs(part - 0.5) < 1e-12)
+        return (y[rank] + part * gap) / h;
+    if (part < 0.5)
+        return y[rank] / h + rough_normal_quantile(0.5 - part);
+    return next / h + rough_normal_quantile(fmin(1.5 - part, 1.0 - 1e-3));
+}
+
+/* The quantile q of risks r and its gradient k (unless NULL) at once, for h = fixed + factor*std
+ * and rows that fit on the stack: centred, h found, and solved from the root for normal risks, or
+ * where kernels are narrower than that is good for from the quantile of their centres. goal is the
+ * root for one kernel, sign -1 for levels under 1/2, apart = 1 - sum of p*p. 0 where the start or
+ * the digits need more care.
+ * found = {t, mean of z, q - mean, pivot, mean - pivot}. */
+EACH_PROCESSOR
+int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
+                      double apart, double factor, double fixed, double log_tail, double goal,
+                      double sign, double narrow, double tolerance, double *restrict k,
+                      double *restrict found)
+{
+    double x[SHORT], place[3];
+    centre(r, p, n, total, x, place);
+    const double square = place[2] / total;
+    if (!(square < 1e100) || !(square > 1e-100) || !(apart > 1e-12))
+        return 0;
+    const double std = sqrt(square / apart), h = fixed + factor * std;
+    if (!(h > 1e-100) || !(std < 1e100 * h))
+        return 0;
+    const double coupling = sign * factor / (std * apart);
+    int done = 0;
+    double start = goal * sqrt((std / h) * (std / h) + 1.0);
+    if (h >= narrow * std)
+        done = solve(x, p, n, total, sign * h, coupling, log_tail, start, tolerance, k, found);
+    if (!done && !p) {
+        start = near_root(x, n, h, sign, log_tail);
+        done = solve(x, p, n, total, sign * h, coupling, log_tail, start, tolerance, k, found);
+    }
+    if (!done)
+        return 0;
+    found[2] = sign * h * found[0];
+    found[3] = place[0];
+    found[4] = place[1];
+    return fabs(found[0]) < FAR_FROM_MEAN;
 }
 
 /* Pairs i < j of ascending values v with v[j] - v[i] <= distance: how many they are, and what they

@@ -23,6 +23,8 @@ from torch import Tensor
 Array = npt.NDArray[np.float64]
 
 VERSION = 6
+SHORT = 2_048
+"""Up to so many risks make a row whose quantile is found in one call."""
 WORTH_THREADS = 200_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
 
@@ -33,10 +35,11 @@ _ARGUMENTS = {
     "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
+    "eqrm_row_quantile": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER),
 }
 _BEYOND = np.full(8, np.finfo(np.float64).max)
-_Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
+_Two, _Three, _Five, _Six, _Places = (*(n * _NUMBER for n in (2, 3, 5, 6)), 4 * _SIZE)
 
 
 def _load() -> ctypes.CDLL | None:
@@ -103,6 +106,30 @@ def quantile(
     settings = bandwidth, coupling, log_tail, start, tolerance
     if LIBRARY.eqrm_quantile(pointer, shares, size, total, *settings, written, found):
         return found[0], found[1]
+    return None
+
+
+def row_quantile(
+    risks: Tensor, weights: Array | None, *settings: float, gradient: Tensor | None
+) -> tuple[float, float] | None:
+    """q and z̄ of a contiguous float64 row of at most ``SHORT`` risks.
+
+    ``settings`` are h as factor·σ̂ + fixed (two numbers), log tail, goal and sign of the equation,
+    the least h/σ̂ at which normal risks are a good start, and the tolerance. None where the solve
+    needs more care.
+    """
+    found = _Five()
+    size = risks.numel()
+    if weights is None:
+        shares, total, apart = None, float(size), 1.0 - 1.0 / size
+    else:
+        shares, total, apart = _pointer(weights), 1.0, 1.0 - float(weights.dot(weights))
+    written = None if gradient is None else gradient.data_ptr()
+    if LIBRARY.eqrm_row_quantile(
+        risks.data_ptr(), shares, size, total, apart, *settings, written, found
+    ):
+        _, mean_z, beyond, pivot, offset = found
+        return pivot + (offset + beyond), mean_z
     return None
 
 

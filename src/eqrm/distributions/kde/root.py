@@ -23,12 +23,15 @@ from torch import Tensor
 from eqrm.distributions.bandwidths import RowBandwidth
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.bulk_sums import LONG, kernel_sums
+from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.sums import (
     FAR_INSIDE_TAIL,
     Equation,
     KernelSums,
     Tail,
     equal_weights,
+    narrow,
+    upper,
 )
 from eqrm.distributions.moments import RowMoments
 from eqrm.distributions.normal_tails import LOG_SQRT_2PI
@@ -70,6 +73,30 @@ def quantile_of_row(
         places, shares = bandwidth.shares
         np.add.at(gradient.numpy(), places, mean_z * shares)
     return RowQuantile(row.pivot + (row.mean_offset + beyond), gradient, mean_z)
+
+
+def quantile_at_once(
+    risks: Tensor,
+    weights: Array | None,
+    line: tuple[float, float],
+    level: Level,
+    wants_gradient: bool,
+) -> RowQuantile | None:
+    """The same from the risks themselves, by one call of the C part, for a bandwidth a·σ̂ + b.
+
+    For a contiguous row in float64. None where it is long, the tail deep or the solve hard.
+    """
+    if native.LIBRARY is None or risks.numel() > native.SHORT:
+        return None
+    log_tail, goal, sign = upper(level)
+    if log_tail < FAR_INSIDE_TAIL:
+        return None
+    gradient = torch.empty_like(risks) if wants_gradient else None
+    settings = *line, log_tail, goal, sign, narrow(goal), KernelSums.tolerance
+    found = native.row_quantile(risks, weights, *settings, gradient=gradient)
+    if found is None or not math.isfinite(found[0]):
+        return None
+    return RowQuantile(found[0], gradient, sign * found[1])
 
 
 def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile | None:

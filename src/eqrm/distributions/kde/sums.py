@@ -36,11 +36,25 @@ NEIGHBOURS = 4.0
 """Kernels with centres at most so many bandwidths apart overlap."""
 
 NARROW, WIDE = 0.15, 0.48
-"""Bandwidths in units of σ̂ below which the quantile of normal risks is a poor start: in the middle
-of the risks, and towards their ends."""
+"""The same bound for bandwidths, in units of σ̂: in the middle of the risks, and towards their
+ends."""
+
+LOG_HALF = -math.log(2.0)
 
 FAR_INSIDE_TAIL = -15.0
 """log S of a kernel at z = 5: below it, the quantile lies beyond the kernel that made it."""
+
+
+def upper(level: Level) -> tuple[float, float, float]:
+    """log tail, Φ⁻¹ and sign of a level, or of its mirror image (sign −1) where it is under ½."""
+    if level.log_tail > LOG_HALF:
+        return level.log_alpha, -level.z, -1.0
+    return level.log_tail, level.z, 1.0
+
+
+def narrow(goal: float) -> float:
+    """Bandwidths in units of σ̂ below which the quantile of normal risks is a poor start."""
+    return NARROW if goal <= NORMAL_ENOUGH else WIDE
 
 
 class Equation(NamedTuple):
@@ -62,10 +76,8 @@ class Equation(NamedTuple):
         cls, level: Level, centred: Array, weights: Array | None, std: float, bandwidth: float
     ) -> Equation:
         """The equation of a quantile; under ½ the mirror image, in which no digits are lost."""
-        centred = np.ascontiguousarray(centred)
-        if level.log_tail > -math.log(2.0):
-            return cls(centred, weights, std, -bandwidth, level.log_alpha, -level.z)
-        return cls(centred, weights, std, bandwidth, level.log_tail, level.z)
+        log_tail, goal, sign = upper(level)
+        return cls(np.ascontiguousarray(centred), weights, std, sign * bandwidth, log_tail, goal)
 
     @property
     def shares(self) -> Array:
@@ -79,12 +91,12 @@ class Equation(NamedTuple):
         (some of) their centres, and beyond those the root of the largest kernel alone.
         """
         width, size, tail = abs(self.bandwidth), self.centred.size, math.exp(self.log_tail)
-        if width >= (NARROW if self.goal <= NORMAL_ENOUGH else WIDE) * self.std:
+        if width >= narrow(self.goal) * self.std:
             return self.goal * math.hypot(self.std / width, 1.0)
         stride = max(1, min(size // ENOUGH_CENTRES, 16))
         if tail * size < stride:
             top = self.centred.max() if self.bandwidth > 0.0 else self.centred.min()
-            alone = normal_upper_quantile(min(-math.log(2.0), self.log_tail + math.log(size)))
+            alone = normal_upper_quantile(min(LOG_HALF, self.log_tail + math.log(size)))
             return float(top) / self.bandwidth + alone
         below = 1.0 - tail if self.bandwidth > 0.0 else tail
         some = self.centred[::stride]
@@ -177,7 +189,8 @@ class TailSums(KernelSums):
         near = centred >= largest - reach if bandwidth > 0 else centred <= largest - reach
         self.kept = np.flatnonzero(near)
         self.distances = (largest - centred[self.kept]) / bandwidth
-        self.shares = equation.shares[self.kept]
+        kept = self.kept.size
+        self.shares = np.full(kept, share) if weights is None else weights[self.kept]
 
     @staticmethod
     def reached(equation: Equation) -> float | None:

@@ -14,10 +14,11 @@ from eqrm.errors import SettingError
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.level import Level
 from eqrm.reproductions import reproduction
+from eqrm.reproductions.frontiers import experiment as experiment_module
 from eqrm.reproductions.frontiers import run as run_module
 from eqrm.reproductions.frontiers import tables as tables_module
 from eqrm.reproductions.frontiers.experiment import Part, PartName, measure_part, study_key
-from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
+from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings, with_auto
 from eqrm.reproductions.frontiers.fitting import LinearFits, fit_candidates, rows_of
 from eqrm.reproductions.frontiers.presentation import budgets_table
 from eqrm.reproductions.frontiers.run import Frontiers
@@ -120,7 +121,7 @@ def test_linear_candidates_are_the_estimators(
 def test_a_large_penalty_of_vrex_makes_risks_more_equal(classes: int) -> None:
     rows = training_rows(classes)
     weak, strong = fit_candidates(LINEAR, [Candidate(VREX, w) for w in (0.3, 100.0)], rows, TINY)
-    fits = LinearFits.of(rows, classes)
+    fits = LinearFits.of(rows)
     loss = (lambda s: np.logaddexp(0.0, (1 - 2 * rows.y) * s)) if classes else None
     loss = loss or (lambda s: (s - rows.y) ** 2)
     spread = [rows.groups.means(loss(each(rows.X))).std() for each in (weak, strong)]
@@ -130,7 +131,7 @@ def test_a_large_penalty_of_vrex_makes_risks_more_equal(classes: int) -> None:
 
 @pytest.mark.parametrize("classes", [0, 2])
 def test_some_domains_have_the_risks_that_they_have_among_all(classes: int) -> None:
-    fits = LinearFits.of(training_rows(classes), classes)
+    fits = LinearFits.of(training_rows(classes))
     chosen = np.array([1, 4, 17])
     theta = fits.erm + 0.1
     whole, some = fits.risks.at(theta), fits.some(chosen).at(theta)
@@ -143,7 +144,7 @@ def test_some_domains_have_the_risks_that_they_have_among_all(classes: int) -> N
 
 @pytest.mark.parametrize("classes", [0, 2])
 def test_descent_by_the_exact_gradient_reaches_newtons_minimum(classes: int) -> None:
-    fits, settings = LinearFits.of(training_rows(classes), classes), replace(TINY, steps=300)
+    fits, settings = LinearFits.of(training_rows(classes)), replace(TINY, steps=300)
     level = Level(0.75)
     exact = fits.descend(level, "implicit", None, settings)
     measure = fits._measure(Candidate(EQRM, 0.75), 24)
@@ -154,18 +155,19 @@ def test_descent_by_the_exact_gradient_reaches_newtons_minimum(classes: int) -> 
 
 def test_two_domains_per_step_have_one_gradient() -> None:
     """The published gradient is exact for two domains (and wrong for more)."""
-    fits = LinearFits.of(training_rows(0), 0)
+    fits = LinearFits.of(training_rows(0))
     two = [fits.descend(Level(0.75), g, 2, TINY) for g in ("implicit", "bisection")]
     np.testing.assert_allclose(two[0], two[1], rtol=1e-6)
 
 
 def test_auto_chooses_what_the_estimator_chooses(part: Part, folder: Path) -> None:
-    found = load_table("labels", folder)
-    train, _ = found.halves(0, 0)
+    rows = load_table("labels", folder)
+    train, _ = rows.halves(0, 0)
     model = QRMClassifier(alpha=0.9, surrogate="auto")
-    model.fit(found.X[train], found.y[train].astype(int), groups=found.ids[train])
-    assert part.chosen[0.9] == Candidate.of(model.surrogate_.chosen, 0.9)
-    np.testing.assert_array_equal(part.risks(Candidate(AUTO, 0.9)), part.risks(part.chosen[0.9]))
+    model.fit(rows.X[train], rows.y[train].astype(int), groups=rows.ids[train])
+    found = with_auto(part, TINY)
+    assert found.chosen[0.9] == Candidate.of(model.surrogate_.chosen, 0.9)
+    np.testing.assert_array_equal(found.risks(Candidate(AUTO, 0.9)), part.risks(found.chosen[0.9]))
     assert part.cost is not None
     assert part.cost > 1.0
 
@@ -179,6 +181,20 @@ def test_halves_share_no_domain_and_differ_from_split_to_split() -> None:
     assert (masks[0][0] != masks[1][0]).any()
 
 
+def test_training_domains_are_thinned_and_unseen_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = []
+
+    def counted(X: Any, y: Any, ids: Any, classes: int) -> TrainingRows:
+        sizes.append(np.unique(ids, return_counts=True)[1].tolist())
+        return rows_of(X, y, ids, classes)
+
+    monkeypatch.setattr(experiment_module, "rows_of", counted)
+    measure_part(PartName("any", LINEAR, 1), table("any", 0), replace(TINY, linear_examples=7), 0)
+    assert sizes == [[7] * 12, [12] * 12]
+
+
 @pytest.mark.parametrize("model", [MLP, XGBOOST, LIGHTGBM])
 def test_other_models_have_the_same_methods(model: str, folder: Path) -> None:
     if model != MLP:
@@ -186,7 +202,7 @@ def test_other_models_have_the_same_methods(model: str, folder: Path) -> None:
     settings = replace(TINY, steps=3)
     found = measure_part(PartName("numbers", model, 1), load_table("numbers", folder), settings, 0)
     methods = {candidate.method for candidate in found.candidates}
-    assert {ERM, EQRM, PUBLISHED, GAUSSIAN, EMPIRICAL, SUPERQUANTILE, GROUPDRO, AUTO} <= methods
+    assert {ERM, EQRM, PUBLISHED, GAUSSIAN, EMPIRICAL, SUPERQUANTILE, GROUPDRO} <= methods
     assert (VREX in methods) == (model == MLP)
     assert np.isfinite(found.unseen).all()
     assert found.cost is None
@@ -197,7 +213,6 @@ def test_parts_are_kept_and_those_of_another_study_are_not_read(part: Part, tmp_
     found = Part.load(part.name, tmp_path, "key")
     assert found is not None
     assert found.candidates == part.candidates
-    assert found.chosen == part.chosen
     assert found.steps == part.steps
     np.testing.assert_allclose(found.unseen, part.unseen, rtol=1e-6)
     assert Part.load(part.name, tmp_path, "another") is None
@@ -271,7 +286,7 @@ def made_part(split: int, unseen: Any, cross_fitted: Any) -> Part:
     candidates = (Candidate(ERM), Candidate(EQRM, 0.75), Candidate(EQRM, 0.9), Candidate(PUBLISHED))
     name = PartName("made", LINEAR, split)
     rows = [np.repeat(np.asarray(each, dtype=float), 10, axis=1) for each in (unseen, cross_fitted)]
-    return Part(name, candidates, rows[0], rows[1], {}, (), np.empty((0, 10)), None, 0.0)
+    return Part(name, candidates, rows[0], rows[1], (), np.empty((0, 10)), None, 0.0)
 
 
 def test_budgets_are_kept_by_cross_fitted_means_alone() -> None:

@@ -24,7 +24,9 @@ from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
-SMOOTHINGS = tuple(0.3 * 0.2**k for k in range(14))
+SMOOTHER = 0.2
+"""Each smoothing, as a part of the one before."""
+SMOOTHINGS = tuple(0.3 * SMOOTHER**k for k in range(14))
 """How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
 CANDIDATES = 8
 """Directions from which the descent on the sphere starts."""
@@ -170,13 +172,20 @@ def _ever_deeper(
 def _through_smoothings(
     problem: Problem, criterion: MeasureOfRisks, start: Array, max_steps: int
 ) -> End:
-    """Minimise with ever less smoothing, each from the end of the one before."""
+    """Minimise with ever less smoothing, each from where the ones before point to.
+
+    The minimum moves almost in proportion to the smoothing. Newton's method needs few steps from
+    the place that this predicts, and many from the end before, which is many kinks away.
+    """
     unit, theta, steps, converged = _spread(problem), start, 0, False
+    before = start
     for smoothing in SMOOTHINGS:
         rounded = criterion.smoothed(smoothing * unit)
-        end = problem.descent(rounded, theta, problem.metric, max_steps)
+        ahead = theta + SMOOTHER * (theta - before)
+        nearer = steps > 0 and rounded.at(ahead).value < rounded.at(theta).value
+        end = problem.descent(rounded, ahead if nearer else theta, problem.metric, max_steps)
         _refuse_if_diverged(rounded, end, start)
-        theta, steps, converged = end.theta, steps + end.steps, end.converged
+        before, theta, steps, converged = theta, end.theta, steps + end.steps, end.converged
     return End(theta, criterion.at(theta).value, converged, False, steps)
 
 

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from eqrm.estimators.selection.surrogates import (
     FOLDS,
     RECALIBRATED,
     CrossFitted,
-    choose,
     fitted,
 )
 from eqrm.files.archive import read_archive, write_archive
@@ -38,26 +37,24 @@ from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.reproductions.frontiers.fitting import (
     LinearFits,
+    classes_of,
     estimator_of,
     fit_candidates,
     rows_of,
 )
 from eqrm.reproductions.frontiers.settings import (
-    AUTO,
     CONSTANT,
-    EQRM,
     EQUAL_ODDS,
     ERM,
     L2,
     LINEAR,
     MAIN_GOAL,
-    SUPERQUANTILE,
     Candidate,
     StudySettings,
 )
 from eqrm.reproductions.frontiers.tables import StudyTable, load_table
 
-FORMAT = "eqrm frontier part 1"
+FORMAT = "eqrm frontier part 2"
 REPEATS, SHORT = 3, 1.0
 """How often, and below how many seconds, a time is measured again."""
 Array = NDArray[np.float64]
@@ -83,20 +80,21 @@ class PartName:
 class Part:
     """What was measured: risks (C, m) of the candidates, left out of the fit.
 
-    ``unseen`` are of test domains, ``cross_fitted`` of training domains; ``chosen`` says what
-    ``surrogate="auto"`` took for each goal; ``steps`` and ``stepped`` (G, m) belong to the gradient
-    study. ``cost`` is the time of auto over that of one path fit, where it was measured.
+    ``unseen`` are of test domains, ``cross_fitted`` of training domains, from which a choice is
+    made; ``steps`` and ``stepped`` (G, m) belong to the gradient study. ``cost`` is the time of
+    ``surrogate="auto"`` over that of one path fit, where it was measured. ``chosen`` says what auto
+    takes for each goal; it follows from the cross-fitted risks and is not kept.
     """
 
     name: PartName
     candidates: tuple[Candidate, ...]
     unseen: Array
     cross_fitted: Array
-    chosen: dict[float, Candidate]
     steps: tuple[Step, ...]
     stepped: Array
     cost: float | None
     seconds: float
+    chosen: dict[float, Candidate] = field(default_factory=dict)
 
     def risks(self, candidate: Candidate) -> Array:
         """On unseen domains (m,)."""
@@ -108,7 +106,6 @@ class Part:
         content = {
             "key": key,
             "candidates": [[c.method, c.setting] for c in self.candidates],
-            "chosen": [[goal, c.method, c.setting] for goal, c in self.chosen.items()],
             "steps": [list(step) for step in self.steps],
             "cost": self.cost,
             "seconds": self.seconds,
@@ -132,7 +129,6 @@ class Part:
             tuple(Candidate(method, setting) for method, setting in content["candidates"]),
             arrays["unseen"].astype(np.float64),
             arrays["cross_fitted"].astype(np.float64),
-            {goal: Candidate(method, setting) for goal, method, setting in content["chosen"]},
             tuple((level, size, gradient) for level, size, gradient in content["steps"]),
             arrays["stepped"].astype(np.float64),
             content["cost"],
@@ -149,31 +145,31 @@ def study_key(table: StudyTable, settings: StudySettings, seed: int) -> str:
 def measure_part(name: PartName, table: StudyTable, settings: StudySettings, seed: int) -> Part:
     """Fit everything to one half of the domains, and measure it on the other."""
     start = time.process_time()
-    if name.model != LINEAR:
-        table = table.thinned(settings.examples, seed)
     train, test = table.halves(name.split, seed)
+    train &= table.some(settings.most_examples(name.model), seed)
     rows, unseen = (
         rows_of(table.X[half], table.y[half], table.ids[half], table.classes)
         for half in (train, test)
     )
     trained = settings.trained(name.model)
     scores, folds = _cross_fitted(name.model, trained, rows, settings)
-    predictors = fit_candidates(name.model, trained, rows, settings)
-    found = _Measured(rows, unseen, table.classes)
+    linear = LinearFits.of(rows) if name.model == LINEAR else None
+    if linear is None:
+        predictors = fit_candidates(name.model, trained, rows, settings)
+    else:
+        predictors = linear.fit(trained, settings)
+    found = _Measured(rows, unseen)
     for place, candidate in enumerate(trained):
         found.add(candidate, scores[place], predictors[place](unseen.X))
     erm = predictors[trained.index(Candidate(ERM))](unseen.X)
-    chosen = _add_chosen(found, name.model, scores, folds, erm, settings)
-    steps, stepped = _gradient_study(rows, unseen, table.classes, name.model, settings)
-    cost = None
-    if name.split == 0:
-        cost = _cost_of_auto(name.model, rows, table.classes, settings)
+    _add_references(found, scores, folds, erm, settings)
+    steps, stepped = _gradient_study(found, linear, settings)
+    cost = _cost_of_auto(name.model, rows, settings) if name.split == 0 else None
     return Part(
         name,
         tuple(found.candidates),
         np.stack(found.unseen_risks),
         np.stack(found.cross_fitted),
-        chosen,
         steps,
         stepped,
         cost,
@@ -184,8 +180,8 @@ def measure_part(name: PartName, table: StudyTable, settings: StudySettings, see
 class _Measured:
     """Candidates with their risks, one after the other."""
 
-    def __init__(self, rows: TrainingRows, unseen: TrainingRows, classes: int) -> None:
-        self.rows, self.unseen, self.classes = rows, unseen, classes
+    def __init__(self, rows: TrainingRows, unseen: TrainingRows) -> None:
+        self.rows, self.unseen, self.classes = rows, unseen, classes_of(rows)
         self.candidates: list[Candidate] = []
         self.cross_fitted: list[Array] = []
         self.unseen_risks: list[Array] = []
@@ -227,33 +223,25 @@ def _cross_fitted(
     return scores, folds
 
 
-def _add_chosen(
+def _add_references(
     found: _Measured,
-    model: str,
     scores: Array,
     folds: NDArray[np.int64],
     erm_scores: Array,
     settings: StudySettings,
-) -> dict[float, Candidate]:
-    """Add recalibrated ERM, what auto takes for each goal, and constants; what auto took."""
+) -> None:
+    """Add ERM recalibrated for each goal, and constants."""
     rows, unseen = found.rows, found.unseen
-    own = [p for p, c in enumerate(found.candidates) if c.method in (ERM, EQRM, SUPERQUANTILE)]
-    fits = tuple(found.candidates[p].surrogate for p in own)
-    kept = tuple(scores[p] for p in own)
-    crossed = CrossFitted(fits, kept, rows.y, found.classes, rows.groups, folds)
+    own = scores[found.candidates.index(Candidate(ERM))]
+    crossed = CrossFitted((ERM_SURROGATE,), (own,), rows.y, found.classes, rows.groups, folds)
     erm = ScoredRows.of(erm_scores, unseen.y, found.classes, unseen.groups.ids)
-    chosen = {}
     for goal in settings.goals:
-        choice = choose(crossed, Level(goal), settings.surrogates(goal, model))
         for surrogate in RECALIBRATED:
             correction = crossed.correction(surrogate, Level(goal))
-            found.keep(Candidate.of(surrogate, goal), choice.of(surrogate), erm.risks(correction))
-        taken = chosen[goal] = Candidate.of(choice.chosen, goal)
-        place = found.candidates.index(taken)
-        found.keep(Candidate(AUTO, goal), choice.of(choice.chosen), found.unseen_risks[place])
+            left_out = crossed.risks(surrogate, Level(goal))
+            found.keep(Candidate.of(surrogate, goal), left_out, erm.risks(correction))
     for candidate, score in _constants(rows.y, found.classes).items():
         found.add(candidate, np.full(len(rows.y), score), np.full(len(unseen.y), score))
-    return chosen
 
 
 def _constants(y: NDArray[Any], classes: int) -> dict[Candidate, float]:
@@ -265,13 +253,12 @@ def _constants(y: NDArray[Any], classes: int) -> dict[Candidate, float]:
 
 
 def _gradient_study(
-    rows: TrainingRows, unseen: TrainingRows, classes: int, model: str, settings: StudySettings
+    measured: _Measured, fits: LinearFits | None, settings: StudySettings
 ) -> tuple[tuple[Step, ...], Array]:
     """Risks (G, m) on unseen domains after training by the exact and the published gradient."""
-    if model != LINEAR:
+    unseen = measured.unseen
+    if fits is None:
         return (), np.empty((0, len(unseen.groups)))
-    fits = LinearFits.of(rows, classes)
-    measured = _Measured(rows, unseen, classes)
     steps: list[Step] = []
     risks = []
     for level in settings.step_levels:
@@ -283,12 +270,12 @@ def _gradient_study(
     return tuple(steps), np.stack(risks)
 
 
-def _cost_of_auto(model: str, rows: TrainingRows, classes: int, settings: StudySettings) -> float:
+def _cost_of_auto(model: str, rows: TrainingRows, settings: StudySettings) -> float:
     """The processor time of ``surrogate="auto"`` over that of its candidates, fitted once.
 
     The least of three times each where they are short and the clock is coarse.
     """
-    estimator = estimator_of(model, classes, settings)
+    estimator = estimator_of(model, classes_of(rows), settings)
     path = (ERM_SURROGATE, *settings.surrogates(MAIN_GOAL, model))
     chosen = clone(estimator).set_params(alpha=MAIN_GOAL, surrogate="auto")
     times: list[tuple[float, float]] = []

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
+from eqrm.estimators.selection.surrogates import (
+    ERM as ERM_SURROGATE,
+)
+from eqrm.estimators.selection.surrogates import (
+    RECALIBRATED as CORRECTIONS,
+)
+from eqrm.estimators.selection.surrogates import (
+    SurrogateChoice,
+)
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.level import Level
 from eqrm.reproductions.frontiers.experiment import Part, Step
@@ -31,6 +40,24 @@ from eqrm.reproductions.frontiers.settings import (
 )
 
 Array = NDArray[np.float64]
+
+
+def with_auto(part: Part, settings: StudySettings) -> Part:
+    """A part with what ``surrogate="auto"`` takes for each goal, by cross-fitted risks alone."""
+    chosen, places = {}, []
+    for goal in settings.goals:
+        compared = (ERM_SURROGATE, *CORRECTIONS, *settings.surrogates(goal, part.name.model))
+        own = [part.candidates.index(Candidate.of(surrogate, goal)) for surrogate in compared]
+        choice = SurrogateChoice(Level(goal), compared, part.cross_fitted[own])
+        places.append(own[choice.place])
+        chosen[goal] = part.candidates[places[-1]]
+    return replace(
+        part,
+        candidates=(*part.candidates, *(Candidate(AUTO, goal) for goal in settings.goals)),
+        unseen=np.concatenate([part.unseen, part.unseen[places]]),
+        cross_fitted=np.concatenate([part.cross_fitted, part.cross_fitted[places]]),
+        chosen=chosen,
+    )
 
 
 @dataclass(frozen=True)

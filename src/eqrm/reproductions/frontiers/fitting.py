@@ -67,19 +67,25 @@ def fit_candidates(
     model: str, candidates: Sequence[Candidate], rows: TrainingRows, settings: StudySettings
 ) -> list[Predictor]:
     """A predictor for each candidate, all fitted to these rows."""
-    classes = 2 if rows.y.dtype.kind == "i" else 0
+    classes = classes_of(rows)
     if model == LINEAR:
-        return LinearFits.of(rows, classes).fit(candidates, settings)
+        return LinearFits.of(rows).fit(candidates, settings)
     if model == MLP:
         return _networks(candidates, rows, classes, settings)
     return [_boosted(model, candidate, rows, classes, settings) for candidate in candidates]
+
+
+def classes_of(rows: TrainingRows) -> int:
+    """2, or 0 where numbers are predicted."""
+    return 2 if rows.y.dtype.kind == "i" else 0
 
 
 def estimator_of(model: str, classes: int, settings: StudySettings) -> Any:
     """The package's estimator of a model, with the settings of the study."""
     if model in (LINEAR, MLP):
         kind: Any = QRMClassifier if classes else QRMRegressor
-        return kind(model=model, l2=L2, steps=settings.steps, erm_steps=settings.steps)
+        steps = {"steps": settings.steps, "erm_steps": settings.steps}
+        return kind(model=model, l2=L2, hidden=(settings.hidden,), **steps)
     pair = (LGBMQRMClassifier, LGBMQRMRegressor)
     if model != LIGHTGBM:
         pair = (XGBQRMClassifier, XGBQRMRegressor)
@@ -94,10 +100,13 @@ class LinearFits(ABC):
     erm: Array
     """θ of the least mean risk."""
 
+    def __init__(self) -> None:
+        self._descended: dict[tuple[Level, str, int, StudySettings], Array] = {}
+
     @classmethod
-    def of(cls, rows: TrainingRows, classes: int) -> LinearFits:
+    def of(cls, rows: TrainingRows) -> LinearFits:
         """For the loss of the task."""
-        return _Logistic(rows) if classes else _Quadratic(rows)
+        return _Logistic(rows) if classes_of(rows) else _Quadratic(rows)
 
     @abstractmethod
     def least(self, measure: Measure, before: Array | None) -> Array:
@@ -146,20 +155,22 @@ class LinearFits(ABC):
         domains is kept.
         """
         m = len(self.risks.at(self.erm).spread)
-        ends = [self._adam(level, gradient, domains, settings.steps, r) for r in settings.rates]
-        whole = MeasureChoice.of("kde", "quantile", "gaussian-optimal").at(level, m)
-        values = [MeasureOfRisks(self.risks, whole, self.penalty).at(end).value for end in ends]
-        return ends[int(np.argmin(values))]
+        seen = m if domains is None else min(domains, m)
+        asked = level, gradient, seen, settings
+        if asked not in self._descended:
+            ends = [self._adam(level, gradient, seen, settings.steps, r) for r in settings.rates]
+            whole = MeasureChoice.of("kde", "quantile", "gaussian-optimal").at(level, m)
+            values = [MeasureOfRisks(self.risks, whole, self.penalty).at(end).value for end in ends]
+            self._descended[asked] = ends[int(np.argmin(values))]
+        return self._descended[asked]
 
-    def _adam(
-        self, level: Level, gradient: str, domains: int | None, steps: int, rate: float
-    ) -> Array:
+    def _adam(self, level: Level, gradient: str, domains: int, steps: int, rate: float) -> Array:
         theta, first, second = self.erm.copy(), np.zeros_like(self.erm), np.zeros_like(self.erm)
         generator = np.random.default_rng(0)
         m = len(self.risks.at(theta).spread)
         for step in range(1, steps + 1):
             seen = self.risks
-            if domains is not None and domains < m:
+            if domains < m:
                 seen = self.some(np.sort(generator.permutation(m)[:domains]))
             here = seen.at(theta)
             weights = _quantile_slope(here.mean + here.spread, level, gradient)
@@ -197,6 +208,7 @@ class _Logistic(LinearFits):
     risks: LogisticRisks
 
     def __init__(self, rows: TrainingRows) -> None:
+        super().__init__()
         self.problem = LogisticProblem.of(rows, l2=L2, intercept=True, max_steps=MAX_STEPS)
         self.risks, self.penalty = self.problem.risks, self.problem.penalty
         self.erm = self.problem.least_mean.theta
@@ -223,6 +235,7 @@ class _Quadratic(LinearFits):
     risks: Quadratics
 
     def __init__(self, rows: TrainingRows) -> None:
+        super().__init__()
         self.scaling = Scaling.of(rows.X, None, intercept=True)
         moments = standardised_moments(rows.X, rows.y, rows.groups, None, self.scaling)
         self.risks, self.coordinates = risk_quadratics(moments, True)
@@ -251,7 +264,7 @@ def _networks(
 ) -> list[Predictor]:
     """Networks with one hidden layer, each trained on from the same ERM network."""
     examples = Examples.of(rows, classes)
-    start = new_network([rows.X.shape[1], 64, 1], True, seed=0)
+    start = new_network([rows.X.shape[1], settings.hidden, 1], True, seed=0)
     batches = examples.batches(None, None, np.random.RandomState(0))
     rate = 0.01
     ready = [Phase(risk_based.ERM(), settings.steps, rate, "cosine")]

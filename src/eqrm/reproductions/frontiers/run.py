@@ -20,7 +20,7 @@ from eqrm.reproductions.frontiers.experiment import (
     run_jobs,
     study_key,
 )
-from eqrm.reproductions.frontiers.findings import TableFindings
+from eqrm.reproductions.frontiers.findings import TableFindings, with_auto
 from eqrm.reproductions.frontiers.presentation import (
     auto_table,
     budgets_table,
@@ -30,7 +30,7 @@ from eqrm.reproductions.frontiers.presentation import (
     methods_table,
     remarks,
 )
-from eqrm.reproductions.frontiers.settings import LINEAR, MODELS, SIZES, StudySettings
+from eqrm.reproductions.frontiers.settings import LINEAR, MLP, MODELS, SIZES, StudySettings
 from eqrm.reproductions.frontiers.tables import (
     ENDING,
     SOURCES,
@@ -207,7 +207,7 @@ class Frontiers(Reproduction):
             for split in range(settings.splits)
         ]
         missing = [n for n in names if Part.load(n, self._parts, keys[n.table]) is None]
-        missing.sort(key=lambda n: -tables[n.table].X.size)  # the longest first
+        missing.sort(key=lambda n: (n.model != MLP, -tables[n.table].X.size, n.split))  # long first
         jobs = [Job(n, self._parts, self._folder, settings, seed) for n in missing]
 
         def show(number: int, part: PartName) -> None:
@@ -221,7 +221,7 @@ class Frontiers(Reproduction):
                 table,
                 model,
                 tuple(
-                    part
+                    with_auto(part, settings)
                     for name, part in parts.items()
                     if part is not None and (name.table, name.model) == (table, model)
                 ),

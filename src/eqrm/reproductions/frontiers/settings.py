@@ -50,10 +50,11 @@ METHODS = (
 )
 LAWS = {EQRM: "kde", GAUSSIAN: "gaussian", EMPIRICAL: "empirical"}
 """The distribution of the methods that minimise a quantile."""
-EMPIRICAL_GOALS = (0.5, 0.9, 0.99)
-"""Fewer than the others have: this quantile has kinks everywhere, and takes the longest."""
+FEW_GOALS = (0.5, 0.9, 0.99)
+"""Of the empirical quantile, which takes the longest, and of rivals in nonlinear models."""
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 100.0)
 """VREx's weights, times ERM's mean risk: the penalty then has no unit."""
+FEW_PENALTIES = (1.0, 10.0, 100.0)
 
 LINEAR, MLP, XGBOOST, LIGHTGBM = "linear", "mlp", "xgboost", "lightgbm"
 MODELS = (LINEAR, MLP, XGBOOST, LIGHTGBM)
@@ -97,9 +98,11 @@ class Candidate:
 class StudySettings:
     """How large the study is.
 
-    ``steps`` and ``rates`` are of Adam, which the published gradient needs; ``examples`` is how
-    many rows of a domain the models that are not linear get; ``step_sizes`` are the domains per
-    step of the gradient study (None: all), ``step_levels`` its levels.
+    ``steps`` and ``rates`` are of Adam, which the published gradient needs; ``step_sizes`` are the
+    domains per step of the gradient study (None: all), ``step_levels`` its levels. Linear models
+    are fitted to at most ``linear_examples`` rows of a domain, others to ``examples``; unseen
+    domains are measured on all their rows. ``hidden`` is the width of the MLP, ``rounds`` the
+    number of boosted trees.
     """
 
     splits: int = 10
@@ -108,8 +111,14 @@ class StudySettings:
     rates: tuple[float, ...] = (0.01, 0.05)
     step_sizes: tuple[int | None, ...] = (3, 10, 100, None)
     step_levels: tuple[float, ...] = (0.5, 0.75, 0.9)
+    linear_examples: int = 300
     examples: int = 100
+    hidden: int = 32
     rounds: int = 60
+
+    def most_examples(self, model: str) -> int:
+        """Rows of a training domain that a model gets."""
+        return self.linear_examples if model == LINEAR else self.examples
 
     def surrogates(self, goal: float, model: str) -> tuple[Surrogate, ...]:
         """What ``surrogate="auto"`` trains for a goal."""
@@ -119,11 +128,14 @@ class StudySettings:
         """Everything that is trained, from the lowest level of each method to its highest."""
         tried = {Candidate.of(s, goal) for goal in self.goals for s in self.surrogates(goal, model)}
         tried |= {Candidate(EQRM, goal) for goal in self.goals}
-        tried |= {Candidate(kind, goal) for kind in (GAUSSIAN, PUBLISHED) for goal in self.goals}
-        tried |= {Candidate(EMPIRICAL, goal) for goal in self.goals if goal in EMPIRICAL_GOALS}
+        few = [goal for goal in self.goals if goal in FEW_GOALS]
+        rivals = self.goals if model == LINEAR else few
+        tried |= {Candidate(kind, goal) for kind in (GAUSSIAN, PUBLISHED) for goal in rivals}
+        tried |= {Candidate(EMPIRICAL, goal) for goal in few}
         found = {Candidate(ERM), Candidate(GROUPDRO), *tried}
         if model in (LINEAR, MLP):
-            found |= {Candidate(VREX, weight) for weight in PENALTIES}
+            weights = PENALTIES if model == LINEAR else FEW_PENALTIES
+            found |= {Candidate(VREX, weight) for weight in weights}
         return sorted(found, key=lambda c: (METHODS.index(c.method), c.setting or 0.0))
 
 

@@ -74,14 +74,15 @@ class StudyTable:
             found.update(np.ascontiguousarray(part).tobytes())
         return found.hexdigest()
 
-    def thinned(self, most: int, seed: int) -> StudyTable:
-        """At most this many rows of each domain, at random."""
+    def some(self, most: int, seed: int) -> NDArray[np.bool_]:
+        """Rows (n,) at random, at most this many of each domain."""
         order = np.random.default_rng(seed).permutation(len(self.y))
         order = order[np.argsort(self.ids[order], kind="stable")]
         counts = np.bincount(self.ids)
         within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        kept = np.sort(order[within < most])
-        return StudyTable(self.name, self.X[kept], self.y[kept], self.ids[kept], self.classes)
+        found = np.zeros(len(order), dtype=bool)
+        found[order[within < most]] = True
+        return found
 
     def halves(self, split: int, seed: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Rows of a random half of the domains, and of the other half."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.level import Level
-from eqrm.objectives import EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObjective, VREx
+from eqrm.objectives import CORAL, EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObjective, VREx
 from eqrm.objectives.loss_scaling import gradient_norm
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
@@ -227,8 +227,13 @@ def test_progress_counts_every_run_and_step() -> None:
 
 def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
     data, phase = world(), Phase("erm", 2)
-    with pytest.raises(SettingError, match=r"functions of the risks.*IRM needs more"):
-        train_many([Run(0, (Phase(IRM(), 2),))], data, small())
+    with pytest.raises(SettingError, match=r"functions of the risks.*CORAL needs more"):
+        train_many([Run(0, (Phase(CORAL(), 2),))], data, small())
+    scaled = Phase(IRM(), 2, loss_scaling="gradient-norm-ratio")
+    with pytest.raises(SettingError, match="compares a function of the risks"):
+        train_many([Run(0, (scaled,))], data, small())
+    with pytest.raises(SettingError, match="half needs dtype"):
+        train_many([Run(0, (phase,))], data, small(), dtype=torch.float64, half=True)
     with pytest.raises(SettingError, match="cannot have a memory there"):
         train_many([Run(0, (Phase(EQRM(0.9, memory=RiskMemory(3)), 2),))], data, small())
     with pytest.raises(SettingError, match="runs is empty"):

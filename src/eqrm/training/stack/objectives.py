@@ -1,9 +1,10 @@
-"""The objective of every run of a stack, from the risks (R, m) of all of them."""
+"""The objective of every run of a stack, from what all of them measured in one step."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,33 +12,40 @@ from torch import Tensor
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective, Phase
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling
-from eqrm.objectives.risk_based import EQRM, ERM
+from eqrm.objectives.penalties import IGA, IRM, SD
+from eqrm.objectives.risk_based import EQRM, ERM, GroupDRO, VREx
 from eqrm.objectives.risk_objective import RiskObjective
 
+BY_VALUES = (ERM, VREx, GroupDRO, IRM, SD, IGA)
+"""Objectives that their hyperparameters define, evaluated for all runs that have them."""
 
-def checked_phase(phase: Phase) -> RiskObjective:
+
+def checked_phase(phase: Phase) -> Objective:
     """The objective of a phase, if a stack can train with it."""
     objective = phase.minimised
-    if not isinstance(objective, RiskObjective):
+    if type(objective) not in BY_VALUES and not isinstance(objective, RiskObjective):
         raise SettingError(
-            f"Runs are trained together with objectives that are functions of the risks (ERM, "
-            f"EQRM, VREx, …); {type(objective).__name__} needs more. Train its runs one by one."
+            "Runs are trained together with functions of the risks (ERM, EQRM, VREx, …), IRM, "
+            f"IGA and SD; {type(objective).__name__} needs more. Train its runs one by one."
         )
     if getattr(objective, "memory", None) is not None:
         raise SettingError(
             "A stack's batches hold every domain, so an objective cannot have a memory there. "
             "Leave out the memory."
         )
+    LossScaling(phase.loss_scaling).check(objective)
     return objective
 
 
 def objective_key(objective: Objective) -> Hashable:
-    """Equal for objectives that are the same function of the risks."""
-    if type(objective) is ERM:
-        return "erm"
+    """Equal for objectives that are the same function."""
+    if type(objective) in BY_VALUES:
+        values = (getattr(objective, name) for name in objective.hyperparameters)
+        return (objective.name, *values)
     if type(objective) is EQRM and _is_plain(objective):
-        level = objective.level.log_tail
-        return ("eqrm", level, str(objective.distribution), str(objective.bandwidth))
+        options = sorted((name, str(value)) for name, value in (objective.options or {}).items())
+        level, rule = objective.level.log_tail, str(objective.bandwidth)
+        return ("eqrm", level, str(objective.distribution), rule, *options)
     return id(objective)
 
 
@@ -57,30 +65,72 @@ def _is_plain(objective: EQRM) -> bool:
     """Whether level, distribution and bandwidth, given by name, say everything."""
     named = isinstance(objective.distribution, str)
     named = named and isinstance(objective.bandwidth, (str, float))
-    return named and objective.weights is None and not objective.options
+    options = (objective.options or {}).values()
+    return named and objective.weights is None and all(isinstance(o, str) for o in options)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What R runs measured in a step.
+
+    ``outputs`` (R, n, k) of rows of which those of each domain follow each other, ``sizes`` of
+    them, targets ``y`` (R, n, …), ``losses`` (R, n) and ``risks`` (R, m), differentiable in the
+    outputs. ``logistic`` says that the losses are binary cross-entropies of one logit.
+    """
+
+    outputs: Tensor
+    y: Tensor
+    losses: Tensor
+    risks: Tensor
+    sizes: Sequence[int]
+    logistic: bool = False
+
+    def of(self, runs: Tensor) -> Measured:
+        """Of some of the runs."""
+        return replace(
+            self,
+            outputs=self.outputs[runs],
+            y=self.y[runs],
+            losses=self.losses[runs],
+            risks=self.risks[runs],
+        )
+
+    def domain_means(self, values: Tensor) -> Tensor:
+        """(R, m) means over each domain's examples of values (R, n), summed in float64."""
+        return domain_means(values, self.sizes)
+
+
+def domain_means(values: Tensor, sizes: Sequence[int]) -> Tensor:
+    """(R, m) means of values (R, n) over consecutive rows, summed in float64."""
+    parts = [part.double().mean(1) for part in values.split(list(sizes), dim=1)]
+    return torch.stack(parts, dim=1).to(torch.promote_types(values.dtype, torch.float32))
 
 
 class StackedObjectives:
-    """What each run of a stack minimises; the same objectives are evaluated together."""
+    """What each run of a stack minimises; objectives of one kind are evaluated together."""
 
-    def __init__(self, objectives: Sequence[RiskObjective], device: torch.device) -> None:
-        groups: dict[Hashable, list[int]] = {}
+    def __init__(self, objectives: Sequence[Objective], device: torch.device) -> None:
+        kinds: dict[Hashable, list[int]] = {}
         for position, objective in enumerate(objectives):
-            together = type(objective) in (ERM, EQRM)
-            key = objective_key(objective) if together else ("alone", position)
-            groups.setdefault(key, []).append(position)
-        # An objective that keeps state (GroupDRO's weights) needs a copy for every run.
+            key = objective_key(objective) if type(objective) is EQRM else ("alone", position)
+            if type(objective) in BY_VALUES:
+                key = (type(objective), getattr(objective, "unbiased", False))
+            kinds.setdefault(key, []).append(position)
         self.groups = [
-            (copy.deepcopy(objectives[positions[0]]).to(device).train(), positions)
-            for positions in groups.values()
+            (_evaluation([objectives[p] for p in positions], device), positions)
+            for positions in kinds.values()
         ]
         self.device = device
         self._number()
 
     def keep(self, alive: int) -> None:
         """Go on with the first ``alive`` runs only."""
-        kept = [(objective, [p for p in group if p < alive]) for objective, group in self.groups]
-        self.groups = [(objective, group) for objective, group in kept if group]
+        kept = []
+        for value, positions in self.groups:
+            left = [p for p in positions if p < alive]
+            if left:
+                kept.append((value.keep(len(left)), left))
+        self.groups = kept
         self._number()
 
     def _number(self) -> None:
@@ -88,54 +138,159 @@ class StackedObjectives:
         self.places = order.argsort().to(self.device)
         self.rows = [torch.tensor(p, device=self.device) for _, p in self.groups]
 
-    def __call__(self, risks: Tensor) -> Tensor:
-        """(R,) objectives of risks (R, m); each depends on its own row only."""
+    def __call__(self, measured: Measured) -> Tensor:
+        """(R,) objectives; each depends on its own run only. Of IGA, without its penalty."""
         if len(self.groups) == 1:
-            return self._of_group(self.groups[0][0], risks)
+            return self.groups[0][0](measured)
         parts = [
-            self._of_group(objective, risks[rows])
-            for (objective, _), rows in zip(self.groups, self.rows, strict=True)
+            value(measured.of(rows))
+            for (value, _), rows in zip(self.groups, self.rows, strict=True)
         ]
         return torch.cat(parts)[self.places]
 
-    @staticmethod
-    def _of_group(objective: RiskObjective, risks: Tensor) -> Tensor:
-        if type(objective) is ERM:
-            return risks.mean(-1)
-        if type(objective) is EQRM:
-            return objective.of_risks(risks)
-        return objective.of_risks(risks[0]).reshape(1)
+
+class _Evaluation:
+    """Objectives of one kind, with a ``weight`` for every run that has one."""
+
+    def __init__(self, objectives: Sequence[Objective], name: str, device: torch.device) -> None:
+        values = [float(getattr(objective, name)) for objective in objectives] if name else []
+        self.first = objectives[0]
+        self.weights = torch.tensor(values, dtype=torch.float64, device=device)
+
+    def keep(self, runs: int) -> _Evaluation:
+        """Of the first runs."""
+        self.weights = self.weights[:runs]
+        return self
+
+    def __call__(self, measured: Measured) -> Tensor:
+        """(R,) the objective of every run: the mean risk, and a penalty where there is one."""
+        mean = measured.risks.mean(-1)
+        penalty = self.penalty(measured)
+        if penalty is None:
+            return mean
+        return mean + self.weights.to(mean.dtype) * penalty
+
+    def penalty(self, measured: Measured) -> Tensor | None:
+        """(R,) what is multiplied by the weights."""
+        return None
+
+
+class _VREx(_Evaluation):
+    def penalty(self, measured: Measured) -> Tensor:
+        return measured.risks.var(-1, unbiased=False)
+
+
+class _SD(_Evaluation):
+    def penalty(self, measured: Measured) -> Tensor:
+        return measured.domain_means(measured.outputs.square().mean(-1)).mean(-1)
+
+
+class _IRM(_Evaluation):
+    """The derivative of a risk in a scale on the outputs is the mean of output × slope."""
+
+    def penalty(self, measured: Measured) -> Tensor:
+        each = scale_derivatives(measured)
+        if not bool(self.first.unbiased):
+            return measured.domain_means(each).square().mean(-1)
+        halves = [
+            torch.stack([_mean_of_rows(part[:, start::2]) for start in (0, 1)])
+            for part in each.split(list(measured.sizes), dim=1)
+        ]
+        return torch.stack([half.prod(0) for half in halves]).mean(0)
+
+
+def _mean_of_rows(values: Tensor) -> Tensor:
+    """(R,) of values (R, n); 0 where there are none."""
+    return values.sum(1) / max(1, values.shape[1])
+
+
+def scale_derivatives(measured: Measured) -> Tensor:
+    """(R, n) d/dw of the loss when the outputs are multiplied by w, at w = 1.
+
+    (σ(f) − y)·f for one logit f. Other losses are differentiated twice, but the network is not.
+    """
+    outputs = measured.outputs
+    if measured.logistic:
+        logits = outputs[..., 0]
+        return (logits.sigmoid() - measured.y.reshape(logits.shape).to(logits)) * logits
+    total = measured.losses.sum()
+    (slopes,) = torch.autograd.grad(total, outputs, create_graph=True)
+    return (slopes * outputs).sum(-1)
+
+
+class _GroupDRO(_Evaluation):
+    """Weights of the domains, a row for every run, that follow the risks."""
+
+    shares: Tensor | None = None
+
+    def keep(self, runs: int) -> _Evaluation:
+        if self.shares is not None:
+            self.shares = self.shares[:runs]
+        return super().keep(runs)
+
+    def __call__(self, measured: Measured) -> Tensor:
+        risks = measured.risks
+        wide = risks.detach().double()
+        if self.shares is None:
+            self.shares = torch.full_like(wide, 1.0 / wide.shape[1])
+        steps = self.weights.unsqueeze(1) * (wide - wide.amax(1, keepdim=True))
+        moved = self.shares * steps.exp()
+        moved = moved / moved.sum(1, keepdim=True)
+        usable = moved.isfinite().all(1, keepdim=True)
+        self.shares = torch.where(usable, moved, self.shares)
+        return (self.shares * risks).sum(1).to(risks.dtype)
+
+
+class _OfRisks(_Evaluation):
+    """Any function of the risks: EQRM for all runs of a level, others run by run."""
+
+    def __call__(self, measured: Measured) -> Tensor:
+        if not isinstance(self.first, RiskObjective):
+            raise SettingError(f"{type(self.first).__name__} is not a function of the risks.")
+        if type(self.first) is EQRM:
+            return self.first.of_risks(measured.risks)
+        return self.first.of_risks(measured.risks[0]).reshape(1)
+
+
+def _evaluation(objectives: Sequence[Objective], device: torch.device) -> _Evaluation:
+    known: dict[type, tuple[type[_Evaluation], str]] = {
+        ERM: (_Evaluation, ""),
+        IGA: (_Evaluation, "penalty_weight"),
+        VREx: (_VREx, "penalty_weight"),
+        SD: (_SD, "penalty_weight"),
+        IRM: (_IRM, "penalty_weight"),
+        GroupDRO: (_GroupDRO, "step_size"),
+    }
+    kind, name = known.get(type(objectives[0]), (_OfRisks, ""))
+    # An objective that keeps state needs a copy of its own.
+    own = [copy.deepcopy(objectives[0]).to(device).train(), *objectives[1:]]
+    return kind(own, name, device)
 
 
 def loss_divisors(
     phases: Sequence[Phase],
     objectives: StackedObjectives,
-    risks: Tensor,
-    parameters: list[Tensor],
+    measured: Measured,
+    norms: Callable[[Tensor], Tensor],
     erm_norms: Tensor,
 ) -> Tensor:
-    """(R,) what the phases' loss scalings divide the losses by, measured on ``risks`` (R, m).
+    """(R,) what the phases' loss scalings divide the losses by, as measured in a step.
 
-    ``erm_norms`` (R,) are the norms of ERM's gradients at the first step of the runs.
+    ``norms`` maps values (R,) to the norms of their gradients in the parameters; ``erm_norms``
+    (R,) are those of ERM at the first step of the runs.
     """
+    risks = measured.risks
     ones = torch.ones(len(phases), dtype=risks.dtype, device=risks.device)
     if all(phase.loss_scaling == "none" for phase in phases):
         return ones
-    ratio, measured = ones, [phase.loss_scaling == GRADIENT_RATIO for phase in phases]
-    if any(measured):
+    ratio, by_norm = ones, [phase.loss_scaling == GRADIENT_RATIO for phase in phases]
+    if any(by_norm):
         objectives = copy.deepcopy(objectives)  # measuring must not move GroupDRO's weights
-        new = gradient_norms(objectives(risks), parameters)
+        new = norms(objectives(measured))
         ratio = torch.where((new > 0) & (erm_norms > 0), new / erm_norms, 1.0).to(risks.dtype)
     fixed = [
         1.0 if here else LossScaling(phase.loss_scaling).divisor(phase.minimised)
-        for here, phase in zip(measured, phases, strict=True)
+        for here, phase in zip(by_norm, phases, strict=True)
     ]
     given = torch.tensor(fixed, dtype=risks.dtype, device=risks.device)
-    return torch.where(torch.tensor(measured, device=risks.device), ratio, given)
-
-
-def gradient_norms(values: Tensor, parameters: list[Tensor]) -> Tensor:
-    """(R,) ‖∇value of run r‖ over all its parameters; keeps the graph."""
-    gradients = torch.autograd.grad(values.sum(), parameters, retain_graph=True)
-    squares = [g.double().square().flatten(1).sum(1) for g in gradients]
-    return torch.stack(squares).sum(0).sqrt()
+    return torch.where(torch.tensor(by_norm, device=risks.device), ratio, given)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Phase
-from eqrm.objectives.loss_scaling import GRADIENT_RATIO
+from eqrm.objectives.penalties import IGA
 from eqrm.predictors.mlp import MLP
 from eqrm.training.random_states import random_states, seed_everything, set_random_states
+from eqrm.training.stack.activations import Dropout
 from eqrm.training.stack.adam import StackedAdam
 from eqrm.training.stack.batches import BatchesOfRuns, StackBatches
-from eqrm.training.stack.mlp import StackedMLP
+from eqrm.training.stack.gradient_variance import mean_and_variance_gradients
+from eqrm.training.stack.mlp import Passed, StackedMLP
 from eqrm.training.stack.objectives import (
+    Measured,
     StackedObjectives,
     checked_phase,
-    gradient_norms,
+    domain_means,
     loss_divisors,
     phase_key,
 )
@@ -49,6 +51,17 @@ class Run:
     def steps(self) -> int:
         """The steps of all its phases."""
         return sum(phase.length for phase in self.phases)
+
+
+@dataclass(frozen=True)
+class BurnIn:
+    """What the first phase of a seed's runs left: its network, and what loss scalings need.
+
+    ``erm_norm`` is the norm of ERM's gradient at the first step.
+    """
+
+    network: MLP
+    erm_norm: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,37 +110,56 @@ class StackTrainer:
         network: Callable[[], MLP],
         runs_at_once: int | None = None,
         on_step: Callable[[int, int], None] | None = None,
+        half: bool = False,
     ) -> None:
-        self.batches, self.network = batches, network
-        self.device, self.dtype = batches.device, batches.dtype
+        self.batches, self.network, self.half = batches, network, half
+        self.device, self.dtype = batches.device, torch.float32 if half else batches.dtype
         self.runs_at_once = runs_at_once
         self.on_step = on_step
 
-    def train(self, runs: Sequence[Run]) -> tuple[StackedMLP, Tensor]:
-        """The trained networks and the risks (R, steps, m) on the way, NaN where there are none."""
-        made = {seed: self.initial(seed) for seed in {run.seed for run in runs}}
-        stack = StackedMLP([made[run.seed] for run in runs], self.device, self.dtype)
+    def train(
+        self, runs: Sequence[Run], burn_ins: Mapping[int, BurnIn] | None = None
+    ) -> tuple[StackedMLP, Tensor]:
+        """The trained networks and the risks (R, steps, m) on the way, NaN where there are none.
+
+        With ``burn_ins`` by seed, training goes on after the first phase.
+        """
+        seeds = {run.seed for run in runs}
+        if burn_ins is None:
+            made = {seed: self.initial(seed) for seed in seeds}
+        else:
+            made = {seed: burn_ins[seed].network for seed in seeds}
+        stack = self._stack([made[run.seed] for run in runs])
         adam = StackedAdam(stack.parameters)
         longest, m = max(run.steps for run in runs), len(self.batches.sizes)
         history = torch.full((len(runs), longest, m), torch.nan, device=self.device)
         self._done, self._total = 0, sum(run.steps for run in runs)
-        self._erm_norms = torch.ones(len(runs), dtype=torch.float64, device=self.device)
-        self._measures_erm = any(
-            phase.loss_scaling == GRADIENT_RATIO for run in runs for phase in run.phases
-        )
-        for number in range(max(len(run.phases) for run in runs)):
+        norms = [1.0 if burn_ins is None else burn_ins[run.seed].erm_norm for run in runs]
+        self.erm_norms = torch.tensor(norms, dtype=torch.float64, device=self.device)
+        begin = 0 if burn_ins is None else 1
+        for number in range(begin, max(len(run.phases) for run in runs)):
             for entries in self._stacks(shared_phases(runs, number), stack):
                 self._train_phase(entries, stack, adam, history)
         return stack, history
 
+    def _stack(self, networks: Sequence[MLP]) -> StackedMLP:
+        return StackedMLP(networks, self.device, self.dtype, self.half)
+
     def _stacks(self, entries: list[SharedPhase], networks: StackedMLP) -> list[list[SharedPhase]]:
-        """The entries in stacks of bearable size."""
+        """The entries in stacks of bearable size; IGA, whose steps are longer, on its own."""
         size = self.runs_at_once
         if size is None and self.device.type == "cpu":
             width = max(bias.shape[1] for bias in networks.parameters[1::2])
             size = CACHED_ACTIVATIONS // (self.batches.rows * width)
         size = len(entries) if size is None else max(1, size)
-        return [entries[start : start + size] for start in range(0, len(entries), size)]
+        kinds: dict[bool, list[SharedPhase]] = {}
+        for entry in entries:
+            kinds.setdefault(_is_iga(entry), []).append(entry)
+        return [
+            kind[start : start + size]
+            for kind in kinds.values()
+            for start in range(0, len(kind), size)
+        ]
 
     def initial(self, seed: int) -> MLP:
         """A new network as a run of its own with this seed would make it."""
@@ -151,7 +183,10 @@ class StackTrainer:
         adam.renew(torch.tensor([entry.phase.fresh_optimizer for entry in entries]))
         keys = [(entry.run.data, entry.run.seed, entry.start) for entry in entries]
         batches = self.batches.from_step(keys)
-        masks = DropoutMasks([entry.run.seed for entry in entries], entries[0].number, self.device)
+        dropout = None
+        if any(stack.rates):
+            seeds = [entry.run.seed for entry in entries]
+            dropout = Dropout(seeds, entries[0].number, self.device)
         objectives = StackedObjectives([checked_phase(e.phase) for e in entries], self.device)
         begin, divisors = 0, None
         for end in sorted({entry.phase.length for entry in entries}):
@@ -163,7 +198,9 @@ class StackTrainer:
                 batches.keep(len(alive))
                 objectives.keep(len(alive))
                 divisors = None if divisors is None else divisors[: len(alive)]
-            stretch = Stretch(alive, stack, adam, objectives, batches, masks, divisors)
+                if dropout is not None:
+                    dropout.keep([entry.run.seed for entry in alive])
+            stretch = Stretch(alive, stack, adam, objectives, batches, dropout, divisors)
             divisors = self._train_steps(stretch, History(history, alive), range(begin, end))
             self._put_back(alive, end, (stack, adam), (all_networks, all_adam))
             begin = end
@@ -194,13 +231,12 @@ class StackTrainer:
         divisors = on.divisors
         for at, step in enumerate(steps):
             x, y = on.batches.next()
-            outputs = on.stack(x, on.masks.draw(on.stack, self.batches.rows))
-            risks = self._risks(on.stack.losses(outputs, y))
+            passed = on.stack.forward(x, on.dropout)
+            measured = self._measured(on.stack, passed, y)
             if divisors is None:
-                divisors = self._divisors(on, risks)
-            loss = (on.objectives(risks) / divisors).sum()  # one term per run: gradients stay apart
-            on.adam.step(torch.autograd.grad(loss, on.stack.parameters), rates[at])
-            history.write(step, risks.detach())
+                divisors = self._divisors(on, passed, measured)
+            on.adam.step(self._gradients(on, passed, measured, divisors), rates[at])
+            history.write(step, measured.risks.detach())
             self._done += runs
             if self.on_step is not None:
                 self.on_step(self._done, self._total)
@@ -208,22 +244,46 @@ class StackTrainer:
             raise SettingError("A phase without steps cannot be trained.")
         return divisors
 
-    def _divisors(self, on: Stretch, risks: Tensor) -> Tensor:
+    def _measured(self, stack: StackedMLP, passed: Passed, y: Tensor) -> Measured:
+        outputs = passed.outputs.requires_grad_()
+        losses = stack.losses(outputs, y)
+        sizes = self.batches.sizes
+        logistic = stack.template.loss == "binary-cross-entropy" and outputs.shape[-1] == 1
+        return Measured(outputs, y, losses, domain_means(losses, sizes), sizes, logistic)
+
+    def _gradients(
+        self, on: Stretch, passed: Passed, measured: Measured, divisors: Tensor
+    ) -> list[Tensor]:
+        """Of every run's objective, divided by its divisor."""
+        if _is_iga(on.entries[0]):
+            weights = on.objectives.groups[0][0].weights
+            return mean_and_variance_gradients(on.stack, passed, measured, weights, divisors)
+        loss = (on.objectives(measured) / divisors).sum()  # one term per run: they stay apart
+        (by_outputs,) = torch.autograd.grad(loss, measured.outputs)
+        return on.stack.gradients(passed, by_outputs)
+
+    def _divisors(self, on: Stretch, passed: Passed, measured: Measured) -> Tensor:
         """What the losses are divided by, when a phase begins."""
-        if self._measures_erm and on.entries[0].number == 0:
-            norms = gradient_norms(risks.mean(-1), on.stack.parameters)
+
+        def norms(values: Tensor) -> Tensor:
+            """(R,) ‖∇value of run r‖ over all its parameters."""
+            inputs = measured.outputs
+            (by_outputs,) = torch.autograd.grad(values.sum(), inputs, retain_graph=True)
+            gradients = on.stack.gradients(passed, by_outputs)
+            squares = [g.double().square().flatten(1).sum(1) for g in gradients]
+            return torch.stack(squares).sum(0).sqrt()
+
+        if on.entries[0].number == 0:
+            found = norms(measured.risks.mean(-1))
             for place, entry in enumerate(on.entries):
-                self._erm_norms[list(entry.positions)] = norms[place]
+                self.erm_norms[list(entry.positions)] = found[place]
         first = [entry.positions[0] for entry in on.entries]
         phases = [entry.phase for entry in on.entries]
-        return loss_divisors(
-            phases, on.objectives, risks, on.stack.parameters, self._erm_norms[first]
-        )
+        return loss_divisors(phases, on.objectives, measured, norms, self.erm_norms[first])
 
-    def _risks(self, losses: Tensor) -> Tensor:
-        """(R, m) means over each domain's examples, summed in float64."""
-        parts = [part.double().mean(1) for part in losses.split(self.batches.sizes, dim=1)]
-        return torch.stack(parts, dim=1).to(torch.promote_types(losses.dtype, torch.float32))
+
+def _is_iga(entry: SharedPhase) -> bool:
+    return type(entry.phase.minimised) is IGA
 
 
 @dataclass(frozen=True)
@@ -235,7 +295,7 @@ class Stretch:
     adam: StackedAdam
     objectives: StackedObjectives
     batches: BatchesOfRuns
-    masks: DropoutMasks
+    dropout: Dropout | None
     divisors: Tensor | None
 
 
@@ -254,38 +314,3 @@ class History:
     def write(self, step: int, risks: Tensor) -> None:
         """The risks (entries, m) of one step of the phase."""
         self.history[self.positions, self.starts + step] = risks[self.places].to(self.history)
-
-
-class DropoutMasks:
-    """Dropout masks by seed and phase; runs of one seed see the same masks."""
-
-    def __init__(self, seeds: Sequence[int], phase: int, device: torch.device) -> None:
-        self.seeds, self.device = list(seeds), device
-        self.generators: dict[int, torch.Generator] = {}
-        self._chosen: tuple[list[int], Tensor] | None = None
-        for seed in dict.fromkeys(seeds):
-            words = np.random.SeedSequence([seed, phase + 1]).generate_state(1, np.uint64)
-            generator = torch.Generator(device)
-            self.generators[seed] = generator.manual_seed(int(words[0]) >> 1)
-
-    def draw(self, stack: StackedMLP, rows: int) -> list[Tensor] | None:
-        """One (R, rows, width) mask per hidden layer; None without dropout."""
-        if not any(stack.rates):
-            return None
-        seeds, which = self._of_first(len(stack))
-        masks = []
-        for layer, rate in enumerate(stack.rates):
-            width = stack.parameters[2 * layer].shape[1]
-            drawn = torch.empty((len(seeds), rows, width), dtype=torch.bool, device=self.device)
-            for mask, seed in zip(drawn, seeds, strict=True):
-                mask.bernoulli_(1.0 - rate, generator=self.generators[seed])
-            masks.append(drawn if len(seeds) == len(stack) else drawn[which])
-        return masks
-
-    def _of_first(self, runs: int) -> tuple[list[int], Tensor]:
-        """The different seeds of the first runs, and which of them each run has."""
-        if self._chosen is None or len(self._chosen[1]) != runs:
-            seeds = list(dict.fromkeys(self.seeds[:runs]))
-            which = [seeds.index(seed) for seed in self.seeds[:runs]]
-            self._chosen = seeds, torch.tensor(which, device=self.device)
-        return self._chosen

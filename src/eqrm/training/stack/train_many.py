@@ -8,8 +8,9 @@ Runs that agree up to a point (the burn-in of one seed, before several levels) s
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -20,13 +21,14 @@ from eqrm.data.domain_data import DomainData
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.objectives.base import Phase
 from eqrm.predictors.mlp import MLP
+from eqrm.text import listed
 from eqrm.training.preflight import check_targets
 from eqrm.training.stack.batches import StackBatches
 from eqrm.training.stack.mlp import StackedMLP
 from eqrm.training.stack.objectives import checked_phase
-from eqrm.training.stack.stack_trainer import Run, StackTrainer
+from eqrm.training.stack.stack_trainer import BurnIn, Run, StackTrainer
 
-__all__ = ["Run", "TrainedRuns", "runs_of", "train_many"]
+__all__ = ["BurnIn", "Run", "TrainedRuns", "runs_of", "train_many"]
 
 
 def runs_of(seeds: Sequence[int], *phases: Phase | Sequence[Phase]) -> list[Run]:
@@ -52,11 +54,21 @@ class TrainedRuns:
         stack: their networks.
         risks: (R, steps, m) the training domains' risks at every step, on the CPU; NaN after a
             run's last step.
+        erm_norms: (R,) the norms of ERM's gradients at the runs' first steps.
     """
 
     runs: tuple[Run, ...]
     stack: StackedMLP
     risks: Tensor
+    erm_norms: Tensor
+
+    def burn_ins(self) -> dict[int, BurnIn]:
+        """The networks by seed, for runs that go on from here; of each seed its first run."""
+        found: dict[int, BurnIn] = {}
+        for position, (run, norm) in enumerate(zip(self.runs, self.erm_norms, strict=True)):
+            if run.seed not in found:
+                found[run.seed] = BurnIn(self.stack.network(position), float(norm))
+        return found
 
     def predictor(self, position: int) -> MLP:
         """The network of one run, in evaluation mode on the CPU."""
@@ -65,17 +77,28 @@ class TrainedRuns:
     @torch.no_grad()
     def outputs(self, x: Tensor, examples_at_once: int = 16_384) -> Tensor:
         """(R, n, outputs) for inputs (n, …), on the stack's device."""
-        dtype = self.stack.parameters[0].dtype
-        parts = [
-            self.stack(part.flatten(1).to(self.stack.device, dtype))
-            for part in x.split(examples_at_once)
-        ]
-        return torch.cat(parts, dim=1)
+        return torch.cat([self.stack(self._here(part)) for part in x.split(examples_at_once)], 1)
 
-    def accuracies(self, data: DomainData) -> Tensor:
-        """(R, m) the share of each domain's examples that every run classifies right."""
-        y = data.y.to(self.stack.device)
-        outputs = self.outputs(data.x)
+    def _here(self, x: Tensor) -> Tensor:
+        return x.flatten(1).to(self.stack.device, self.stack.product_dtype)
+
+    def accuracies(self, data: DomainData | Sequence[DomainData]) -> Tensor:
+        """(R, m) the share of each domain's examples that every run classifies right.
+
+        Of several datasets with the same domains, each run is measured on its own (``run.data``).
+        """
+        if isinstance(data, DomainData):
+            return self._accuracies(data, self.stack)
+        found = torch.empty(len(self.runs), data[0].num_domains, dtype=torch.float64)
+        for number in {run.data for run in self.runs}:
+            positions = torch.tensor([p for p, r in enumerate(self.runs) if r.data == number])
+            found[positions] = self._accuracies(data[number], self.stack.take(positions))
+        return found
+
+    def _accuracies(self, data: DomainData, stack: StackedMLP) -> Tensor:
+        y = data.y.to(stack.device)
+        some = dataclasses.replace(self, stack=stack)
+        outputs = some.outputs(data.x)
         chosen = (outputs[..., 0] > 0) if outputs.shape[-1] == 1 else outputs.argmax(-1)
         right = (chosen.to(torch.long) == y.reshape(-1).to(torch.long)).double()
         return _means_by_domain(right, data.domains.to(right.device), data.num_domains).cpu()
@@ -95,6 +118,8 @@ def train_many(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     runs_at_once: int | None = None,
+    half: bool = False,
+    burn_ins: Mapping[int, BurnIn] | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> TrainedRuns:
     """Train all runs together.
@@ -110,6 +135,10 @@ def train_many(
         dtype: of data and parameters.
         runs_at_once: train in stacks of at most this many, to limit memory. By default all
             on a GPU, and on a CPU as many as its caches hold: larger stacks are slower there.
+        half: round the factors of matrix products to float16, which keeps as many bits as TF32,
+            and sum in float32: the fastest way on a GPU. Needs ``dtype=torch.float32``.
+        burn_ins: networks by seed that have been through the first phase of all runs, as
+            :meth:`TrainedRuns.burn_ins` returns them; training goes on with the second.
         on_step: called with (run-steps done, run-steps in all), for a progress bar.
 
     >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
@@ -121,13 +150,30 @@ def train_many(
     """
     datasets = [data] if isinstance(data, DomainData) else list(data)
     _check(runs, datasets)
-    source = StackBatches(datasets, examples_per_domain, torch.device(device), dtype)
-    trainer = StackTrainer(source, network, runs_at_once, on_step)
+    if burn_ins is not None:
+        _check_burn_ins(runs, burn_ins)
+    if half and dtype != torch.float32:
+        raise SettingError(f"half needs dtype=torch.float32, got {dtype}.")
+    kind = torch.float16 if half else dtype
+    source = StackBatches(datasets, examples_per_domain, torch.device(device), kind)
+    trainer = StackTrainer(source, network, runs_at_once, on_step, half)
     _check_network(trainer.initial(runs[0].seed), datasets)
-    stack, risks = trainer.train(runs)
-    found = TrainedRuns(tuple(runs), stack, risks.cpu())
-    _warn_of_divergence(found)
+    stack, risks = trainer.train(runs, burn_ins)
+    found = TrainedRuns(tuple(runs), stack, risks.cpu(), trainer.erm_norms.cpu())
+    _warn_of_divergence(found, 0 if burn_ins is None else 1)
     return found
+
+
+def _check_burn_ins(runs: Sequence[Run], burn_ins: Mapping[int, BurnIn]) -> None:
+    missing = sorted({run.seed for run in runs} - set(burn_ins))
+    if missing:
+        raise SettingError(f"burn_ins has no network for the seeds {listed(missing)}.")
+    for run in runs:
+        if len(run.phases) < 2 or not run.phases[1].fresh_optimizer:
+            raise SettingError(
+                "After burn_ins every run needs a second phase with a fresh optimizer: the state "
+                "of the first one's is not kept."
+            )
 
 
 def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
@@ -167,11 +213,12 @@ def _check_network(network: MLP, datasets: Sequence[DomainData]) -> None:
         check_targets(network.loss, torch.Size([1, linear[-1].out_features]), each)
 
 
-def _warn_of_divergence(trained: TrainedRuns) -> None:
+def _warn_of_divergence(trained: TrainedRuns, first_phase: int) -> None:
     for number, run in enumerate(trained.runs):
-        finite = trained.risks[number, : run.steps].isfinite().all(dim=1)
+        begin = sum(phase.length for phase in run.phases[:first_phase])
+        finite = trained.risks[number, begin : run.steps].isfinite().all(dim=1)
         if not bool(finite.all()):
-            step = int((~finite).nonzero()[0]) + 1
+            step = begin + int((~finite).nonzero()[0]) + 1
             warnings.warn(
                 f"Run {number} (seed {run.seed}) has a risk that is not finite from step {step} "
                 "on: lower its learning rate, or check the data. Other runs are not affected.",

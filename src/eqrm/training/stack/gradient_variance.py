@@ -15,11 +15,11 @@ from torch import Tensor
 
 from eqrm.training.stack.activations import masked_by_
 from eqrm.training.stack.mlp import Passed, StackedMLP, product, rescaled
-from eqrm.training.stack.objectives import Measured
+from eqrm.training.stack.objectives import MeasuredStep
 
 
 def mean_and_variance_gradients(
-    stack: StackedMLP, passed: Passed, measured: Measured, weights: Tensor, divisors: Tensor
+    stack: StackedMLP, passed: Passed, measured: MeasuredStep, weights: Tensor, divisors: Tensor
 ) -> list[Tensor]:
     """The gradients of (mean risk + weight·variance)/divisor of every run, (R,) each."""
     # With the graph of the losses only, so that slopes can be differentiated in the outputs.

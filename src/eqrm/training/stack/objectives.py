@@ -70,7 +70,7 @@ def _is_plain(objective: EQRM) -> bool:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """What R runs measured in a step.
 
     ``outputs`` (R, n, k) of rows of which those of each domain follow each other, ``sizes`` of
@@ -85,7 +85,7 @@ class Measured:
     sizes: Sequence[int]
     logistic: bool = False
 
-    def of(self, runs: Tensor) -> Measured:
+    def of(self, runs: Tensor) -> MeasuredStep:
         """Of some of the runs."""
         return replace(
             self,
@@ -95,12 +95,12 @@ class Measured:
             risks=self.risks[runs],
         )
 
-    def domain_means(self, values: Tensor) -> Tensor:
+    def means_by_rows(self, values: Tensor) -> Tensor:
         """(R, m) means over each domain's examples of values (R, n), summed in float64."""
-        return domain_means(values, self.sizes)
+        return means_by_rows(values, self.sizes)
 
 
-def domain_means(values: Tensor, sizes: Sequence[int]) -> Tensor:
+def means_by_rows(values: Tensor, sizes: Sequence[int]) -> Tensor:
     """(R, m) means of values (R, n) over consecutive rows, summed in float64."""
     parts = [part.double().mean(1) for part in values.split(list(sizes), dim=1)]
     return torch.stack(parts, dim=1).to(torch.promote_types(values.dtype, torch.float32))
@@ -138,7 +138,7 @@ class StackedObjectives:
         self.places = order.argsort().to(self.device)
         self.rows = [torch.tensor(p, device=self.device) for _, p in self.groups]
 
-    def __call__(self, measured: Measured) -> Tensor:
+    def __call__(self, measured: MeasuredStep) -> Tensor:
         """(R,) objectives; each depends on its own run only. Of IGA, without its penalty."""
         if len(self.groups) == 1:
             return self.groups[0][0](measured)
@@ -162,7 +162,7 @@ class _Evaluation:
         self.weights = self.weights[:runs]
         return self
 
-    def __call__(self, measured: Measured) -> Tensor:
+    def __call__(self, measured: MeasuredStep) -> Tensor:
         """(R,) the objective of every run: the mean risk, and a penalty where there is one."""
         mean = measured.risks.mean(-1)
         penalty = self.penalty(measured)
@@ -170,28 +170,28 @@ class _Evaluation:
             return mean
         return mean + self.weights.to(mean.dtype) * penalty
 
-    def penalty(self, measured: Measured) -> Tensor | None:
+    def penalty(self, measured: MeasuredStep) -> Tensor | None:
         """(R,) what is multiplied by the weights."""
         return None
 
 
 class _VREx(_Evaluation):
-    def penalty(self, measured: Measured) -> Tensor:
+    def penalty(self, measured: MeasuredStep) -> Tensor:
         return measured.risks.var(-1, unbiased=False)
 
 
 class _SD(_Evaluation):
-    def penalty(self, measured: Measured) -> Tensor:
-        return measured.domain_means(measured.outputs.square().mean(-1)).mean(-1)
+    def penalty(self, measured: MeasuredStep) -> Tensor:
+        return measured.means_by_rows(measured.outputs.square().mean(-1)).mean(-1)
 
 
 class _IRM(_Evaluation):
     """The derivative of a risk in a scale on the outputs is the mean of output × slope."""
 
-    def penalty(self, measured: Measured) -> Tensor:
+    def penalty(self, measured: MeasuredStep) -> Tensor:
         each = scale_derivatives(measured)
         if not bool(self.first.unbiased):
-            return measured.domain_means(each).square().mean(-1)
+            return measured.means_by_rows(each).square().mean(-1)
         halves = [
             torch.stack([_mean_of_rows(part[:, start::2]) for start in (0, 1)])
             for part in each.split(list(measured.sizes), dim=1)
@@ -204,7 +204,7 @@ def _mean_of_rows(values: Tensor) -> Tensor:
     return values.sum(1) / max(1, values.shape[1])
 
 
-def scale_derivatives(measured: Measured) -> Tensor:
+def scale_derivatives(measured: MeasuredStep) -> Tensor:
     """(R, n) d/dw of the loss when the outputs are multiplied by w, at w = 1.
 
     (σ(f) − y)·f for one logit f. Other losses are differentiated twice, but the network is not.
@@ -228,7 +228,7 @@ class _GroupDRO(_Evaluation):
             self.shares = self.shares[:runs]
         return super().keep(runs)
 
-    def __call__(self, measured: Measured) -> Tensor:
+    def __call__(self, measured: MeasuredStep) -> Tensor:
         risks = measured.risks
         wide = risks.detach().double()
         if self.shares is None:
@@ -244,7 +244,7 @@ class _GroupDRO(_Evaluation):
 class _OfRisks(_Evaluation):
     """Any function of the risks: EQRM for all runs of a level, others run by run."""
 
-    def __call__(self, measured: Measured) -> Tensor:
+    def __call__(self, measured: MeasuredStep) -> Tensor:
         if not isinstance(self.first, RiskObjective):
             raise SettingError(f"{type(self.first).__name__} is not a function of the risks.")
         if type(self.first) is EQRM:
@@ -270,7 +270,7 @@ def _evaluation(objectives: Sequence[Objective], device: torch.device) -> _Evalu
 def loss_divisors(
     phases: Sequence[Phase],
     objectives: StackedObjectives,
-    measured: Measured,
+    measured: MeasuredStep,
     norms: Callable[[Tensor], Tensor],
     erm_norms: Tensor,
 ) -> Tensor:

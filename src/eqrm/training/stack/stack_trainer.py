@@ -20,11 +20,11 @@ from eqrm.training.stack.batches import BatchesOfRuns, StackBatches
 from eqrm.training.stack.gradient_variance import mean_and_variance_gradients
 from eqrm.training.stack.mlp import Passed, StackedMLP
 from eqrm.training.stack.objectives import (
-    Measured,
+    MeasuredStep,
     StackedObjectives,
     checked_phase,
-    domain_means,
     loss_divisors,
+    means_by_rows,
     phase_key,
 )
 
@@ -244,15 +244,15 @@ class StackTrainer:
             raise SettingError("A phase without steps cannot be trained.")
         return divisors
 
-    def _measured(self, stack: StackedMLP, passed: Passed, y: Tensor) -> Measured:
+    def _measured(self, stack: StackedMLP, passed: Passed, y: Tensor) -> MeasuredStep:
         outputs = passed.outputs.requires_grad_()
         losses = stack.losses(outputs, y)
         sizes = self.batches.sizes
         logistic = stack.template.loss == "binary-cross-entropy" and outputs.shape[-1] == 1
-        return Measured(outputs, y, losses, domain_means(losses, sizes), sizes, logistic)
+        return MeasuredStep(outputs, y, losses, means_by_rows(losses, sizes), sizes, logistic)
 
     def _gradients(
-        self, on: Stretch, passed: Passed, measured: Measured, divisors: Tensor
+        self, on: Stretch, passed: Passed, measured: MeasuredStep, divisors: Tensor
     ) -> list[Tensor]:
         """Of every run's objective, divided by its divisor."""
         if _is_iga(on.entries[0]):
@@ -262,7 +262,7 @@ class StackTrainer:
         (by_outputs,) = torch.autograd.grad(loss, measured.outputs)
         return on.stack.gradients(passed, by_outputs)
 
-    def _divisors(self, on: Stretch, passed: Passed, measured: Measured) -> Tensor:
+    def _divisors(self, on: Stretch, passed: Passed, measured: MeasuredStep) -> Tensor:
         """What the losses are divided by, when a phase begins."""
 
         def norms(values: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import eqrm
 from eqrm.level import Level
 from eqrm.linear.recalibration import CorrectionProblem, Units, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
+from eqrm.linear.solving.chosen_measure import MeasureChoice
 
 Array = NDArray[np.float64]
 
@@ -143,3 +144,17 @@ def test_a_correction_nearby_is_a_start(classes: int, scaled: bool) -> None:
     units = Units.of(rows, scaled)
     back = units.correction(units.theta(found))
     np.testing.assert_allclose(back.shift, found.shift, atol=1e-12)
+
+
+def test_a_correction_near_equal_odds_is_found_from_there() -> None:
+    """All risks are equal at the start: their spread is rounding, and no unit of smoothing."""
+    generator = np.random.default_rng(0)
+    domains = np.repeat(np.arange(30), 8)
+    rates = np.where(np.arange(30) < 24, 0.1, 0.7)[domains]
+    labels = (generator.random(len(domains)) < rates).astype(int)
+    rows = ScoredRows.of(generator.normal(size=len(domains)), labels, 2, domains)
+    problem = CorrectionProblem.of(rows, Units.of(rows, scaled=True))
+    measure = MeasureChoice.of("kde", "quantile", "gaussian-optimal").at(Level(0.9), 30)
+    found = problem.least(measure, 1e-12 * np.array([1.0, -1.0]))
+    assert found.converged
+    assert found.value <= np.log(2.0) + 1e-9

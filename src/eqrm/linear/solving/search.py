@@ -24,6 +24,8 @@ from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
+EQUAL = 1e-7
+"""Risks whose spread is below this part of the unit of value are equal."""
 SMOOTHER = 0.2
 """Each smoothing, as a part of the one before."""
 SMOOTHINGS = tuple(0.3 * SMOOTHER**k for k in range(14))
@@ -123,9 +125,9 @@ def _same(problem: Problem, one: End, other: End) -> bool:
 
 
 def _spread(problem: Problem) -> float:
-    """The unit of smoothing: the spread of the risks where their mean is least."""
+    """The unit of smoothing: the spread of the risks at the reference, unless they are equal."""
     unit = float(np.std(problem.risks.at(problem.reference).spread))
-    return unit if unit > 0.0 else problem.metric.value
+    return unit if unit > EQUAL * problem.metric.value else problem.metric.value
 
 
 def _descend(problem: Problem, start: Array, max_steps: int) -> End:
@@ -148,7 +150,7 @@ def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_st
     milder = replace(criterion, measure=criterion.measure.milder())
     smooth = _through_smoothings(problem, milder, end.theta, max_steps)
     spread = float(np.std(problem.risks.at(smooth.theta).spread))
-    equal = spread <= 1e-7 * problem.metric.value
+    equal = spread <= EQUAL * problem.metric.value
     same_level = milder.measure is criterion.measure
     lower = smooth.value <= end.value + 1e-9 * problem.metric.value
     if smooth.converged and lower and (equal or same_level):

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from tables import aligned, machine, write_json
 
 from eqrm.data import Table, coloured_digits
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.level import Level
-from eqrm.tabular.comparison import compare_training, smooth_quantiles
+from eqrm.tabular.comparison import compare_training
 from eqrm.tabular.references import trained_name
 from eqrm.tabular.training import TrainingPlan, train_on_table
 
@@ -78,7 +79,7 @@ def measured(what: str, tables: list[Table]) -> Outcome:
             kept = {name: own} | ({r: r for r in REFERENCES} if name == CHOSEN else {})
             for called, predictor in kept.items():
                 found = training.evaluation[predictor].risks
-                pair = float(found.mean()), smooth_quantiles([found], LEVEL)[0]
+                pair = float(found.mean()), smooth_quantile(found, LEVEL)
                 risks.setdefault(called, []).append(pair)
         verdict = compare_training(training).results[0].verdict
         verdicts["none" if verdict is None else verdict.kind] += 1

@@ -5,27 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import eqrm
-from eqrm import cli
+from cli.commands import run
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from evaluation.routes import as_csv, as_parquet, world
-
-
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of ``eqrm evaluate ARGUMENTS``."""
-    monkeypatch.setattr(sys, "argv", ["eqrm", "evaluate", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture
@@ -37,10 +25,8 @@ def parquet(tmp_path: Path) -> Path:
 PREDICTED = ["--domain", "ward", "--label", "y", "--prediction", "ERM=erm", "--prediction", "eqrm"]
 
 
-def test_the_table_is_printed(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(monkeypatch, capsys, str(parquet), *PREDICTED)
+def test_the_table_is_printed(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "evaluate", str(parquet), *PREDICTED)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "2 predictors measured by the log-loss of 1,500 examples in 12 domains."
@@ -48,10 +34,8 @@ def test_the_table_is_printed(
     assert found.risk_table().cells["ERM"][0].text in out
 
 
-def test_json_holds_what_python_gives(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, "--format", "json")
+def test_json_holds_what_python_gives(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "evaluate", str(parquet), *PREDICTED, "--format", "json")
     content = json.loads(out)
     wanted = eqrm.evaluate(
         parquet,
@@ -65,14 +49,14 @@ def test_json_holds_what_python_gives(
 
 
 def test_an_aggregated_table_gives_the_same_output(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parquet: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = world()
     table = frame.groupby("hospital").loss.agg(["size", "mean", "var"]).reset_index()
     table.to_csv(parquet.parent / "domains.csv", index=False)
-    raw = run(monkeypatch, capsys, str(parquet), "--domain", "hospital", "--loss", "predictor=loss")
+    raw = run(capsys, "evaluate", str(parquet), "--domain", "hospital", "--loss", "predictor=loss")
     options = ["--aggregated", "--count", "size", "--variance", "var", "--domain", "hospital"]
-    again = run(monkeypatch, capsys, str(parquet.parent / "domains.csv"), *options)
+    again = run(capsys, "evaluate", str(parquet.parent / "domains.csv"), *options)
     assert raw[0] == 0
     assert again == raw
 
@@ -85,19 +69,16 @@ def test_every_format_is_written_to_a_file(
     form: str,
     sign: str,
     parquet: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = parquet.parent / "table.txt"
     arguments = [str(parquet), *PREDICTED, "--format", form, "--output", str(path)]
-    assert run(monkeypatch, capsys, *arguments) == (0, "", "")
+    assert run(capsys, "evaluate", *arguments) == (0, "", "")
     assert sign in path.read_text(encoding="utf-8")
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
 
 
-def test_any_levels_can_be_asked_for(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_any_levels_can_be_asked_for(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [
         "--levels",
         "0.1,0.5",
@@ -108,7 +89,7 @@ def test_any_levels_can_be_asked_for(
         "--format",
         "csv",
     ]
-    _, out, _ = run(monkeypatch, capsys, str(parquet), *PREDICTED, *options)
+    _, out, _ = run(capsys, "evaluate", str(parquet), *PREDICTED, *options)
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["level"] for row in rows[:5]] == ["", "0.1", "0.5", "0.999", ""]
 
@@ -117,17 +98,15 @@ def test_the_help_states_the_default_levels(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    _, out, _ = run(monkeypatch, capsys, "--help")
+    _, out, _ = run(capsys, "evaluate", "--help")
     for levels in (LEVELS, SUPERQUANTILES):
         assert f"(default: {','.join(f'{level:g}' for level in levels)})" in out
 
 
-def test_files_are_compared(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_compared(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = as_csv(world().assign(loss=lambda f: f.loss + 1), parquet.parent)
     arguments = ["--domain", "ward", "--loss", "loss", "--compare", f"B={other}"]
-    _, out, _ = run(monkeypatch, capsys, str(parquet), *arguments, "--format", "json")
+    _, out, _ = run(capsys, "evaluate", str(parquet), *arguments, "--format", "json")
     content = json.loads(out)["predictors"]
     assert list(content) == ["measured", "B"]
     np.testing.assert_allclose(
@@ -136,20 +115,18 @@ def test_files_are_compared(
 
 
 def test_the_first_of_compared_files_has_the_name_of_its_column(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parquet: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = as_csv(world(), parquet.parent)
     arguments = ["--domain", "ward", "--loss", "ERM=loss", "--compare", f"B={other}"]
-    _, out, _ = run(monkeypatch, capsys, str(parquet), *arguments, "--format", "json")
+    _, out, _ = run(capsys, "evaluate", str(parquet), *arguments, "--format", "json")
     assert list(json.loads(out)["predictors"]) == ["ERM", "B"]
 
 
-def test_figures_are_written(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = parquet.parent / "figures"
     names = ["--domain", "ward", "--loss", "$\\no/path$=loss", "--loss", "_hidden=erm"]
-    code, _, err = run(monkeypatch, capsys, str(parquet), *names, "--figures", str(folder))
+    code, _, err = run(capsys, "evaluate", str(parquet), *names, "--figures", str(folder))
     assert (code, err) == (0, "")
     stems = ["risk-cdfs", "risk-distribution-1", "risk-distribution-2"]
     assert sorted(p.name for p in folder.iterdir()) == sorted(
@@ -184,7 +161,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(parquet.parent)
     outputs = [] if "--output" in arguments else ["--output", "table.txt"]
-    code, out, err = run(monkeypatch, capsys, str(parquet), *arguments, *outputs)
+    code, out, err = run(capsys, "evaluate", str(parquet), *arguments, *outputs)
     assert (code, out) == (2, "")
     assert err.startswith("eqrm: ")
     assert err.count("\n") == 1
@@ -203,7 +180,7 @@ def test_outputs_appear_together_or_not_at_all(
 
     monkeypatch.setattr("eqrm.evaluation.presenting.plots.write_figures", break_down)
     arguments = [*PREDICTED, "--output", str(path), "--figures", str(parquet.parent / "f")]
-    code, _, err = run(monkeypatch, capsys, str(parquet), *arguments)
+    code, _, err = run(capsys, "evaluate", str(parquet), *arguments)
     assert (code, err) == (2, "eqrm: the pen broke\n")
     assert path.read_text() == "what was there before"
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from eqrm import cli
+from cli.commands import run
 from tabular.prediction_worlds import two_classes
 
 PREDICTED = ["--domain", "day", "--label", "label", "--prediction", "p"]
-
-
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of ``eqrm recalibrate ARGUMENTS``."""
-    monkeypatch.setattr(sys, "argv", ["eqrm", "recalibrate", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
 
 
 @pytest.fixture
@@ -34,12 +22,10 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_fit_print_save_and_apply(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fit_print_save_and_apply(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, first, second = (table.parent / n for n in ("c.json", "1.parquet", "2.csv"))
     options = ["--alpha", ".9", "--save", str(saved), "--output", str(first)]
-    code, out, err = run(monkeypatch, capsys, str(table), *PREDICTED, *options)
+    code, out, err = run(capsys, "recalibrate", str(table), *PREDICTED, *options)
     assert (code, err) == (0, "")
     assert "fitted on 30 domains" in out
     assert [line.split("  ")[0] for line in out.splitlines() if "  0." in line] == [
@@ -52,17 +38,17 @@ def test_fit_print_save_and_apply(
     assert content["level"] == "0.9"
     assert content["scale"] < 0.8
     code, out, _ = run(
-        monkeypatch, capsys, str(table), "--correction", str(saved), "--output", str(second)
+        capsys, "recalibrate", str(table), "--correction", str(saved), "--output", str(second)
     )
     assert (code, out) == (0, f"4,800 rows corrected: 'p' in {second}.\n")
     np.testing.assert_allclose(pd.read_csv(second).p, pd.read_parquet(first).p, rtol=1e-12)
 
 
 def test_missing_and_conflicting_options_are_named_at_once(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refusal(*arguments: str) -> str:
-        code, out, err = run(monkeypatch, capsys, str(table), *arguments)
+        code, out, err = run(capsys, "recalibrate", str(table), *arguments)
         assert (code, out) == (2, "")
         return err
 

@@ -141,3 +141,13 @@ def test_rounding_of_the_risks_does_not_move_an_interval_of_few_domains() -> Non
         for one, two in zip(plain, nudged, strict=True):
             assert two.low == pytest.approx(one.low, rel=1e-9)
             assert two.high == pytest.approx(one.high, rel=1e-9)
+
+
+def test_smooth_quantiles_are_compared_by_harrell_and_davis() -> None:
+    first, second = np.random.default_rng(0).lognormal(size=(2, 80))
+    found = paired_differences(first, second, [0.9], interpolation="smooth")[1]
+    expected = [stats.mstats.hdquantiles(risks, [0.9])[0] for risks in (first, second)]
+    np.testing.assert_allclose([found.first, found.second], expected, rtol=1e-9)
+    assert found.low < found.value < found.high
+    with pytest.raises(SettingError, match="Unknown interpolation 'smoth'"):
+        paired_differences(first, second, [0.9], interpolation="smoth")

@@ -48,6 +48,9 @@ def test_values_are_those_of_numpy() -> None:
     assert values(table, "mean") == pytest.approx([risks.mean()])
     wanted = np.quantile(risks, levels, method="inverted_cdf")
     assert values(table, "quantile") == pytest.approx(wanted)
+    smooth = evaluation(risks).risk_table([0, 0.5, 0.9, 1], [], interpolation="smooth")
+    expected = [risks.min(), *stats.mstats.hdquantiles(risks, [0.5, 0.9]), risks.max()]
+    np.testing.assert_allclose(values(smooth, "quantile"), expected, rtol=1e-9)
     linear = evaluation(risks).risk_table(interpolation="linear")
     assert values(linear, "quantile") == pytest.approx(np.quantile(risks, levels))
 

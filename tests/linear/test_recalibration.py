@@ -158,3 +158,16 @@ def test_a_correction_near_equal_odds_is_found_from_there() -> None:
     found = problem.least(measure, 1e-12 * np.array([1.0, -1.0]))
     assert found.converged
     assert found.value <= np.log(2.0) + 1e-9
+
+
+@pytest.mark.parametrize("level", [None, Level(0.9)])
+def test_scores_that_add_nothing_are_multiplied_by_exactly_zero(level: Level | None) -> None:
+    """In one half of the domains the scores speak for the label, in the other against it."""
+    generator = np.random.default_rng(0)
+    half, domains = generator.normal(size=3000), np.repeat(np.arange(60), 100)
+    labels = (generator.random(3000) < 1.0 / (1.0 + np.exp(-2.0 * half))).astype(int)
+    scores, both = np.concatenate([half, half]), np.concatenate([labels, 1 - labels])
+    rows = ScoredRows.of(scores, both, 2, domains)
+    found = recalibrate(rows, level)
+    assert found.scale == 0.0
+    assert recalibrate(rows, level, near=found).scale == 0.0

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
+from scipy.stats.mstats import hdquantiles
 
 import eqrm
 from eqrm import Recalibrated
 from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.evaluation.inference.gains import gain_over
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
@@ -88,8 +90,12 @@ def test_risks_as_given_are_those_of_evaluate_and_the_references_are_constants(
     constant = pd.Series(of_rows, new.index).groupby(new.day).mean()
     np.testing.assert_allclose(found.judged["base rate"].held_out, constant, rtol=1e-9)
     np.testing.assert_allclose(found.judged["equal odds"].held_out, np.log(2.0))
-    quantile, _ = found.gain
-    assert quantile.second < quantile.first
+    both = {GIVEN: found.judged[GIVEN].held_out, CORRECTED: found.judged[CORRECTED].held_out}
+    assert found.gain == gain_over(both, CORRECTED, GIVEN, Level(0.9), 0.95)
+    assert found.gain.change < 0.0
+    given, own = (hdquantiles(risks, [0.9])[0] for risks in both.values())
+    assert found.gain.change == pytest.approx(own / given - 1.0)
+    assert found.judged[GIVEN].statistics(Level(0.9))[3] == pytest.approx(given)
 
 
 def test_domains_are_drawn_by_share_named_or_later(tmp_path: Path) -> None:
@@ -208,6 +214,11 @@ def test_what_the_correction_does_in_words() -> None:
     assert "probabilities below 0.17 are raised, those above are lowered" in less
     assert "become 0.12, 0.38 and 0.74" in less
     assert "every probability is raised" in correction_in_words(Correction(0.5, 1.0), None, False)
+    flat = "The predictions are replaced by a constant, "
+    assert correction_in_words(Correction(0.0, 0.0), None, False).startswith(f"{flat}the prob")
+    assert correction_in_words(Correction(2.0, 0.0), None, True).startswith(f"{flat}2:")
+    shares = correction_in_words(Correction((0.0, 0.0), 0.0), ["cat", "dog"], False)
+    assert shares.startswith(f"{flat}the probabilities cat 0.50, dog 0.50:")
     assert "wrong way" in correction_in_words(Correction(0.5, -0.5), None, False)
     assert "p becomes 1.5·p - 2" in correction_in_words(Correction(-2.0, 1.5), None, True)
     several = correction_in_words(Correction((0.1, -0.2, 0.1), 1.2), ["cat", "dog", "owl"], False)

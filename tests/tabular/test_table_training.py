@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
 from eqrm.tabular.comparison import compare_training
 from eqrm.tabular.model import (
     MODELS,
@@ -28,7 +30,7 @@ from eqrm.tabular.model import (
 from eqrm.tabular.output import write_training
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
 from eqrm.tabular.verdict import HELPS
-from eqrm.tabular.wording import in_words
+from eqrm.tabular.wording import in_words, level_table
 
 pytestmark = pytest.mark.xdist_group("table-training")  # what is prepared once serves all tests
 
@@ -154,10 +156,47 @@ def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
     recalibrated, trained = (hdquantiles(values, [0.9])[0] for values in both)
     assert first.verdict.trained.change == pytest.approx(trained / recalibrated - 1.0, rel=1e-6)
     assert f"Chosen for α = 0.9 on training domains alone: {first.recommended!r}" in words
-    assert "0.9: nine of ten domains" in words
+    assert "0.9: nine of ten domains are estimated" in words
     own = first.certificates[first.recommended]
     assert not isinstance(own, str)
     assert own.sentence in words
+
+
+def test_a_method_has_one_quantile_in_all_tables(training: TableTraining) -> None:
+    compared = compare_training(training)
+    result = compared.first
+    assert result is not None
+    place = [s.level for s in compared.table.statistics].index(result.level)
+    rows = {
+        line.split("  ")[0]: line.split() for line in level_table(training, result).splitlines()
+    }
+    for name in ("ERM", "ERM recalibrated for 0.9", "α = 0.9"):
+        value = hdquantiles(training.evaluation[name].risks, [0.9])[0]
+        assert compared.table.cells[name][place].value == pytest.approx(value)
+        assert f"{value:.4g}" in rows[name]
+        difference = [d for d in compared.summary.differences.get(name, []) if d.level == 0.9]
+        assert all(d.second == pytest.approx(value) for d in difference[:1])
+    assert told(training).count("Harrell–Davis") == 1
+
+
+def test_the_words_say_which_domains_are_unseen_and_who_is_dearer_than_a_constant(
+    training: TableTraining,
+) -> None:
+    words = told(training)
+    assert "Unseen domains are the 110 held-out ones and the 110 training domains" in words
+    means = {name: one.risks.mean() for name, one in training.evaluation.predictors.items()}
+    dear = {
+        name: MeasuredRisks.of(r.domains, r.counts, r.risks + 1.0, r.variances)
+        for name, r in training.evaluation.predictors.items()
+        if "recalibrated" in name
+    }
+    judged = replace(training.evaluation, predictors={**training.evaluation.predictors, **dear})
+    words = told(replace(training, evaluation=judged))
+    constant = min(("base rate", "equal odds"), key=means.__getitem__)
+    assert (
+        "'ERM recalibrated for 0.5', 'ERM recalibrated for 0.9' have a higher mean risk than the "
+        f"constant '{constant}' ({means[constant]:.4g}): where the mean matters, use 'ERM'"
+    ) in words
 
 
 def test_where_domains_do_not_differ_no_help_is_claimed_and_noise_is_named() -> None:
@@ -359,6 +398,11 @@ def test_with_few_training_domains_the_level_itself_is_trained_for() -> None:
     found = train_on_table(*few.split(0.5), TrainingPlan.of([0.9]))
     assert found.models["α = 0.9"].estimator.level_ == Level(0.9)
     assert any("each level minimises its own quantile" in note for note in found.notes)
+    words = told(found)
+    assert "left out):" in words
+    assert "the notes below say why" in words
+    assert "minimised left out" not in words
+    assert "predictor held out mean risk certified ERM" in words
 
 
 def test_a_class_of_few_domains_is_trained_without_cross_fitting() -> None:

@@ -27,6 +27,8 @@ from eqrm.linear.solving.search import Problem, distinct_minima
 
 WEAK = 1e-9
 """The penalty on the scale, for scores that separate the classes: it would grow without end."""
+NEGLIGIBLE = 5e-5
+"""A scale is 0 where that changes the measure by at most this share: scores that say nothing."""
 MAX_STEPS = 100
 LARGE = 1_000_000
 """Rows beyond which the search for the best minimum uses some rows of every domain only."""
@@ -43,7 +45,8 @@ def recalibrate(
 ) -> Correction:
     """The correction with the smallest measure of risk over these domains; None is the mean.
 
-    ``near`` is the correction of similar rows, which saves the search for the best minimum.
+    ``near`` is the correction of similar rows, which saves the search for the best minimum. Where
+    the scores add nothing the scale is exactly 0: the correction is a constant.
 
     >>> generator = np.random.default_rng(0)
     >>> logits, domains = generator.normal(size=4000), np.repeat(np.arange(40), 100)
@@ -59,11 +62,11 @@ def recalibrate(
         units = Units.of(rows, scaled)
         problem = CorrectionProblem.of(rows, units)
         if near is not None:
-            return units.correction(problem.least(measure, units.theta(near)).theta)
+            return units.correction(problem.solved(measure, units.theta(near)))
         if len(rows.target) <= LARGE:
-            return units.correction(problem.least(measure).theta)
+            return units.correction(problem.solved(measure))
         few = CorrectionProblem.of(rows.some(SOME), units)
-        return units.correction(problem.least(measure, few.least(measure).theta).theta)
+        return units.correction(problem.solved(measure, few.least(measure).theta))
 
 
 def cross_recalibrated(
@@ -161,6 +164,16 @@ class CorrectionProblem:
         if not rows.classes:
             return cls(_quadratics(rows, units), units)
         return cls(CorrectionRisks(rows, units.centre, units.spread, units.scaled), units)
+
+    def solved(self, measure: Measure, near: Array | None = None) -> Array:
+        """θ of :meth:`least`, with the scale 0 where it is negligible."""
+        theta = self.least(measure, near).theta
+        if not self.units.scaled:
+            return theta
+        without = np.append(theta[:-1], 0.0)
+        criterion = MeasureOfRisks(self.risks, measure, np.zeros(len(theta)))
+        least, flat = (criterion.at(each).value for each in (theta, without))
+        return without if flat - least <= NEGLIGIBLE * abs(least) else theta
 
     def least(self, measure: Measure, near: Array | None = None) -> End:
         """The lowest minimum that is reached from the starts, or from the least mean risk.

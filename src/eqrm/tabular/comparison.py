@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,9 @@ from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.gains import FEWEST_BEYOND, MARGIN, gain_over
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.inference.comparison import SMOOTH
+from eqrm.evaluation.inference.gains import enough_beyond, gain_over
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
@@ -42,8 +43,6 @@ class LevelResult:
     verdict: Verdict | None
     certificates: dict[str, Certificate | str]
     better: tuple[str, ...]
-    dearer_than: tuple[str, ...]
-    """Constants with a lower mean risk than the trained predictor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,8 @@ class TrainingComparison:
     """All that is said about a training, computed once.
 
     ``table`` holds mean and quantiles at the trained levels (without one, 0.9) and 1; ``summary``
-    holds noise and signs that domains are not exchangeable.
+    holds noise and signs that domains are not exchangeable. Quantiles are Harrell–Davis estimates,
+    those that verdicts and choices compare.
     """
 
     results: tuple[LevelResult, ...]
@@ -76,8 +76,10 @@ def compare_training(training: TableTraining, confidence: float = 0.95) -> Train
     columns = [level for level in levels if level != Level(1.0)] or [Level(TOLD_FIRST)]
     return TrainingComparison(
         tuple(_result(training, level, confidence) for level in levels),
-        judged.risk_table([*columns, Level(1.0)], [], confidence=confidence, worst=0),
-        summarised(judged, certified, confidence, baseline=ERM),
+        judged.risk_table(
+            [*columns, Level(1.0)], [], confidence=confidence, worst=0, interpolation=SMOOTH
+        ),
+        summarised(judged, certified, confidence, baseline=ERM, interpolation=SMOOTH),
         confidence,
     )
 
@@ -91,7 +93,7 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
     verdict, recommended, pooled = None, trained, risks
     if choice is not None:
         left_out = risks_left_out(training, level, choice)
-        order = sorted(references, key=lambda name: smooth_quantiles([left_out[name]], level)[0])
+        order = sorted(references, key=lambda name: smooth_quantile(left_out[name], level))
         pooled = {name: risks[name] for name in left_out}
         if training.in_time is None:  # domains are exchangeable: those left out count as well
             pooled = {name: np.concatenate([left_out[name], risks[name]]) for name in left_out}
@@ -100,7 +102,6 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
             recommended = ERM
         elif choice.chosen in RECALIBRATED:
             recommended = recalibrated
-    mean = risks[trained].mean()
     return LevelResult(
         level,
         recommended,
@@ -112,7 +113,6 @@ def _result(training: TableTraining, level: Level, confidence: float) -> LevelRe
             if name in risks
         },
         tuple(name for name in compared if _loses(pooled, trained, name, level, confidence)),
-        tuple(name for name in training.constants if risks[name].mean() < mean),
     )
 
 
@@ -120,10 +120,9 @@ def _loses(
     risks: Mapping[str, Array], trained: str, reference: str, level: Level, confidence: float
 ) -> bool:
     """Whether a reference has a lower quantile, beyond doubt and margin."""
-    if len(risks[trained]) * level.tail < FEWEST_BEYOND:
+    if not enough_beyond(len(risks[trained]), level):
         return False
-    gain = gain_over(risks, trained, reference, level, confidence)
-    return gain.low > 0.0 and gain.change > MARGIN
+    return gain_over(risks, trained, reference, level, confidence).higher
 
 
 def risks_left_out(
@@ -136,12 +135,6 @@ def risks_left_out(
         recalibrated_name(level): choice.of(choice.recalibrated),
         trained_name(level): choice.of(choice.trained),
     }
-
-
-def smooth_quantiles(risks: Sequence[Array], level: Level) -> list[float]:
-    """Harrell–Davis quantiles of several predictors."""
-    found = resampled_smooth_quantiles(np.stack(list(risks)), level, 1, seed=0)[0]
-    return [float(value) for value in found]
 
 
 def certificate_of(

@@ -22,7 +22,8 @@ from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomains
 from eqrm.estimators.goal import Goal
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
-from eqrm.evaluation.inference.resampling import statistics_of
+from eqrm.evaluation.inference.gains import Gain, gain_over
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import PredictionTable
@@ -101,24 +102,26 @@ class Judged:
     certificate: Certificate | str
 
     def statistics(self, level: Level) -> tuple[float, float, float, float]:
-        """Mean and quantile of both."""
-        one, two = (statistics_of(risks, [level]) for risks in (self.fitted, self.held_out))
-        return float(one[0]), float(one[1]), float(two[0]), float(two[1])
+        """Mean and quantile of both; quantiles as in the verdict of ``eqrm train``."""
+        one, two = self.fitted, self.held_out
+        means, quantiles = (one.mean(), two.mean()), [smooth_quantile(r, level) for r in (one, two)]
+        return float(means[0]), quantiles[0], float(means[1]), quantiles[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
     """The correction, and how it does beside the references, by name.
 
-    ``gain`` and ``over_constant`` are differences, paired by held-out domain, of the quantile and
-    of the mean: to the predictions as given, and to the better constant.
+    ``gain`` and ``over_constant`` compare its quantile with that of the predictions as given and
+    of the better constant, ``mean`` its mean risk with that of the predictions as given, all
+    paired by held-out domain.
     """
 
     saved: SavedCorrection
     judged: Mapping[str, Judged]
-    gain: tuple[Difference, Difference]
-    best_constant: str
-    over_constant: tuple[Difference, Difference]
+    gain: Gain
+    over_constant: Gain
+    mean: Difference
     domains: tuple[int, int]
     rows: tuple[int, int]
     domain_name: str
@@ -152,15 +155,16 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     judged = {name: _judge(each, seen, new, plan) for name, each in compared.items()}
     # The better constant is chosen where a user could choose it: on the fitted domains.
     best = min(constants, key=lambda name: judged[name].statistics(plan.alpha)[1])
+    risks = {name: each.held_out for name, each in judged.items()}
     saved = SavedCorrection(
         correction, plan.metric, plan.prediction, plan.clip, classes, plan.alpha, len(fitted)
     )
     return Recalibration(
         saved,
         judged,
-        _differences(judged[GIVEN], judged[CORRECTED], plan),
-        best,
-        _differences(judged[best], judged[CORRECTED], plan),
+        gain_over(risks, CORRECTED, GIVEN, plan.alpha, plan.confidence),
+        gain_over(risks, CORRECTED, best, plan.alpha, plan.confidence),
+        paired_differences(risks[GIVEN], risks[CORRECTED], [], plan.confidence, seed=plan.seed)[0],
         (len(fitted), len(held_out)),
         (len(seen.target), len(new.target)),
         " and ".join(plan.domains),
@@ -178,16 +182,6 @@ def _judge(
     except (TooFewDomainsError, LevelError) as refusal:
         certificate = str(refusal)
     return Judged(seen.risks(correction), risks, certificate)
-
-
-def _differences(
-    first: Judged, second: Judged, plan: RecalibrationPlan
-) -> tuple[Difference, Difference]:
-    """Of the quantile and of the mean, on held-out domains."""
-    found = paired_differences(
-        first.held_out, second.held_out, [plan.alpha], plan.confidence, seed=plan.seed
-    )
-    return found[1], found[0]
 
 
 def _split(

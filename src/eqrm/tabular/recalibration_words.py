@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, enough_beyond
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
@@ -25,7 +26,8 @@ def recalibration_in_words(found: Recalibration) -> str:
             wrapped(_opening(found)),
             risk_comparison(found),
             wrapped(
-                f"q({level}): a share {level} of the domains has at most this risk. Certified: "
+                f"q({level}): a share {level} of the domains is estimated to have at most this "
+                "risk (Harrell–Davis, as in eqrm train). Certified: "
                 f"with {as_percent(found.confidence)} confidence, at least a share {level} of new "
                 "domains drawn like the held-out ones has at most this risk ('too few': not "
                 "enough domains to say so)."
@@ -76,8 +78,12 @@ def correction_in_words(
     'The logit of every probability is multiplied by 1.00 (as sure as before) and lowered by 0.50...
     >>> correction_in_words(Correction(2.0, 0.5), None, True)
     'A prediction p becomes 0.5·p + 2.'
+    >>> correction_in_words(Correction(0.0, 0.0), None, False)
+    'The predictions are replaced by a constant, the probability 0.50: they add nothing here.'
     """
     shift, scale = correction.shift, correction.scale
+    if scale == 0.0:
+        return _constant(shift, classes, numbers)
     against = (
         " The scale is negative: on the fitted domains the predictions point the wrong way. Check "
         "the labels."
@@ -99,13 +105,29 @@ def correction_in_words(
             f"{now[2]}.{against}"
         )
     names = classes or [str(number) for number in range(len(shift))]
-    moves = [f"{name} {own:+.2f}" for name, own in zip(names, shift, strict=True)]
-    more = len(moves) - SHOWN_CLASSES
-    listed = ", ".join(moves[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
     return (
         f"The logits of every row are multiplied by {scale:.2f} ({sure}) and shifted by class: "
-        f"{listed}.{against}"
+        f"{_by_class(names, shift, '+.2f')}.{against}"
     )
+
+
+def _constant(
+    shift: float | tuple[float, ...], classes: Sequence[str] | None, numbers: bool
+) -> str:
+    """A correction that ignores the predictions."""
+    if isinstance(shift, float):
+        what = f"{shift:.4g}" if numbers else f"the probability {expit(shift):.2f}"
+    else:
+        names = classes or [str(number) for number in range(len(shift))]
+        what = f"the probabilities {_by_class(names, softmax(shift), '.2f')}"
+    return f"The predictions are replaced by a constant, {what}: they add nothing here."
+
+
+def _by_class(names: Sequence[str], values: Sequence[float], form: str) -> str:
+    """A number per class, for the first classes."""
+    shown = [f"{name} {own:{form}}" for name, own in zip(names, values, strict=True)]
+    more = len(shown) - SHOWN_CLASSES
+    return ", ".join(shown[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _moved(shift: float, scale: float) -> str:
@@ -124,30 +146,30 @@ def _moved(shift: float, scale: float) -> str:
 
 
 def verdict(found: Recalibration) -> list[str]:
-    """Whether the gain is real, what it costs, and whether a constant does as well."""
-    quantile, mean = found.gain
-    level = found.saved.level
-    constant_name, (constant, _) = found.best_constant, found.over_constant
-    own, other = _same_digits(constant)
+    """Whether the gain is real, what it costs, and whether a constant does as well.
+
+    The rule is that of ``eqrm train`` (:mod:`eqrm.evaluation.inference.gains`).
+    """
+    level, over = found.saved.level, found.over_constant
+    own, other = _quantiles(found, over.reference)
     compared = f"its {level}-quantile is {other}, that of the recalibrated predictions {own}"
-    equalled = constant.value >= 0.0 or own == other
-    lines = [f"{_gain(quantile, str(level), equalled)} {_cost(mean)}"]
+    equalled = over.change >= 0.0 or own == other
+    lines = [f"{_gain(found, equalled)} {_cost(found.mean)}"]
     if equalled:
         lines.append(
-            f"Warning: the constant {constant_name!r} does as well without looking at any row: "
+            f"Warning: the constant {over.reference!r} does as well without looking at any row: "
             f"{compared}. At this level the predictions add nothing."
         )
-    elif constant.clear and constant.reliable:
-        lines.append(f"This is better than the constant {constant_name!r}: {compared}.")
+    elif enough_beyond(found.domains[1], level) and clearly_lower([over]):
+        lines.append(f"This is better than the constant {over.reference!r}: {compared}.")
     else:
         lines.append(
-            f"Whether it is better than the constant {constant_name!r} is not clear: {compared}."
+            f"Whether it is better than the constant {over.reference!r} is not clear: {compared}."
         )
     means = {name: each.statistics(level)[2] for name, each in found.judged.items()}
     cheapest = min(found.constants, key=means.__getitem__)
-    if means[CORRECTED] > means[cheapest] and mean.value > 0.0:
-        places = decimals(means[cheapest], None)
-        own, other = (rounded(means[name], places) for name in (CORRECTED, cheapest))
+    if means[CORRECTED] > means[cheapest] and found.mean.value > 0.0:
+        own, other = _same_digits(means[CORRECTED], means[cheapest])
         lines.append(
             f"The price is high: the mean risk, {own}, is above that of the constant "
             f"{cheapest!r}, {other}. Use "
@@ -156,27 +178,35 @@ def verdict(found: Recalibration) -> list[str]:
     return lines
 
 
-def _gain(quantile: Difference, level: str, equalled: bool) -> str:
+def _gain(found: Recalibration, equalled: bool) -> str:
     """``equalled`` by a constant, it is not a gain of these predictions."""
-    own, before = _same_digits(quantile)
-    numbers = f"{own} instead of {before}"
-    if quantile.first:
-        numbers += f" ({quantile.value / quantile.first:+.1%})"
-    places = decimals(quantile.value, (quantile.high - quantile.low) / 4.0)
-    low, high = (rounded(end, places) for end in (quantile.low, quantile.high))
-    interval = f"{as_percent(quantile.confidence)} interval of the difference {low} to {high}"
-    what = f"the {level}-quantile of risk on held-out domains is {numbers}; {interval}"
-    if not quantile.reliable:
+    gain, level = found.gain, found.saved.level
+    own, before = _quantiles(found, GIVEN)
+    sure, margin = as_percent(found.confidence), as_percent(MARGIN)
+    what = (
+        f"the {level}-quantile of risk on held-out domains is {own} instead of {before} "
+        f"({gain.change:+.1%}, {sure} interval {gain.interval})"
+    )
+    if not enough_beyond(found.domains[1], level):
         return f"Too few held-out domains lie beyond this level to tell: {what}."
-    if not quantile.clear:
-        return f"No clear gain: {what}. Keep the predictions as they are."
-    if quantile.value > 0.0:
+    if clearly_lower([gain]):
+        if clearly_lower([gain, found.over_constant]):
+            return f"The gain is real: {what}."
+        return (
+            f"Lower, {'as for' if equalled else 'but not clearly lower than'} a constant: {what}."
+        )
+    if gain.higher:
         return f"The correction made it worse: {what}. Keep the predictions as they are."
-    return f"{'Lower, as for a constant' if equalled else 'The gain is real'}: {what}."
+    if gain.excluded:
+        return f"No gain of more than {margin}: {what}. Keep the predictions as they are."
+    return (
+        f"No clear gain: {what}. More than {margin} is neither shown nor ruled out; more domains "
+        "would decide. Until then, keep the predictions as they are."
+    )
 
 
 def _cost(mean: Difference) -> str:
-    own, before = _same_digits(mean)
+    own, before = _same_digits(mean.second, mean.first)
     if own == before:
         return f"The mean risk stays at {own}."
     which = "falls" if mean.value < 0.0 else "rises"
@@ -195,8 +225,13 @@ def _certified(found: Recalibration) -> str:
     return f"Certificate: {stated.sentence}{compared}"
 
 
-def _same_digits(difference: Difference) -> tuple[str, str]:
-    """The second statistic and the first, with the same number of decimals."""
-    first, second = difference.first, difference.second
-    places = max(decimals(min(abs(first), abs(second)), None), 0)
-    return rounded(second, places), rounded(first, places)
+def _quantiles(found: Recalibration, other: str) -> tuple[str, str]:
+    """The quantile of the corrected predictions and of others on held-out domains."""
+    level = found.saved.level
+    return _same_digits(*(found.judged[n].statistics(level)[3] for n in (CORRECTED, other)))
+
+
+def _same_digits(one: float, two: float) -> tuple[str, str]:
+    """Two numbers with the same number of decimals."""
+    places = max(decimals(min(abs(one), abs(two)), None), 0)
+    return rounded(one, places), rounded(two, places)

@@ -56,6 +56,7 @@ from eqrm.text import listed
 FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
+ZERO = "scores scaled by 0 have the lowest quantile on training domains left out."
 SURROGATES = ("auto", "none")
 LEVELS = (0.9,)
 
@@ -245,6 +246,8 @@ class _Job:
                         way = choice.trained
                         correction = scored.correction(choice.recalibrated, level)
                         recalibrated = recalibrated_copy(erm, correction)
+                        if correction.scale == 0.0:
+                            self.notes.append(f"{recalibrated_name(level)!r} is a constant: {ZERO}")
                         self.choices[level] = choice
                     trained = self._fit(template, way)
             except KeyboardInterrupt:

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.evaluation.inference.gains import FEWEST_BEYOND, MARGIN, Gain, clearly_lower, gain_over
+from eqrm.evaluation.inference.gains import (
+    FEWEST_BEYOND,
+    MARGIN,
+    Gain,
+    clearly_lower,
+    enough_beyond,
+    gain_over,
+)
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
@@ -60,7 +67,7 @@ class Verdict:
         of_training = [gain_over(risks, trained, r, level, confidence) for r in references]
         of_recalibration = [gain_over(risks, recalibrated, r, level, confidence) for r in simple]
         domains, kind = len(risks[trained]), UNKNOWN
-        if domains * level.tail < FEWEST_BEYOND:
+        if not enough_beyond(domains, level):
             pass
         elif clearly_lower(of_training):
             kind = HELPS
@@ -98,7 +105,7 @@ class Verdict:
                 f"for the level, and {recalibration} for recalibrated ERM. Use the simplest, "
                 f"{self.recalibrated.reference}."
             )
-        if self.domains * self.level.tail < FEWEST_BEYOND:
+        if not enough_beyond(self.domains, self.level):
             return (
                 f"These data cannot tell whether training for α = {self.level} is worth it: fewer "
                 f"than {FEWEST_BEYOND:.0f} of {self.domains} unseen domains are expected beyond "

@@ -9,11 +9,12 @@ from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.noise import MUCH
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.constants import EQUAL_ODDS, MEAN
 from eqrm.evaluation.presenting.table_cells import risk_and_skill
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.level import Level
-from eqrm.tabular.comparison import LevelResult, TrainingComparison, smooth_quantiles
+from eqrm.tabular.comparison import LevelResult, TrainingComparison
 from eqrm.tabular.references import ERM, recalibrated_name, trained_name
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, listed
@@ -38,9 +39,10 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
     sure, first = as_percent(compared.confidence), compared.first
     last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
     answers = [_answer(training, compared, result) for result in compared.results]
+    answers += [_unseen(training, compared), _dearer_than_constants(training)]
     told = [
         wrapped(_opening(training) + MINIMISED[training.measure]),
-        *([wrapped(*answers)] if any(answers) else []),
+        *([wrapped(*filter(None, answers))] if any(answers) else []),
         aligned(
             risk_and_skill(
                 compared.table.statistics,
@@ -49,14 +51,15 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
             )
         ),
         wrapped(
-            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains have "
-            f"at most this risk; * lowest). {_columns_explained(training)}"
+            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains are "
+            "estimated to have at most this risk; 1: the largest risk; * lowest). All quantiles "
+            "are Harrell–Davis estimates, which vary less than single order statistics. "
+            f"{_columns_explained(training)}"
         ),
     ]
     if first is not None:
         told += [
-            f"{trained_name(first.level)}: its quantile on training domains left out, and on "
-            f"held-out domains:\n{level_table(training, first)}",
+            f"{_level_heading(training, first)}\n{level_table(training, first)}",
             wrapped(
                 f"Certified: with {sure} confidence, at least a share α of new domains drawn like "
                 "these has at most this risk ('too few': not enough domains to say so)."
@@ -109,11 +112,35 @@ def _answer(training: TableTraining, compared: TrainingComparison, result: Level
             f"{trained_name(result.level)!r} has a higher {result.level}-quantile than "
             f"{listed(result.better)}: use {_instead(training, result)}."
         )
-    if result.dearer_than:
-        parts.append(
-            f"Its mean risk is higher than that of a constant ({listed(result.dearer_than)})."
-        )
     return " ".join(parts)
+
+
+def _unseen(training: TableTraining, compared: TrainingComparison) -> str:
+    """Which domains the verdicts are about."""
+    if all(result.verdict is None for result in compared.results):
+        return ""
+    if training.in_time is not None:
+        return f"Unseen domains are the {len(training.evaluation.domains):,} later ones."
+    return (
+        f"Unseen domains are the {len(training.evaluation.domains):,} held-out ones and the "
+        f"{training.train_domains:,} training domains, each of these with models that were fitted "
+        "without it (cross-fitting)."
+    )
+
+
+def _dearer_than_constants(training: TableTraining) -> str:
+    """The models whose mean risk is above that of a constant, and what to use instead."""
+    means = {name: one.risks.mean() for name, one in training.evaluation.predictors.items()}
+    constant = min(training.constants, key=means.__getitem__)
+    dearer = [name for name in training.models if means[name] > means[constant]]
+    if not dearer:
+        return ""
+    have = "has" if len(dearer) == 1 else "have"
+    instead = min((ERM, constant), key=means.__getitem__)
+    return (
+        f"{listed(dearer, len(dearer))} {have} a higher mean risk than the constant {constant!r} "
+        f"({means[constant]:.4g}): where the mean matters, use {instead!r} ({means[instead]:.4g})."
+    )
 
 
 def _instead(training: TableTraining, result: LevelResult) -> str:
@@ -124,7 +151,7 @@ def _instead(training: TableTraining, result: LevelResult) -> str:
 
 
 def _quantile(training: TableTraining, name: str, level: Level) -> float:
-    return smooth_quantiles([training.evaluation[name].risks], level)[0]
+    return smooth_quantile(training.evaluation[name].risks, level)
 
 
 def _opening(training: TableTraining) -> str:
@@ -185,24 +212,37 @@ def _columns_explained(training: TableTraining) -> str:
     return f"R² is over all held-out rows; {MEAN!r} predicts the mean of the training rows."
 
 
+def _level_heading(training: TableTraining, result: LevelResult) -> str:
+    """What the table of a level shows, and why it does not show domains left out."""
+    name = trained_name(result.level)
+    if result.choice is not None:
+        return f"{name}: its quantile on training domains left out, and on held-out domains:"
+    why = "the notes below say why there are none for training domains left out"
+    if training.measure != "quantile":
+        why = "training domains are left out by turns for the measure 'quantile' only"
+    return wrapped(f"{name}: its quantile on held-out domains ({why}):")
+
+
 def level_table(training: TableTraining, result: LevelResult) -> str:
-    """A line per predictor: its quantile on both sides, its mean risk and its certificate."""
+    """A line per predictor: its quantile, on both sides where known, mean risk and certificate."""
     level, choice = result.level, result.choice
-    names, ways = [ERM, recalibrated_name(level), trained_name(level)], {}
-    if choice is not None:
-        ways = dict(zip(names, (REFERENCE, choice.recalibrated, choice.trained), strict=True))
-    lines = []
+    names = [ERM, recalibrated_name(level), trained_name(level)]
+    lines = [["predictor", "held out", "mean risk", "certified"]]
     for name in filter(training.models.__contains__, names):
-        bound, told = result.certificates[name], ["", ""]
-        if choice is not None:
-            told = [ways[name].name, f"{smooth_quantiles([choice.of(ways[name])], level)[0]:.4g}"]
+        bound = result.certificates[name]
         numbers = _quantile(training, name, level), training.evaluation[name].risks.mean()
         refused = "none" if level == Level(1.0) else "too few"
         certified = refused if isinstance(bound, str) else rounded_up(bound.bound)
-        mark = "chosen" if choice is not None and name == result.recommended else ""
-        lines.append([name, *told, *(f"{n:.4g}" for n in numbers), certified, mark])
-    header = ["predictor", "minimised", "left out", "held out", "mean risk", "certified", ""]
-    return aligned([header, *lines])
+        lines.append([name, *(f"{n:.4g}" for n in numbers), certified])
+    if choice is None:
+        return aligned(lines)
+    told = [["minimised", "left out", ""]]
+    for name, way in zip(names, (REFERENCE, choice.recalibrated, choice.trained), strict=True):
+        left_out = smooth_quantile(choice.of(way), level)
+        told.append([way.name, f"{left_out:.4g}", "chosen" if name == result.recommended else ""])
+    return aligned(
+        [[one[0], *two[:2], *one[1:], two[2]] for one, two in zip(lines, told, strict=True)]
+    )
 
 
 def _certified(result: LevelResult) -> str:

@@ -9,16 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION, integer
+from eqrm.checks import OPEN_FRACTION, integer, one_of
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.resampling import resampled_statistics, statistics_of
+from eqrm.evaluation.inference.resampling import (
+    resampled_smooth_quantiles,
+    resampled_statistics,
+    statistics_of,
+)
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, checked_risks
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
+SMOOTH = "smooth"
+QUANTILES = ("step", SMOOTH)
+"""How a quantile of differences is estimated."""
 FEW_IN_TAIL = 10
 """Fewer domains than this beyond a level make a bootstrap of its superquantile unreliable."""
 
@@ -129,12 +136,15 @@ def paired_differences(
     *,
     resamples: int = 2000,
     seed: int = 0,
+    interpolation: str = "step",
 ) -> list[Difference]:
     """Differences second − first in mean, quantiles and superquantiles, paired by domain.
 
     ``first`` and ``second`` (m,) are the risks of two predictors on the same domains, in the
     same order. Domains are drawn with replacement, the same ones for both; intervals of mean
     and superquantiles are bias-corrected and accelerated, those of quantiles percentiles.
+    ``interpolation`` of quantiles is "step", an order statistic, or "smooth", the Harrell–Davis
+    estimate.
 
     >>> easy = np.random.default_rng(0).lognormal(size=300)
     >>> mean = paired_differences(easy, easy + 0.1, levels=[0.9])[0]
@@ -149,9 +159,12 @@ def paired_differences(
         )
     asked, given = OPEN_FRACTION.check(confidence, "confidence"), as_levels(levels)
     integer(100).check(resamples, "resamples")
-    both = np.stack([one, two])
+    both, smooth = np.stack([one, two]), one_of(interpolation, QUANTILES, "interpolation")
     drawn = resampled_statistics(both, given, resamples, seed)
     values = np.stack([statistics_of(row, given) for row in both])
+    for place, asked_level in enumerate(given if smooth == SMOOTH else (), start=1):
+        of_all, of_draws = resampled_smooth_quantiles(both, asked_level, resamples, seed)
+        values[:, place], drawn[:, :, place] = of_all, of_draws
     found = []
     for column, (level, about) in enumerate(_columns(given, asked)):
         gaps, pair = drawn[:, 1, column] - drawn[:, 0, column], values[:, column].tolist()

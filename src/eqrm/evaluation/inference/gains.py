@@ -61,6 +61,11 @@ class Gain(Finding):
         return f"{self.low:+.1%} to {self.high:+.1%}"
 
     @property
+    def higher(self) -> bool:
+        """Higher than the reference by more than the margin, and beyond doubt."""
+        return self.change > MARGIN and self.low > 0.0
+
+    @property
     def excluded(self) -> bool:
         """Certainly not lower by more than the margin."""
         return self.least > -MARGIN
@@ -85,6 +90,15 @@ def gain_over(
     width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(confidence) * error
     ends = change - width, change + width, change - one_sided
     return Gain(predictor, reference, change, *map(float, ends))
+
+
+def enough_beyond(domains: int, level: Level) -> bool:
+    """Whether so many domains are enough to compare quantiles at a level.
+
+    >>> enough_beyond(30, Level(0.9)), enough_beyond(29, Level(0.9))
+    (True, False)
+    """
+    return domains * level.tail >= FEWEST_BEYOND - 1e-9
 
 
 def clearly_lower(gains: Sequence[Gain]) -> bool:
@@ -149,12 +163,12 @@ class BesideReferences:
     @property
     def _better(self) -> Gain | None:
         """The lowest of the references that are better."""
-        clear = (g for g in self.gains if g.change > MARGIN and g.low > 0.0)
+        clear = (g for g in self.gains if g.higher)
         return next(clear, None) if self._enough else None
 
     @property
     def _enough(self) -> bool:
-        return self.domains * self.level.tail >= FEWEST_BEYOND
+        return enough_beyond(self.domains, self.level)
 
     @property
     def sentence(self) -> str:

@@ -51,22 +51,29 @@ def resampled_statistics(
     return found
 
 
+def smooth_quantile(risks: Vector, level: Level) -> float:
+    """The Harrell–Davis estimate of a quantile: a weighted mean of the risks around the level.
+
+    It varies less than one order statistic (Harrell & Davis 1982), which matters where
+    predictors are compared. At the levels 0 and 1 it is the smallest and the largest risk.
+
+    >>> round(smooth_quantile(np.arange(1.0, 101.0), Level(0.9)))
+    90
+    """
+    return float(np.sort(risks) @ np.diff(_weight_up_to(risks.size, level)))
+
+
 def resampled_smooth_quantiles(
     risks: Matrix, level: Level, resamples: int, seed: int
 ) -> tuple[Vector, Matrix]:
-    """Harrell–Davis quantiles of each predictor (P,), and of each resample (resamples, P).
-
-    A weighted mean of the sorted risks around the level (Harrell & Davis 1982): it varies less
-    than one order statistic, which matters where two predictors are compared.
+    """The :func:`smooth_quantile` of each predictor (P,), and of each resample (resamples, P).
 
     >>> risks = np.arange(1.0, 101.0)[None]
     >>> resampled_smooth_quantiles(risks, Level(0.9), 10, seed=0)[0].round()
     array([90.])
     """
     predictors, domains = risks.shape
-    tail = max(level.tail * (domains + 1), 1e-12)
-    law = beta(max(level.alpha * (domains + 1), 1e-12), tail)
-    reached = law.cdf(np.arange(domains + 1) / domains)
+    reached = _weight_up_to(domains, level)
     order = np.argsort(risks, axis=1)
     values = np.take_along_axis(risks, order, axis=1)
     found = np.empty((resamples, predictors))
@@ -78,6 +85,13 @@ def resampled_smooth_quantiles(
             found[start:stop, predictor] = np.diff(up_to, axis=1, prepend=0.0) @ values[predictor]
         start = stop
     return values @ np.diff(reached), found
+
+
+def _weight_up_to(domains: int, level: Level) -> Vector:
+    """The weight of the first 0 … m sorted risks in a Harrell–Davis estimate (m+1,)."""
+    tail = max(level.tail * (domains + 1), 1e-12)
+    law = beta(max(level.alpha * (domains + 1), 1e-12), tail)
+    return np.asarray(law.cdf(np.arange(domains + 1) / domains))
 
 
 def _drawn_counts(domains: int, resamples: int, seed: int) -> Iterator[Counts]:

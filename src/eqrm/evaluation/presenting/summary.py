@@ -109,8 +109,11 @@ def summarised(
     alpha: LevelLike = 0.9,
     confidence: float = 0.95,
     baseline: str | None = None,
+    interpolation: str = "step",
 ) -> Summary:
     """Compute certificates, differences, noise and exchangeability tests of an evaluation.
+
+    ``interpolation`` is that of :meth:`eqrm.Evaluation.compare`.
 
     >>> import eqrm
     >>> days = list(range(40)) * 2
@@ -126,7 +129,9 @@ def summarised(
         certificates={
             name: _certified(evaluation, name, alpha, confidence) for name in evaluation.predictors
         },
-        differences=evaluation.compare(baseline, confidence=confidence),
+        differences=evaluation.compare(
+            baseline, confidence=confidence, interpolation=interpolation
+        ),
         noise=evaluation.noise,
         exchangeability=evaluation.exchangeability,
         baseline=first,

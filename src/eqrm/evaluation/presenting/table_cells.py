@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from eqrm.distributions.empirical import Empirical
+from eqrm.checks import one_of
+from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
 from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
+    SMOOTH,
     Interval,
     bootstrap_intervals,
     order_statistic_interval,
 )
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.rounding import decimals, rounded, rounded_by_error
 from eqrm.level import Level
@@ -116,14 +119,13 @@ class CellMaker:
         return {name: tuple(row) for name, row in found.items()}
 
     def _row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
-        law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
         levels = [s.level for s in statistics if s.kind == SUPERQUANTILE and s.level is not None]
         found = bootstrap_intervals(
             risks.risks, levels, self.confidence, resamples=self.resamples, seed=self.seed
         )
         means = dict(zip((None, *levels), (found[0], *found[1 + len(levels) :]), strict=True))
         return [
-            self._quantile(risks, law, s.level)
+            self._quantile(risks, s.level)
             if s.level is not None and (s.kind == QUANTILE or s.level.tail == 0.0)
             else self._average(means[s.level])
             for s in statistics
@@ -134,8 +136,12 @@ class CellMaker:
         error = self._error_of(found.value, low, high)
         return Cell(found.value, low, high if found.reliable else None, error)
 
-    def _quantile(self, risks: MeasuredRisks, law: Empirical, level: Level) -> Cell:
-        value = float(law.quantile(level))
+    def _quantile(self, risks: MeasuredRisks, level: Level) -> Cell:
+        if one_of(self.interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation") == SMOOTH:
+            value = smooth_quantile(risks.risks, level)
+        else:
+            law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
+            value = float(law.quantile(level))
         nearest = int(np.abs(risks.risks - value).argmin())
         of_the_risk = _finite(risks.standard_errors[nearest])
         if not 0.0 < level.alpha < 1.0:

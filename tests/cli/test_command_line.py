@@ -44,11 +44,12 @@ def test_help_lists_every_command(
         (["figure", "risk-cdf", "--risks", "0.1 nan"], "nan"),
         (["figure", "risk-cdf", "--risks", ""], "numbers"),
         (["figure", "risk-cdf", "--alpha", "1.5"], "between 0 and 1"),
-        (["figure", "risk-cdf", "--alpha", "high"], "'high' is not a level"),
+        (["figure", "risk-cdf", "--alpha", "high"], "Got 'high'."),
+        (["figure", "risk-cdf", "--alpha", "1"], "--alpha must be strictly between 0 and 1"),
         (["figure", "risk-cdf", "--bandwidth", "silvermann"], "Did you mean 'silverman'"),
         (["figure", "risk-cdf", "--output", "risks.jpeg"], "risks.jpeg"),
         (["figure", "risk-cfd"], "Did you mean 'risk-cdf'"),
-        (["train", "flights", "--alpha", "1"], "alpha = 1"),
+        (["train", "flights", "--alpha", "1"], "got 1. To minimise the largest"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(

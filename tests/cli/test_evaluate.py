@@ -184,3 +184,9 @@ def test_outputs_appear_together_or_not_at_all(
     assert (code, err) == (2, "eqrm: the pen broke\n")
     assert path.read_text() == "what was there before"
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
+
+
+def test_the_loss_is_named_in_words(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--domain", "ward", "--label", "y", "--prediction", "erm", "--metric", "0-1"]
+    _, out, _ = run(capsys, "evaluate", str(parquet), *asked)
+    assert out.startswith("One predictor measured by the 0-1 loss of 1,500 examples")

@@ -48,7 +48,7 @@ def test_json_holds_the_same_numbers(
     ("arguments", "complaint"),
     [
         (["--alpha", "1"], "strictly between 0 and 1"),
-        (["--alpha", "most"], "'most' is not a level"),
+        (["--alpha", "most"], "Got 'most'."),
         (["--confidence", "95"], "strictly between 0 and 1"),
         (["--domains", "1"], "at least 2"),
         (["--slack", "0.3"], "slack"),

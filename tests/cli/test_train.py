@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats.mstats import hdquantiles
 
 import eqrm
 from cli.commands import changed, hospitals, run
@@ -71,7 +72,7 @@ def test_the_risk_table_is_what_the_saved_models_do_on_held_out_domains(
         assert table.loc[(name, "mean"), "value"].item() == pytest.approx(risks.mean(), rel=1e-9)
         quantiles = table.loc[(name, "quantile")].set_index("level")["value"]
         for level in (0.5, 0.9, 1.0):
-            expected = np.quantile(risks, level, method="inverted_cdf")
+            expected = risks.max() if level == 1.0 else hdquantiles(risks, [level])[0]
             assert quantiles[level] == pytest.approx(expected, rel=1e-9)
 
 
@@ -280,3 +281,26 @@ def test_a_measure_is_an_option(
     code, _, error = run(capsys, *table, "--measure", "cvar")
     assert code == 2
     assert "Unknown measure 'cvar'" in error
+
+
+@pytest.mark.parametrize("step", ["cross-fitting over training domains", "writing"])
+def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
+    step: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def press(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    place = "training.cross_fit" if step != "writing" else "output.write_training"
+    monkeypatch.setattr(f"eqrm.tabular.{place}", press)
+    hospitals(number=30).to_csv(tmp_path / "t.csv", index=False)
+    out = str(tmp_path / "out")
+    asked = ["--target", "ill", "--domain", "hospital", "--output", out]
+    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    kept = f"Nothing was saved to {out}." if step != "writing" else "may be incomplete."
+    assert (code, printed) == (130, "")
+    assert err.startswith(f"eqrm: Interrupted while {step}. ")
+    assert kept in err
+    assert len(err.splitlines()) == 1

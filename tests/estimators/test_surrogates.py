@@ -26,6 +26,7 @@ from eqrm.estimators.selection.surrogates import (
     trained_candidates,
 )
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.linear.linear_model import OneDomainWarning
 
 Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -168,3 +169,12 @@ def test_weights_are_those_of_rows() -> None:
     plain = choose(cross_fit(QRMClassifier(), fits, X, y, groups), level, fits[1:])
     ones = choose(cross_fit(QRMClassifier(), fits, X, y, groups, weight), level, fits[1:])
     np.testing.assert_allclose(ones.risks, plain.risks, rtol=1e-4)
+
+
+def test_rows_without_domains_are_warned_of_once() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    with pytest.warns(OneDomainWarning) as caught:
+        eqrm.QRMClassifier(alpha=0.9, surrogate="auto").fit(X, X[:, 0] > 0)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__

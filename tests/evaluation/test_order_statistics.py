@@ -134,5 +134,9 @@ def test_levels_close_to_1_have_finite_answers() -> None:
     assert needed == pytest.approx(np.log(0.05) / np.log1p(-1e-9), rel=1e-6)
     with pytest.raises(TooFewDomainsError, match="at least"):
         quantile_bound(np.arange(50.0), alpha="1-e^-20")
-    with pytest.raises(LevelError, match="strictly between"):
+    with pytest.raises(LevelError, match=r"alpha = 1-e\^-1000 is too close to 1 .* more than 10"):
         quantile_bound(np.arange(50.0), alpha="1-e^-1000")
+    with pytest.raises(LevelError, match=r"strictly between 0 and 1, got alpha = 1: .* largest"):
+        quantile_bound(np.arange(50.0), alpha=1.0)
+    with pytest.raises(LevelError, match=r"got alpha = 0: .* smallest"):
+        quantile_bound(np.arange(50.0), alpha=0.0)

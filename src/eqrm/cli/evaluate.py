@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import OPEN_FRACTION, one_of
-from eqrm.cli.options import SEVERAL, option, separated, typed_command
+from eqrm.cli.options import (
+    SEVERAL,
+    inner_level,
+    option,
+    parsed_level,
+    separated,
+    typed_command,
+)
 from eqrm.errors import SettingError
 
 if TYPE_CHECKING:
@@ -149,17 +156,16 @@ def evaluate(
     from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable
-    from eqrm.level import Level
 
     one_of(format, FORMATS, "format")
     for path in (output, report):
         if path is not None:
             refuse_unwritable(path)
     _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
-    checked_alpha(certified := Level.parse(alpha))  # before hours of reading
+    checked_alpha(certified := inner_level(alpha))  # before hours of reading
     OPEN_FRACTION.check(confidence, "--confidence")
     asked: dict[str, Any] = {
-        name: [Level.parse(level) for level in separated(given)]
+        name: [parsed_level(level, f"--{name}") for level in separated(given)]
         for name, given in (("levels", levels), ("superquantiles", superquantiles))
         if given is not None
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqrm.checks import one_of
-from eqrm.cli.options import option
+from eqrm.cli.options import inner_level, option
 from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:
@@ -44,15 +44,13 @@ def figure(
     from eqrm.distributions.empirical import Empirical
     from eqrm.distributions.kernel import KDE
     from eqrm.evaluation.presenting import plots, risk_curves
-    from eqrm.level import Level
 
+    level = inner_level(alpha)
     output = output or Path(f"{one_of(kind, KINDS, 'figure')}.svg")
     plots.figure_format(output)
     values = read_risks(risks)
     kde = KDE(values, bandwidth=float(bandwidth) if _are_numbers([bandwidth]) else bandwidth)
-    smooth = risk_curves.smooth_curve(
-        kde, "KDE-smoothed", risk_curves.shared_grid(kde), Level.parse(alpha)
-    )
+    smooth = risk_curves.smooth_curve(kde, "KDE-smoothed", risk_curves.shared_grid(kde), level)
     if kind == "risk-cdf":
         steps = risk_curves.step_curve(Empirical(values), "empirical", smooth.grid)
         drawn = plots.draw_risk_cdf(smooth, steps)
@@ -60,8 +58,10 @@ def figure(
         drawn = plots.draw_risk_distribution(smooth)
     plots.save_figure(drawn, output)
     typer.echo(
-        f"Wrote {output}. The largest measured risk is {float(values.max()):.4g}; with probability "
-        f"{alpha}, the risk of a new domain is at most {smooth.quantile:.4g}."
+        f"Wrote {output}. The largest of {len(values)} measured risks is "
+        f"{float(values.max()):.4g}. The kernel density estimate puts the {level}-quantile of the "
+        f"risk of a new domain at {smooth.quantile:.4g}: an estimate, not a bound (eqrm plan says "
+        "how many domains a bound takes)."
     )
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import csv
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from eqrm.errors import LevelError
+
+if TYPE_CHECKING:
+    from eqrm.level import Level
 
 SEVERAL = "Separate several by commas, or repeat the option."
 
@@ -63,6 +69,38 @@ def separated(given: Sequence[str]) -> list[str]:
     """
     rows = csv.reader(given, skipinitialspace=True)
     return [value for row in rows for value in row if value]
+
+
+def parsed_level(text: str, name: str = "--alpha") -> Level:
+    """The level that an option holds.
+
+    >>> parsed_level("1-e^-1000")
+    Level(log_tail=-1000.0)
+    """
+    from eqrm.level import Level
+
+    try:
+        return Level.parse(text)
+    except LevelError:
+        raise LevelError(
+            f"{name} must be a level: a number between 0 and 1, such as 0.9, or 1-e^-1000 for "
+            f"levels very close to 1. Got {text!r}."
+        ) from None
+
+
+def inner_level(text: str, instead: str = "") -> Level:
+    """A level of --alpha other than 0 and 1; ``instead`` of 1 says what to use.
+
+    >>> inner_level("1")
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.LevelError: --alpha must be strictly between 0 and 1, got 1.
+    """
+    level = parsed_level(text)
+    if level.alpha == 0.0 or level.log_tail == -math.inf:
+        advice = f" {instead}" if instead and level.alpha else ""
+        raise LevelError(f"--alpha must be strictly between 0 and 1, got {text}.{advice}")
+    return level
 
 
 def typed_command() -> str:

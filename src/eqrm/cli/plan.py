@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import integer, optional
-from eqrm.cli.options import option
+from eqrm.cli.options import inner_level, option
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan
@@ -57,7 +57,7 @@ def plan(
     if bandwidth is not None:
         paper["bias"] = smoothing_bias(bandwidth, holder_constant, holder_exponent)
     asked: dict[str, Any] = {"slack": slack, "domains": domains, "predictors": predictors}
-    found = domain_plan(alpha, confidence, **asked, **paper)
+    found = domain_plan(inner_level(alpha), confidence, **asked, **paper)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:

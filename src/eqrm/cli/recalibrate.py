@@ -17,6 +17,7 @@ from eqrm.cli.options import (
     TestLast,
     TestShare,
     conflicting_splits,
+    inner_level,
     option,
     separated,
 )
@@ -150,7 +151,6 @@ def _fit(
     memory: str,
 ) -> Any:
     """Fit, print what was found, and save."""
-    from eqrm.level import Level
     from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
     from eqrm.tabular.recalibration_words import recalibration_in_words
 
@@ -171,7 +171,7 @@ def _fit(
         given["--domain"],
         given["--label"],
         str(prediction),
-        Level.parse(given["--alpha"] or "0.9"),
+        inner_level(given["--alpha"] or "0.9"),
         threads=threads,
         memory=memory,
         progress=sys.stderr.isatty(),

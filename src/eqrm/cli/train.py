@@ -20,6 +20,7 @@ from eqrm.cli.options import (
     TestLast,
     TestShare,
     conflicting_splits,
+    inner_level,
     option,
     separated,
     typed_command,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from eqrm.data.tables.table import Table
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
+WRITING = "writing"
+LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
 def train(
@@ -138,7 +141,7 @@ def train(
     }
     _refuse_conflicts(held_out, seeded=seed is not None, model=model)
     plan = TrainingPlan.of(
-        separated(alpha) if alpha else None,
+        [inner_level(each, LARGEST) for each in separated(alpha)] if alpha else None,
         measure=measure,
         surrogate=surrogate,
         model=model,
@@ -148,7 +151,7 @@ def train(
         unseen=unseen,
     )
     check_folder(output)
-    with _progress(total=6 + len(plan.levels)) as tell:
+    with _progress(6 + len(plan.levels), output) as tell:
         tell("reading the table")
         columns = {
             "features": separated(feature) if feature else None,
@@ -159,7 +162,7 @@ def train(
         table = _read(data, target, domain, weather, columns)
         seen, unseen_part, in_time = _split(table, held_out, plan.seed)
         found = train_on_table(seen, unseen_part, plan, tell, in_time)
-        tell("writing")
+        tell(WRITING)
         compared = compare_training(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
     typer.echo(in_words(found, compared))
@@ -238,8 +241,8 @@ def _split(
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal, on standard error; elsewhere nothing."""
+def _progress(total: int, output: Path) -> Iterator[Callable[[str], None]]:
+    """A bar on a terminal, on standard error; on Ctrl-C, which step was stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -252,4 +255,13 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
         disable=not sys.stderr.isatty(),
     ) as bar:
         task = bar.add_task("", total=total)
-        yield lambda what: bar.update(task, advance=1, description=what)
+        try:
+            yield lambda what: bar.update(task, advance=1, description=what)
+        except KeyboardInterrupt:
+            step = bar.tasks[0].description
+            bar.stop()
+            kept = f"Nothing was saved to {output}."
+            if step == WRITING:
+                kept = f"The files in {output} may be incomplete."
+            typer.echo(f"eqrm: Interrupted while {step}. {kept} Run the command again.", err=True)
+            raise typer.Exit(130) from None

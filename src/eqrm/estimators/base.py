@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm.checks import Rule, one_of, refuse_unknown
-from eqrm.domains import named_domains
+from eqrm.domains import NumberedDomains, named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
@@ -117,6 +117,8 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         model = clone(self).set_params(**as_settings(own))
+        if groups is None:  # said once, by training_rows
+            groups = NumberedDomains(rows.groups.ids, rows.groups.names)
         model.fit(X, y, groups=groups, sample_weight=sample_weight, **more)
         parameters = self.get_params(deep=False)
         for name in set(vars(self)) - set(parameters):

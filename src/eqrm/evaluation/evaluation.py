@@ -23,6 +23,7 @@ from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
+from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.references import References
 from eqrm.risks import MeasuredRisks
@@ -73,7 +74,7 @@ class Evaluation:
         number = len(self.predictors)
         who = "One predictor" if number == 1 else f"{number} predictors"
         return (
-            f"{who} measured by the {self.loss} of {self.examples:,} examples "
+            f"{who} measured by the {loss_in_words(self.loss)} of {self.examples:,} examples "
             f"in {len(self.domains):,} domains."
         )
 

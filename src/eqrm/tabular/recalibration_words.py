@@ -9,6 +9,7 @@ from scipy.special import expit, logit, softmax
 
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, enough_beyond
+from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
@@ -46,7 +47,7 @@ def _opening(found: Recalibration) -> str:
     if split is not None:
         kind, first, second = "later", f", {period(split.trained)}", f", {period(split.tested)}"
         ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
-    loss = "squared error" if found.numbers else found.saved.metric
+    loss = loss_in_words(found.saved.metric)
     return (
         f"Correction for the {found.saved.level}-quantile of risk, fitted on {fitted:,} domains "
         f"({rows:,} rows{first}) and evaluated on {held_out:,} {kind} domains ({new_rows:,} rows"

@@ -11,6 +11,7 @@ from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.constants import EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.table_cells import risk_and_skill
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.level import Level
@@ -158,7 +159,7 @@ def _opening(training: TableTraining) -> str:
     """Rows and domains on both sides, and what a risk is."""
     judged = training.evaluation
     name = next(iter(training.models.values())).preprocessor.domain_name
-    loss = {"squared": "squared error"}.get(judged.loss, judged.loss)
+    loss = loss_in_words(judged.loss)
     split, kind, trained, tested, ending = training.in_time, "held-out", ",", "", ""
     if split is not None:
         kind, trained, tested = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +35,16 @@ def checked_alpha(alpha: LevelLike) -> float:
     0.9
     """
     level = Level.of(alpha)
-    if not 0.0 < level.alpha < 1.0:
+    if level.log_tail in (0.0, -math.inf):
         raise LevelError(
             "A statement about unseen domains needs a level strictly between 0 and 1, got "
-            f"alpha = {level}: no number of domains bounds the largest possible risk."
+            f"alpha = {level}: no number of domains bounds the "
+            f"{'largest' if level.log_tail else 'smallest'} possible risk."
+        )
+    if level.alpha == 1.0:
+        raise LevelError(
+            f"alpha = {level} is too close to 1 for a statement about unseen domains: it would "
+            "take more than 10^15 of them. Choose a lower level."
         )
     return float(alpha) if isinstance(alpha, (int, float)) else level.alpha
 

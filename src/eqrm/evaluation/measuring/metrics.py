@@ -72,6 +72,23 @@ class Metric:
 METRICS = ("0-1", "absolute", "brier", "log-loss", "pinball", "squared")
 
 
+IN_WORDS = {
+    "0-1": "0-1 loss",
+    "absolute": "absolute error",
+    "brier": "Brier score",
+    "squared": "squared error",
+}
+
+
+def loss_in_words(name: str) -> str:
+    """What a sentence calls a loss.
+
+    >>> loss_in_words("0-1"), loss_in_words("log-loss"), loss_in_words("my loss")
+    ('0-1 loss', 'log-loss', 'my loss')
+    """
+    return IN_WORDS.get(name, name)
+
+
 def metric_of(name: str, clip: float = 0.0) -> Metric:
     """The metric of a name; ``pinball:0.9`` is the pinball loss of the .9-quantile.
 

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.data.inputs import Inputs, InputsAt, is_lazy, tensor_from
 from eqrm.data.splits import TimeSplit, examples_to_hold_out, parts_of_domains, split_in_time
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import counted, did_you_mean
-
-
-@runtime_checkable
-class Inputs(Protocol):
-    """What ``x`` may be besides a tensor: images that are read lazily, a batch of graphs, …
-
-    ``x[rows]`` takes a 1-d tensor of row numbers and returns inputs for a predictor. An optional
-    ``to(device)`` moves what can be moved once.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Tensor, /) -> Any: ...
 
 
 class Rows(NamedTuple):
@@ -99,10 +86,10 @@ class DomainData:
         if len(domains) == 0:
             raise DomainDataError("At least one example is needed, got none.")
         numbered = number_domains(domains)
-        inputs = x if _is_lazy(x) else _tensor_from(x, "x")
+        inputs = x if is_lazy(x) else tensor_from(x, "x")
         names = tuple(str(name) for name in numbered.names)
         ids = torch.from_numpy(numbered.ids)
-        return cls(inputs, _tensor_from(y, "y"), ids, names, **rest)
+        return cls(inputs, tensor_from(y, "y"), ids, names, **rest)
 
     def __len__(self) -> int:
         return len(self.domains)
@@ -290,57 +277,9 @@ class DomainData:
         return self.at(rest), self.at(kept)
 
 
-@dataclass(frozen=True, eq=False)
-class InputsAt:
-    """Some rows of inputs that are not a tensor, without copying them."""
-
-    inputs: Any
-    positions: Tensor
-
-    @staticmethod
-    def of(inputs: Any, rows: Tensor) -> InputsAt:
-        """The rows of ``inputs``, which may be a part of others already."""
-        if isinstance(inputs, InputsAt):
-            return InputsAt(inputs.inputs, inputs.positions[rows])
-        return InputsAt(inputs, rows)
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def __getitem__(self, rows: Tensor) -> Any:
-        return self.inputs[self.positions[rows.cpu()]]
-
-    def to(self, device: torch.device | str) -> InputsAt:
-        """Move the inputs if they can be moved."""
-        if not hasattr(self.inputs, "to"):
-            return self
-        return InputsAt(self.inputs.to(device), self.positions)
-
-
 def _among(domains: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     known = set(names)
     return tuple(domain for domain in domains if domain in known)
-
-
-def _is_lazy(x: Any) -> bool:
-    plain = (Tensor, np.ndarray, list, tuple)
-    return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
-
-
-def _tensor_from(values: Any, what: str) -> Tensor:
-    try:
-        if isinstance(values, Tensor):
-            tensor = values
-        else:
-            array = np.asarray(values)
-            # torch would share the memory, and warns of arrays that must not be written to.
-            tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
-    except (TypeError, ValueError):
-        raise DomainDataError(
-            f"{what} must hold numbers in rows of equal length, got a {type(values).__name__} that "
-            "does not."
-        ) from None
-    return tensor.float() if tensor.dtype == torch.float64 else tensor
 
 
 def _check_lengths(x: Any, y: Any, domains: Any) -> None:

@@ -16,10 +16,11 @@ from torch import Tensor
 from eqrm.checks import one_of
 from eqrm.data.datasets.molecular_graphs import graphs_of
 from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
-from eqrm.data.domain_data import DomainData, InputsAt
+from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file
 from eqrm.data.graphs import Graphs
+from eqrm.data.inputs import InputsAt
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError

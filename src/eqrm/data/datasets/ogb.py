@@ -14,10 +14,11 @@ from torch import Tensor
 from eqrm.checks import one_of
 from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES
 from eqrm.data.datasets.scaffolds import murcko_scaffold, scaffold_domains
-from eqrm.data.domain_data import DomainData, InputsAt
+from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.data.graphs import Graphs
+from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from eqrm import Empirical, domain_risks
+from eqrm import Empirical, Level, domain_risks
 from eqrm.data import Table, coloured_digits
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.presenting.plots import ACCENT, INK, QUIET, new_figure, save_figure, shades
 from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
@@ -26,21 +27,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = ("ERM", "ERM recalibrated for 0.9", "α = 0.9")
-LEVEL, EVEN = 0.9, float(np.log(2.0))
+LEVEL, EVEN = Level(0.9), float(np.log(2.0))
 
 
 def draw_risks(training: TableTraining) -> Figure:
-    """The share of unseen sources below each risk; where a curve crosses 0.9 is its quantile."""
+    """The share of unseen sources below each risk; where a curve crosses 0.9 is its quantile.
+
+    Quantiles are those that ``eqrm train`` prints: Harrell–Davis estimates.
+    """
     figure = new_figure(width=6.8, height=3.6)
     axes = figure.subplots()
     curves = {curve.label: curve for curve in step_curves(training.evaluation)}
     styles = zip(SHOWN, ((INK, "--"), (shades(3)[0], "-"), (shades(3)[2], "-")), strict=True)
     for name, (colour, dashes) in styles:
-        quantile = Empirical(curves[name].risks).quantile(LEVEL).item()
+        quantile = smooth_quantile(training.evaluation[name].risks, LEVEL)
         label = f"{name.replace('α = 0.9', 'trained for 0.9')}: {quantile:.3f}"
         axes.plot(curves[name].grid, curves[name].cdf, dashes, color=colour, label=label)
-        axes.plot(quantile, LEVEL, "o", color=colour, markersize=5)
-    axes.axhline(LEVEL, color=ACCENT, linewidth=0.8, linestyle=":")
+        axes.plot(quantile, LEVEL.alpha, "o", color=colour, markersize=5)
+    axes.axhline(LEVEL.alpha, color=ACCENT, linewidth=0.8, linestyle=":")
     axes.axvline(EVEN, color=QUIET, linewidth=0.8)
     axes.annotate(
         "equal odds: ln 2", (EVEN, 0.6), xytext=(5, 0), textcoords="offset points", color=QUIET
@@ -58,7 +62,7 @@ def draw_measures(training: TableTraining) -> Figure:
     law = Empirical(risks)
     measures = {
         "mean": risks.mean().item(),
-        "quantile (0.9)": law.quantile(LEVEL).item(),
+        "quantile (0.9)": smooth_quantile(risks.numpy(), LEVEL),
         "superquantile (0.9)": law.superquantile(LEVEL).item(),
         "worst": risks.max().item(),
     }
@@ -85,7 +89,7 @@ def draw_less_sure(training: TableTraining, test: Table) -> Figure:
         losses = torch.nn.functional.softplus((1.0 - 2.0 * label) * factor * odds)
         risks = domain_risks(losses, test.domains.tolist()).values
         means.append(risks.mean().item())
-        quantiles.append(Empirical(risks).quantile(LEVEL).item())
+        quantiles.append(smooth_quantile(risks.numpy(), LEVEL))
     lowest = int(np.argmin(quantiles))
     figure = new_figure(width=6.8, height=3.0)
     axes = figure.subplots()

@@ -79,7 +79,7 @@ class DomainData:
         Numbers of x become float32 unless they are bytes (images) or integers, which stay.
         ``rest`` are the attributes ``target_names``, ``parts`` and ``notes``.
 
-        >>> data = DomainData.from_arrays(np.zeros((3, 2)), [0, 1, 1], ["Rome", "Oslo", "Rome"])
+        >>> data = DomainData.from_arrays(torch.zeros(3, 2), [0, 1, 1], ["Rome", "Oslo", "Rome"])
         >>> data.names, data.domains, data.y.dtype
         (('Oslo', 'Rome'), tensor([1, 0, 1]), torch.int64)
         """

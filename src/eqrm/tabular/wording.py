@@ -136,10 +136,11 @@ def _dearer_than_constants(training: TableTraining) -> str:
     dearer = [name for name in training.models if means[name] > means[constant]]
     if not dearer:
         return ""
-    have = "has" if len(dearer) == 1 else "have"
+    *others, last = map(repr, dearer)
+    who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
     instead = min((ERM, constant), key=means.__getitem__)
     return (
-        f"{listed(dearer, len(dearer))} {have} a higher mean risk than the constant {constant!r} "
+        f"{who} a higher mean risk than the constant {constant!r} "
         f"({means[constant]:.4g}): where the mean matters, use {instead!r} ({means[instead]:.4g})."
     )
 

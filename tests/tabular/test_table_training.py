@@ -194,8 +194,8 @@ def test_the_words_say_which_domains_are_unseen_and_who_is_dearer_than_a_constan
     words = told(replace(training, evaluation=judged))
     constant = min(("base rate", "equal odds"), key=means.__getitem__)
     assert (
-        "'ERM recalibrated for 0.5' and 'ERM recalibrated for 0.9' have a higher mean risk than the "
-        f"constant '{constant}' ({means[constant]:.4g}): where the mean matters, use 'ERM'"
+        "'ERM recalibrated for 0.5' and 'ERM recalibrated for 0.9' have a higher mean risk than "
+        f"the constant '{constant}' ({means[constant]:.4g}): where the mean matters, use 'ERM'"
     ) in words
 
 

@@ -40,6 +40,9 @@ def test_it_trains_and_prints_the_risks_of_held_out_domains(tmp_path: Path) -> N
     assert "eqrm on toy: 10 steps" in result.output
     assert "test: mean risk" in result.output
     assert "accuracy" in result.output
+    assert "constant (base rate)" in result.output
+    assert "Recalibration is cross-fitted over domains and needs 10" in result.output
+    assert "ERM and its recalibration are references too" in result.output
     (folder,) = (tmp_path / "runs").iterdir()
     assert f"The run is in {folder}" in result.output
     again = RUNNER.invoke(app, command)

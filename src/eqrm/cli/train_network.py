@@ -11,8 +11,13 @@ import typer
 from eqrm.text import counted
 
 if TYPE_CHECKING:
+    from eqrm.training.held_out_risks import HeldOutRisks
     from eqrm.training.runs.config import RunConfig
     from eqrm.training.trainer import Trained
+
+
+LEVEL = 0.9
+"""Of the references, where the objective has no level of its own."""
 
 
 def train_network(
@@ -87,8 +92,32 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
         domains = counted(len(risks), "domain")
         _say(f"\n{name}: mean risk {risks.mean:.4g} over {domains}{accuracy}")
         if len(risks) > 1:
-            _say(risks.evaluation(config.objective.name).risk_table().to_text())
+            _print_beside_references(config, risks)
+    if config.objective.name != "erm":
+        _say(
+            "\nERM and its recalibration are references too, which this run does not compute: "
+            "train ERM with --set 'objective={name: erm}' --set phases=single, and compare the "
+            "tables."
+        )
     _say(f"\nThe run is in {folder}")
+
+
+def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
+    """The risks of a split as a table, with constants and the network's own recalibration."""
+    from eqrm.evaluation.presenting.summary import summarised
+    from eqrm.level import Level
+
+    name = config.objective.name
+    level = Level.of(getattr(config.objective.make(num_domains=2), "alpha", LEVEL))
+    if not 0.0 < level.alpha < 1.0:  # too close to 1 to compare quantiles there
+        level = Level(LEVEL)
+    found = risks.evaluation(name, level)
+    _say(found.risk_table().to_text())
+    summary = summarised(found, level)
+    for beside in summary.references.values():
+        _say(f"\n{beside.sentence}")
+    for note in summary.notes:
+        _say(f"\nNote: {note}")
 
 
 def _line(text: str) -> None:

@@ -15,13 +15,23 @@ from eqrm.data.domain_data import DomainData
 from eqrm.distributions.empirical import Empirical
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.measurement_spec import MOST_BY_DEFAULT, MeasurementSpec
+from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
+from eqrm.evaluation.references import References, references_of
 from eqrm.level import Level
-from eqrm.predictors.base import Predictor
+from eqrm.predictors.base import LOSSES, Predictor
 from eqrm.risks import MeasuredRisks, Numbers
 from eqrm.training.device_data import rows_on
 from eqrm.training.processes import rank, summed, world_size
 
 QUANTILES = (0.5, 0.9, 1.0)
+LOG_LOSS, SQUARED = "log-loss", "squared"
+NO_ROWS = (
+    "No references: constants and recalibration are computed in one process, for classes or one "
+    f"number per example, and for up to {MOST_BY_DEFAULT:,} outputs."
+)
 LISTED = 20
 """An evaluation record lists the risks of at most this many domains."""
 
@@ -30,12 +40,14 @@ LISTED = 20
 class HeldOutRisks(MeasuredRisks):
     """The risks of the domains of held-out data, one or more, in the order of the data.
 
-    ``accuracies`` (m,) is None where the predictor is not a classifier.
+    ``accuracies`` (m,) is None where the predictor is not a classifier. ``rows`` are what
+    references are made of, after the last step and where they are known.
     """
 
     split: str
     loss: str
     accuracies: Numbers | None
+    rows: RowsOfPredictions | None = None
 
     @property
     def mean(self) -> float:
@@ -69,10 +81,28 @@ class HeldOutRisks(MeasuredRisks):
                 found["accuracies"] = dict(zip(self.domains, self.accuracies.tolist(), strict=True))
         return found
 
-    def evaluation(self, name: str = "predictor") -> Evaluation:
-        """The same risks for tables, certificates and reports; needs two domains or more."""
+    def evaluation(self, name: str = "predictor", alpha: LevelLike | None = None) -> Evaluation:
+        """The same risks for tables, certificates and reports; needs two domains or more.
+
+        With ``alpha`` also the references, cross-fitted over these domains: constants, and the
+        predictor recalibrated for this level.
+        """
         measured = MeasuredRisks.of(self.domains, self.counts, self.risks, self.variances)
-        return Evaluation({name: measured}, self.loss, bounds=None)
+        references = None if alpha is None else self._references(name, measured, Level.of(alpha))
+        return Evaluation({name: measured}, self.loss, bounds=None, references=references)
+
+    def _references(self, name: str, measured: MeasuredRisks, level: Level) -> References:
+        rows = self.rows
+        if rows is None:
+            return References(level, notes=(NO_ROWS,))
+        several, metric = rows.prediction.ndim == 2, LOG_LOSS
+        classes = rows.prediction.shape[1] if several else 2
+        if self.loss == SQUARED:
+            metric, classes = SQUARED, 0
+        labels = LabelStatistics.of_rows(tuple(self.domains), rows.domain, rows.label, classes)
+        found = Measured(measured, several, labels, rows)
+        spec = MeasurementSpec(self.domains, metric=metric, references=True)
+        return references_of({name: found}, self.domains, spec, level)
 
 
 @torch.no_grad()
@@ -82,8 +112,9 @@ def measure(
     data: DomainData,
     batch_size: int,
     precision: Callable[[], AbstractContextManager[Any]],
+    keep_rows: bool = False,
 ) -> HeldOutRisks:
-    """The risks of a predictor on every domain of some data.
+    """The risks of a predictor on every domain of some data; ``keep_rows`` for its references.
 
     Examples are taken domain by domain, so that predictors which adapt to a domain (ARM, MTL)
     see it in one piece as far as ``batch_size`` allows. Several processes share the work.
@@ -91,7 +122,11 @@ def measure(
     order = torch.argsort(data.domains, stable=True)[rank() :: world_size()]
     was_training = predictor.training
     predictor.eval()
-    found = [_measured(predictor, data, rows, precision) for rows in order.split(batch_size)]
+    found, outputs = [], []
+    for part in order.split(batch_size):
+        *measured, output = _measured(predictor, data, part, precision)
+        found.append(measured)
+        outputs += [output] if keep_rows else []
     predictor.train(was_training)
     m, device = data.num_domains, next(predictor.parameters()).device
     empty = torch.zeros(0, dtype=torch.float64, device=device)
@@ -114,6 +149,7 @@ def measure(
         risks=risks.cpu().numpy(),
         variances=variances.cpu().numpy(),
         accuracies=None if bool(accuracies.isnan().any()) else accuracies.cpu().numpy(),
+        rows=_rows(predictor, data, order, outputs) if keep_rows else None,
     )
 
 
@@ -122,13 +158,33 @@ def _measured(
     data: DomainData,
     rows: Tensor,
     precision: Callable[[], AbstractContextManager[Any]],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Losses, hits (NaN where there are no classes) and domains of some examples."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Losses, hits (NaN where there are no classes), domains and outputs of some examples."""
     part = rows_on(next(predictor.parameters()).device, data, rows)
     with precision():
         outputs = predictor(part.x, part.domains)
         losses = predictor.losses(outputs, part.y)
-    return losses.double(), _hits(predictor, outputs, part.y), part.domains
+    return losses.double(), _hits(predictor, outputs, part.y), part.domains, outputs
+
+
+def _rows(
+    predictor: Predictor, data: DomainData, order: Tensor, outputs: list[Tensor]
+) -> RowsOfPredictions | None:
+    """Labels and predictions of all examples; None where references are not defined."""
+    y = data.y[order.to(data.y.device)].cpu().numpy().astype(np.float64)
+    scores = torch.cat(outputs).double().cpu()
+    known = predictor.loss in LOSSES and len(y) == y.size
+    if world_size() > 1 or not known or scores.numel() > MOST_BY_DEFAULT:
+        return None
+    labels, domains = y.reshape(-1), data.domains[order.to(data.domains.device)].cpu().numpy()
+    if predictor.loss == SQUARED:
+        predictions = scores.reshape(-1)
+    elif predictor.loss == "binary-cross-entropy" and not np.isin(labels, (0.0, 1.0)).all():
+        return None
+    else:
+        chances = predictor.class_logits(scores).softmax(dim=1)
+        predictions = chances[:, 1] if chances.shape[1] == 2 else chances
+    return RowsOfPredictions(domains.astype(np.int32), labels, predictions.numpy())
 
 
 def _hits(predictor: Predictor, outputs: Tensor, y: Tensor) -> Tensor:

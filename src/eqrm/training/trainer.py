@@ -291,10 +291,10 @@ class Trainer:
                         self.state.step, risks.quantile(watch.rule.level), self.state.predictor
                     )
 
-    def _measured(self) -> dict[str, HeldOutRisks]:
+    def _measured(self, keep_rows: bool = False) -> dict[str, HeldOutRisks]:
         size = self.settings.evaluation_batch
         return {
-            name: measure(name, self.state.predictor, part, size, self._precision)
+            name: measure(name, self.state.predictor, part, size, self._precision, keep_rows)
             for name, part in self.held_out.items()
         }
 
@@ -332,7 +332,7 @@ class Trainer:
             state.stopping.restore(state.predictor)
         elif state.average is not None:
             state.average.put_into(state.predictor)
-        risks = self._measured()
+        risks = self._measured(keep_rows=True)
         trained = Trained(
             state.predictor,
             risks,

@@ -15,6 +15,7 @@ from eqrm.objectives import EQRM, ERM, IGA, IRM, SD, GroupDRO, Objective, Superq
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
+from eqrm.training.stack.batches import StackBatches
 from eqrm.training.stack.mlp import StackedMLP
 from eqrm.training.stack.train_many import Run, TrainedRuns, runs_of, train_many
 from eqrm.training.trainer import Trainer
@@ -147,3 +148,31 @@ def test_runs_are_measured_on_data_of_their_own() -> None:
     found = trained.accuracies(data)
     for position, run in enumerate(runs):
         torch.testing.assert_close(found[position], trained.accuracies(data[run.data])[position])
+
+
+def test_batches_with_replacement_are_drawn_by_seed_from_the_domain_itself() -> None:
+    data = [world(0), world(1)]
+    keys = [(1, 5, 0), (1, 5, 0), (0, 6, 0)]
+    source = StackBatches(data, None, torch.device("cpu"), torch.float32, replacement=True)
+    batches = source.from_step(keys)
+    x, _ = batches.next()
+    assert torch.equal(x[0], x[1])
+    assert not torch.equal(x[0], batches.next()[0][0])
+    for position, which in ((0, 1), (2, 0)):
+        begin = 0
+        for domain, size in enumerate(source.sizes):
+            own = {tuple(row) for row in data[which].x[data[which].domains == domain].tolist()}
+            drawn = [tuple(row) for row in x[position, begin : begin + size].tolist()]
+            assert set(drawn) < own
+            assert 0.5 < len(set(drawn)) / size < 0.8  # 1 − 1/e of them
+            begin += size
+
+
+def test_runs_with_replacement_do_not_depend_on_their_neighbours() -> None:
+    data = world()
+    runs = runs_of([0, 1], Phase("erm", 5, 1e-2), [Phase(EQRM(TAIL), n, 1e-3) for n in (3, 5)])
+    options = {"replacement": True, "dtype": torch.float64}
+    together = train_many(runs, data, small(0.2), **options)  # type: ignore[arg-type]
+    for position, run in enumerate(runs):
+        apart = train_many([run], data, small(0.2), **options)  # type: ignore[arg-type]
+        assert difference(together.predictor(position), apart.predictor(0)) < 1e-12

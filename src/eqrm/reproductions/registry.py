@@ -14,6 +14,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "causal-recovery": "eqrm.reproductions.causal_recovery.run:CausalRecovery",
         "linear-sem": "eqrm.reproductions.linear_sem.run:LinearSEM",
         "frontiers": "eqrm.reproductions.frontiers.run:Frontiers",
+        "colored-mnist": "eqrm.reproductions.colored_mnist.run:ColoredMnist",
     },
 )
 
@@ -22,7 +23,7 @@ def reproduction_names() -> tuple[str, ...]:
     """The names that :func:`reproduction` knows.
 
     >>> reproduction_names()
-    ('linear-regression', 'causal-recovery', 'linear-sem', 'frontiers')
+    ('linear-regression', 'causal-recovery', 'linear-sem', 'frontiers', 'colored-mnist')
     """
     return tuple(REPRODUCTIONS)
 

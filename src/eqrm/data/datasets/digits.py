@@ -8,6 +8,7 @@ import math
 import os
 import struct
 import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
             if stand_in is False:
                 raise
         else:
-            return _read(files)
+            return _read(tuple((path, path.stat().st_mtime_ns) for path in files))
     warnings.warn(
         "This is not MNIST but a stand-in, made from scikit-learn's 8×8 digits. "
         "Numbers measured on it say nothing about MNIST.",
@@ -74,8 +75,10 @@ def mnist_files(root: Path) -> list[Path]:
     return [found[name] for name in MNIST_MD5]
 
 
-def _read(files: list[Path]) -> Digits:
-    read = [read_idx(path, md5) for path, md5 in zip(files, MNIST_MD5.values(), strict=True)]
+@lru_cache(maxsize=1)
+def _read(files: tuple[tuple[Path, int], ...]) -> Digits:
+    """The digits of files, each with the time of its last change: the same are read once."""
+    read = [read_idx(path, md5) for (path, _), md5 in zip(files, MNIST_MD5.values(), strict=True)]
     return Digits(read[0], read[1].long(), read[2], read[3].long())
 
 

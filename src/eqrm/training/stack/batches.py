@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,8 @@ class StackBatches:
     """Inputs and targets of R runs, the examples of each domain one after the other.
 
     The data stay on the device. What travels each step is row numbers, and with whole domains
-    (``examples_per_domain=None``) nothing does.
+    (``examples_per_domain=None``) nothing does. With ``replacement`` rows are drawn on the device,
+    independently of each other, as many as there are without.
     """
 
     def __init__(
@@ -24,7 +26,9 @@ class StackBatches:
         examples_per_domain: int | None,
         device: torch.device,
         dtype: torch.dtype,
+        replacement: bool = False,
     ) -> None:
+        self.replacement = replacement
         self.domains = [data.domains.cpu() for data in datasets]
         self.examples_per_domain = examples_per_domain
         self.device, self.dtype = device, dtype
@@ -52,7 +56,7 @@ class StackBatches:
 
     def from_step(self, keys: Sequence[tuple[int, int, int]]) -> BatchesOfRuns:
         """Batches for runs given by (data, seed, the step they begin at)."""
-        return BatchesOfRuns(self, keys)
+        return ResampledBatches(self, keys) if self.replacement else BatchesOfRuns(self, keys)
 
 
 class BatchesOfRuns:
@@ -104,3 +108,38 @@ class BatchesOfRuns:
         if self.source.device.type != "cuda":
             return rows.to(self.source.device)
         return rows.pin_memory().to(self.source.device, non_blocking=True)
+
+
+class ResampledBatches(BatchesOfRuns):
+    """Examples of each domain drawn with replacement, by the seed of the run and its first step."""
+
+    def __init__(self, source: StackBatches, keys: Sequence[tuple[int, int, int]]) -> None:
+        super().__init__(source, keys)
+        self.generators = []
+        for _, seed, start in dict.fromkeys(keys):
+            words = np.random.SeedSequence([seed, start, 0]).generate_state(1, np.uint64)
+            generator = torch.Generator(source.device)
+            self.generators.append(generator.manual_seed(int(words[0]) >> 1))
+        orders = [domains.argsort(stable=True) for domains in source.domains]
+        self.orders = torch.stack(orders).to(source.device)
+        self.counts = torch.bincount(source.domains[0]).tolist()
+        self.streams_data = [key[0] for key in dict.fromkeys(keys)]
+
+    def next(self) -> tuple[Tensor, Tensor]:
+        """x (R, n, inputs) and y (R, n, …)."""
+        used = max(self.stream_of[: self.alive]) + 1
+        rows = [self._drawn(stream) for stream in range(used)]
+        here = torch.stack([rows[stream] for stream in self.stream_of[: self.alive]])
+        which = self.data_of[: self.alive].unsqueeze(1)
+        return self.source.x[which, here], self.source.y[which, here]
+
+    def _drawn(self, stream: int) -> Tensor:
+        found, begin = [], 0
+        order = self.orders[self.streams_data[stream]]
+        for size, count in zip(self.source.sizes, self.counts, strict=True):
+            drawn = torch.randint(
+                count, (size,), generator=self.generators[stream], device=order.device
+            )
+            found.append(order[begin + drawn])
+            begin += count
+        return torch.cat(found)

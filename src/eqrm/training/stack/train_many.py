@@ -115,6 +115,7 @@ def train_many(
     network: Callable[[], MLP],
     *,
     examples_per_domain: int | None = None,
+    replacement: bool = False,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     runs_at_once: int | None = None,
@@ -131,6 +132,8 @@ def train_many(
         network: makes a new :class:`eqrm.predictors.MLP`; called once per seed, with that seed.
         examples_per_domain: a batch holds this many examples of every domain, drawn as by
             :class:`eqrm.data.DomainBatches` with the run's seed; None takes all.
+        replacement: draw the examples of a batch independently, so that some come twice, and as
+            many as without (all, unless ``examples_per_domain`` says otherwise).
         device: where everything is kept; nothing waits for it while training.
         dtype: of data and parameters.
         runs_at_once: train in stacks of at most this many, to limit memory. By default all
@@ -155,7 +158,7 @@ def train_many(
     if half and dtype != torch.float32:
         raise SettingError(f"half needs dtype=torch.float32, got {dtype}.")
     kind = torch.float16 if half else dtype
-    source = StackBatches(datasets, examples_per_domain, torch.device(device), kind)
+    source = StackBatches(datasets, examples_per_domain, torch.device(device), kind, replacement)
     trainer = StackTrainer(source, network, runs_at_once, on_step, half)
     _check_network(trainer.initial(runs[0].seed), datasets)
     stack, risks = trainer.train(runs, burn_ins)

@@ -9,8 +9,8 @@ import numpy as np
 from eqrm.reproductions.colored_mnist.digits_by_seed import TEST
 from eqrm.reproductions.colored_mnist.findings import (
     BY_TEST_DOMAIN,
+    MnistCell,
     MnistFindings,
-    TableRow,
     over_flips,
     share_below,
 )
@@ -116,7 +116,7 @@ def _check_published_grid(findings: MnistFindings) -> list[Check]:
     return checks
 
 
-def _means(rows: list[TableRow]) -> list[float]:
+def _means(rows: list[MnistCell]) -> list[float]:
     return [row.mean for row in rows]
 
 

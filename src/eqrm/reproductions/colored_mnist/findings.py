@@ -38,7 +38,7 @@ is the paper's, the second needs no look at the test domain, the last is the pub
 
 
 @dataclass(frozen=True)
-class TableRow:
+class MnistCell:
     """A cell of Table 1: the chosen setting, and its accuracies (seeds,) in per cent."""
 
     grid: str
@@ -68,7 +68,7 @@ class TableRow:
     @property
     def standard_error(self) -> float:
         """Of the mean."""
-        return self.std / len(self.accuracies) ** 0.5
+        return self.std / math.sqrt(len(self.accuracies))
 
     @property
     def paper(self) -> tuple[float, float]:
@@ -101,7 +101,7 @@ class MnistFindings:
         ]
         return list(dict.fromkeys(result.cost for result in results))
 
-    def rows(self) -> list[TableRow]:
+    def rows(self) -> list[MnistCell]:
         """Every cell, by grid and by rule; cells of which a value is missing are left out."""
         found = []
         for grid, rule in product(self.settings.grids, RULES):
@@ -111,7 +111,7 @@ class MnistFindings:
                     found.append(row)
         return found
 
-    def row(self, grid: str, rule: str, method: str, start: str) -> TableRow | None:
+    def row(self, grid: str, rule: str, method: str, start: str) -> MnistCell | None:
         """One cell, if all of its values have been trained."""
         if method in WITH_STEPS and start != RANDOM:
             return None
@@ -120,7 +120,7 @@ class MnistFindings:
         found = [result for result in results if result is not None]
         if not found or len(found) < len(results):
             return None
-        return TableRow(grid, rule, max(found, key=RULES[rule]))
+        return MnistCell(grid, rule, max(found, key=RULES[rule]))
 
     def flattery(self) -> float | None:
         """By how much the test set as judge raises test accuracies, over the paper's rule."""

@@ -11,8 +11,8 @@ from eqrm.reproductions.colored_mnist.digits_by_seed import TEST, VALIDATION
 from eqrm.reproductions.colored_mnist.findings import (
     BY_TEST_DOMAIN,
     BY_TEST_SET,
+    MnistCell,
     MnistFindings,
-    TableRow,
     accuracy_law,
     over_flips,
     redrawn,
@@ -64,7 +64,7 @@ def table_one(findings: MnistFindings) -> ResultTable:
     return ResultTable("table_1", title, COLUMNS, [_cells(row) for row in findings.rows()])
 
 
-def _cells(row: TableRow) -> list[Cell]:
+def _cells(row: MnistCell) -> list[Cell]:
     method, start = row.key
     return [
         NAMES[method],

@@ -191,7 +191,7 @@ class TableSetting:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RecipeChange:
     """A change of the recipe, and the settings that are trained with it."""
 
     recipe: Recipe
@@ -204,21 +204,23 @@ _IRM = TableSetting("irm", PRETRAINED, 1e4)
 _VREX = TableSetting("vrex", PRETRAINED, 1e4)
 _EQRM = TableSetting("eqrm", PRETRAINED, -5000.0)
 _METHODS = (_IRM, _VREX, _EQRM)
-CANDIDATES: dict[str, Candidate] = {
-    "batches with replacement": Candidate(replace(STANDARD, replacement=True), (_ERM, *_METHODS)),
-    "one draw of digits and colours": Candidate(
+CANDIDATES: dict[str, RecipeChange] = {
+    "batches with replacement": RecipeChange(
+        replace(STANDARD, replacement=True), (_ERM, *_METHODS)
+    ),
+    "one draw of digits and colours": RecipeChange(
         replace(STANDARD, shared_data=True), (_ERM, *_METHODS)
     ),
-    "no dropout": Candidate(replace(STANDARD, dropout=0.0), (_ERM, *_METHODS)),
-    "torch's default initialisation": Candidate(
+    "no dropout": RecipeChange(replace(STANDARD, dropout=0.0), (_ERM, *_METHODS)),
+    "torch's default initialisation": RecipeChange(
         replace(STANDARD, initialisation="default"), (_ERM, *_METHODS)
     ),
-    "two hidden layers": Candidate(replace(STANDARD, depth=2), (_ERM, *_METHODS)),
-    "burn-in of 800 steps": Candidate(replace(STANDARD, burn_in=800, steps=1000), _METHODS),
-    "600 steps after the burn-in": Candidate(replace(STANDARD, steps=1000), _METHODS),
-    "no loss scaling": Candidate(replace(STANDARD, scaling=False), _METHODS),
-    "published gradient": Candidate(replace(STANDARD, gradient="bisection"), (_EQRM,)),
-    "TF32 products": Candidate(replace(STANDARD, products="tf32"), (_ERM, *_METHODS)),
+    "two hidden layers": RecipeChange(replace(STANDARD, depth=2), (_ERM, *_METHODS)),
+    "burn-in of 800 steps": RecipeChange(replace(STANDARD, burn_in=800, steps=1000), _METHODS),
+    "600 steps after the burn-in": RecipeChange(replace(STANDARD, steps=1000), _METHODS),
+    "no loss scaling": RecipeChange(replace(STANDARD, scaling=False), _METHODS),
+    "published gradient": RecipeChange(replace(STANDARD, gradient="bisection"), (_EQRM,)),
+    "TF32 products": RecipeChange(replace(STANDARD, products="tf32"), (_ERM, *_METHODS)),
 }
 """What may explain the difference from the paper, one change at a time. The published code draws
 the examples of its batches with replacement, and has three hidden layers where the paper says
@@ -232,7 +234,7 @@ class MnistSettings:
     seeds: int = 10
     recipe: Recipe = STANDARD
     grids: Mapping[str, Grid] = field(default_factory=lambda: GRIDS)
-    candidates: Mapping[str, Candidate] = field(default_factory=lambda: CANDIDATES)
+    candidates: Mapping[str, RecipeChange] = field(default_factory=lambda: CANDIDATES)
     initialisations: tuple[str, ...] = INITIALISATIONS
     figure_levels: tuple[Level, ...] = FIGURE_LEVELS
     test_digits: int | None = None

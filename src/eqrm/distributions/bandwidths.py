@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import POSITIVE
-from eqrm.distributions.moments import RowMoments, moments
+from eqrm.distributions.kde.native import Array
+from eqrm.distributions.moments import moments
 from eqrm.distributions.order_statistics import interquartile_range, row_interquartile_range
 from eqrm.distributions.pairwise_median import median_distance, row_median_distance
 from eqrm.errors import SettingError
@@ -30,12 +31,31 @@ BandwidthFunction = Callable[[Tensor, Tensor], Tensor]
 Number = TypeVar("Number", float, Tensor)
 
 
-class RowBandwidth(NamedTuple):
-    """h of one row of risks, and ∂h/∂R_i = coupling·p_i·(R_i − R̄), plus shares at some places."""
+UNBOUNDED = 1e200
+"""Stands for no bound: infinity has no place in the C part."""
 
-    value: float
-    coupling: float = 0.0
+
+class RowBandwidth(NamedTuple):
+    """h of one row of risks: the lesser of factor·σ̂ and ``fixed``.
+
+    In the second case ∂h/∂R_i are ``shares`` at some places, and 0 elsewhere; None stands for 0
+    everywhere.
+    """
+
+    factor: float = UNBOUNDED
+    fixed: float = UNBOUNDED
     shares: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None = None
+
+    def value(self, std: float) -> float:
+        """h.
+
+        >>> RowBandwidth(factor=0.5).value(std=2.0), RowBandwidth(fixed=0.3).value(std=2.0)
+        (1.0, 0.3)
+        """
+        if self.factor == UNBOUNDED:
+            return self.fixed
+        proportional = self.factor * std
+        return proportional if self.fixed == UNBOUNDED else min(proportional, self.fixed)
 
 
 class Bandwidth(ABC):
@@ -51,12 +71,11 @@ class Bandwidth(ABC):
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
-    def line(self, effective: float) -> tuple[float, float] | None:
-        """(a, b) where h = a·σ̂ + b for so many domains, whatever else the risks are; else None."""
-        return None
+    def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
+        """The bandwidth of one row on the CPU and its derivatives; not every rule has this.
 
-    def of_row(self, row: RowMoments) -> RowBandwidth:
-        """The bandwidth of one row on the CPU and its derivatives; not every rule has this."""
+        Weights are positive and sum to 1; None stands for equal ones.
+        """
         raise NotImplementedError
 
     @property
@@ -93,17 +112,10 @@ class SigmaRule(Bandwidth):
         found = moments(risks, weights)
         return self.factor(found.effective) * found.std
 
-    def line(self, effective: float) -> tuple[float, float]:
+    def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """h is proportional to σ̂."""
-        return self.factor(effective), 0.0
-
-    def of_row(self, row: RowMoments) -> RowBandwidth:
-        """h = c·σ̂, and ∂h/∂R_i = h·p_i·(R_i − R̄)/((1 − Σp²)·σ̂²)."""
-        factor = self.factor(row.effective)
-        if row.std == 0.0:
-            return RowBandwidth(0.0)
-        coupling = factor / row.std / (1.0 - 1.0 / row.effective)
-        return RowBandwidth(factor * row.std, coupling)
+        effective = risks.size if weights is None else 1.0 / float(weights.dot(weights))
+        return RowBandwidth(self.factor(effective))
 
 
 @dataclass(frozen=True)
@@ -117,18 +129,18 @@ class Silverman(Bandwidth):
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         found = moments(risks, weights)
-        iqr = interquartile_range(found.centred, weights) / 1.34
+        iqr = interquartile_range(risks, weights) / 1.34
         spread = torch.where((iqr > 0) & (iqr < found.std), iqr, found.std)
         return SigmaRule(self.constant).factor(found.effective) * spread
 
-    def of_row(self, row: RowMoments) -> RowBandwidth:
+    def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """As for σ̂ where it is smaller; else the derivatives of the two quartiles."""
-        sigma = SigmaRule(self.constant)
-        iqr, places, shares = row_interquartile_range(row.centred, row.weights)
-        if not 0.0 < iqr / 1.34 < row.std:
-            return sigma.of_row(row)
-        factor = sigma.factor(row.effective) / 1.34
-        return RowBandwidth(factor * iqr, shares=(places, factor * shares))
+        sigma = SigmaRule(self.constant).of_row(risks, weights)
+        iqr, places, shares = row_interquartile_range(risks, weights)
+        if not iqr > 0.0:
+            return sigma
+        factor = sigma.factor / 1.34
+        return RowBandwidth(sigma.factor, factor * iqr, (places, factor * shares))
 
 
 @dataclass(frozen=True)
@@ -136,15 +148,15 @@ class MedianDistance(Bandwidth):
     """h = the median of |R_i − R_j| over i < j; the Gaussian-optimal rule when it is 0."""
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-        median = median_distance(moments(risks, weights).centred, weights)
+        median = median_distance(risks, weights)
         return torch.where(median > 0, median, GAUSSIAN_OPTIMAL(risks, weights))
 
-    def of_row(self, row: RowMoments) -> RowBandwidth:
+    def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """½ or −½ at the risks of the two pairs in the middle."""
-        median, places, shares = row_median_distance(row.centred, row.weights)
+        median, places, shares = row_median_distance(risks, weights)
         if not median > 0.0:
-            return GAUSSIAN_OPTIMAL.of_row(row)
-        return RowBandwidth(median, shares=(places, shares))
+            return GAUSSIAN_OPTIMAL.of_row(risks, weights)
+        return RowBandwidth(fixed=median, shares=(places, shares))
 
 
 @dataclass(frozen=True)
@@ -159,13 +171,9 @@ class Fixed(Bandwidth):
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         return risks.new_full((*risks.shape[:-1], 1), self.value)
 
-    def line(self, effective: float) -> tuple[float, float]:
+    def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """It does not depend on the risks."""
-        return 0.0, self.value
-
-    def of_row(self, row: RowMoments) -> RowBandwidth:
-        """It does not depend on the risks."""
-        return RowBandwidth(self.value)
+        return RowBandwidth(fixed=self.value)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,11 @@ class KDE(RiskDistribution):
 
     def _quantile_with_published_gradient(self, level: Level) -> Tensor:
         risks, bandwidth = self._wide, self._h
-        exact = quantile_by_composition(self._moments, bandwidth, self.weights, level).detach()
+        if being_transformed():
+            exact = quantile_by_composition(self._moments, bandwidth, self.weights, level).detach()
+        else:
+            given, h = self._given_weights, bandwidth.detach()
+            exact = kde_quantile(risks.detach(), h, given, level).unsqueeze(-1)
         present = self.weights > 0
         smallest = torch.where(present, risks, math.inf).amin(-1, keepdim=True)
         largest = torch.where(present, risks, -math.inf).amax(-1, keepdim=True)

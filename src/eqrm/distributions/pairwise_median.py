@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -82,11 +83,16 @@ def row_median_distance(values: Array, weights: Array | None) -> Places:
     search = _middle_pairs if native.LIBRARY is None else native.middle_pairs
     if weights is None:  # without weights, sorting and looking for four values is quicker
         ascending = np.sort(values)
-        pairs = search(ascending, None)
-        found = [[int((values == ascending[k]).argmax()) for k in pair] for pair in pairs]
+        if not ascending[-1] - ascending[0] < math.inf:  # a bad risk that nobody refused
+            return math.nan, np.zeros(4, dtype=np.int64), HALVES
+        found = search(ascending, None, values)
     else:
         order = values.argsort()
-        found = [[int(order[k]) for k in pair] for pair in search(values[order], weights[order])]
+        if not values[order[-1]] - values[order[0]] < math.inf:
+            return math.nan, np.zeros(4, dtype=np.int64), HALVES
+        found = [
+            (int(order[i]), int(order[j])) for i, j in search(values[order], weights[order], None)
+        ]
     (a, b), (c, d) = found
     distance = 0.5 * (float(values[b] - values[a]) + float(values[d] - values[c]))
     return distance, np.array([b, a, d, c]), HALVES
@@ -95,7 +101,9 @@ def row_median_distance(values: Array, weights: Array | None) -> Places:
 HALVES = np.array([0.5, -0.5, 0.5, -0.5])
 
 
-def _middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]:
+def _middle_pairs(
+    values: Array, weights: Array | None, given: Array | None
+) -> list[tuple[int, int]]:
     """:func:`eqrm.distributions.kde.native.middle_pairs` in numpy."""
     size = values.size
     weights = np.ones(size) if weights is None else weights / weights.max()
@@ -133,7 +141,15 @@ def _middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]
         order.size - 1,
     )
     pairs = [(int(first[k]), int(second[k])) for k in (order[lower], order[upper])]
-    return pairs if high.weight > beyond else [pairs[0], _next_pair(values, high.ends)]
+    if not high.weight > beyond:
+        pairs[1] = _next_pair(values, high.ends)
+    if given is None:
+        return pairs
+
+    def place(k: int) -> int:
+        return int((given == values[k]).argmax())
+
+    return [(place(i), place(j)) for i, j in pairs]
 
 
 class _Within(NamedTuple):

@@ -215,8 +215,14 @@ def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
             kept = torch.from_numpy(np.flatnonzero(shares))
             row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
-    chosen = rule if given is None else given.item()
-    value, gradient, mean_z = _quantile_of_row(row, shares, chosen, level, wants_gradient)
+    row = row.contiguous()
+    bandwidth = (
+        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
+    )
+    found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
+    if found is None:
+        found = _quantile_with_care(row, shares, bandwidth, level, wants_gradient)
+    value, gradient, mean_z = found
     if gradient is not None:
         if kept is not None:
             gradient = row.new_zeros(domains).index_copy_(0, kept, gradient)
@@ -225,28 +231,18 @@ def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
     return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
 
 
-def _quantile_of_row(
-    risks: Tensor, weights: Array | None, bandwidth: Bandwidth | float, level: Level, wanted: bool
+def _quantile_with_care(
+    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
 ) -> RowQuantile:
-    """q, dq/dR where it is wanted, and z̄, of a row in float64, at once or else step by step."""
-    if isinstance(bandwidth, float):
-        line: tuple[float, float] | None = (0.0, bandwidth)
-    else:
-        effective = risks.shape[0] if weights is None else 1.0 / float(weights.dot(weights))
-        line = bandwidth.line(effective)
-    risks = risks.contiguous()
-    if line is not None:
-        found = quantile_at_once(risks, weights, line, level, wanted)
-        if found is not None:
-            return found
+    """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
     row = row_moments(risks, weights)
     if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
         nan = torch.full_like(risks, math.nan)
         return RowQuantile(math.nan, nan if wanted else None, math.nan)
-    h = RowBandwidth(bandwidth) if isinstance(bandwidth, float) else bandwidth.of_row(row)
-    value, gradient, mean_z = quantile_of_row(row, h, level, wanted)
-    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h.value > 0.0:
-        value = polished(value, risks.numpy(), weights, h.value, level)
+    h = bandwidth.value(row.std)
+    value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wanted)
+    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
+        value = polished(value, risks.numpy(), weights, h, level)
     return RowQuantile(value, gradient, mean_z)
 
 

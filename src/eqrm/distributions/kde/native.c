@@ -26,13 +26,15 @@
 #define SHORT 2048
 /* Bandwidths between mean and quantile from which centring at the mean costs digits. */
 #define FAR_FROM_MEAN 1e3
+/* More steps than this leave the row to root.py. */
+#define MOST_STEPS 40
 /* Kernels with centres at most so many bandwidths apart overlap. */
 #define NEIGHBOURS 4.0
 #define SQRT_2 1.4142135623730951
 #define SQRT_2PI 2.5066282746310002
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 6; }
+int eqrm_version(void) { return 7; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -123,6 +125,15 @@ void eqrm_gradient(double *restrict x, const double *restrict p, ptrdiff_t n, do
     }
 }
 
+/* The normal quantile at 1 - tail to three digits (Abramowitz and Stegun, 26.2.23). */
+INSIDE double rough_normal_quantile(double tail)
+{
+    const double u = sqrt(-2.0 * log(fmin(tail, 1.0 - tail)));
+    const double z = u - (2.515517 + u * (0.802853 + u * 0.010328)) /
+                             (1.0 + u * (1.432788 + u * (0.189269 + u * 0.001308)));
+    return tail < 0.5 ? z : -z;
+}
+
 /* One step of the root solve from t, as root.py takes it, but on the scale sqrt(-2 log S), which
  * needs no inverse of the normal law. Returns 0 when it goes astray: low, high and error are what
  * earlier steps have found. *reach says how far the step was, in units in which the density
@@ -131,27 +142,23 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
                 double *high, double *error, double *reach)
 {
     const double sf = 0.5 * m[0] / total, density = m[1] / total;
-    if (!(sf > SMALLEST) || sf > 0.9999)
-        return 0;
-    const double log_sf = log(sf);
+    const double log_sf = log(fmax(sf, SMALLEST)), before = *error;
     if (fabs(log_sf - log_tail) <= 2e-16 * fmax(1.0, -log_tail)) {
         *reach = 0.0;
         return 1;
     }
-    if (!(density > SMALLEST))
+    if (log_sf > log_tail)
+        *low = *t;
+    else
+        *high = *t;
+    *error = fabs(log_sf - log_tail);
+    /* In a gap between risks the curve is flat, and steps along it lead nowhere. */
+    if (*error > 0.5 * before || sf > 0.9999 || !(density > SMALLEST) || !(sf > SMALLEST))
         return 0;
     const double hazard = density / (SQRT_2PI * sf), u = 1.0 / m[1];
     const double z1 = SQRT_2 * m[2] * u, z2 = 2.0 * m[3] * u;
     const double z3 = 2.0 * SQRT_2 * m[4] * u, z4 = 4.0 * m[5] * u;
     const double a = -z1, b = z2 - 1.0, c = 3.0 * z1 - z3, d = z4 - 6.0 * z2 + 3.0;
-    if (log_sf > log_tail)
-        *low = *t;
-    else
-        *high = *t;
-    const double before = *error;
-    *error = fabs(log_sf - log_tail);
-    if (*error > 0.5 * before)
-        return 0;
     const double s = sqrt(-2.0 * log_sf), newton = (sqrt(-2.0 * log_tail) - s) * s / hazard;
     const double bend = 0.5 * newton * (a + hazard - hazard / (s * s));
     double by = newton / fmin(2.0, fmax(0.5, 1.0 + bend));
@@ -171,8 +178,10 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
         if (fabs(refined) * pace < 1.0)
             by = refined;
     }
+    if (!(*low <= *t + by && *t + by <= *high))
+        return 0;
     *t += by;
-    return *low <= *t && *t <= *high;
+    return 1;
 }
 
 /* The root t of the equation for centred risks x and bandwidth h (negative for levels under 1/2),
@@ -185,11 +194,26 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
 {
     const double unit = -1.0 / (h * SQRT_2);
     double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300, t = start;
-    for (int count = 0; reach >= tolerance; count++) {
-        if (count == 12)
+    for (int count = 0, bracketed = 0; reach >= tolerance; count++) {
+        if (count == MOST_STEPS)
             return 0;
         sums(x, p, n, t / SQRT_2, unit, moments);
-        if (!step(moments, total, log_tail, &t, &low, &high, &error, &reach))
+        if (step(moments, total, log_tail, &t, &low, &high, &error, &reach))
+            continue;
+        if (!bracketed) { /* from the root of the smallest kernel alone to that of the largest */
+            double least = DBL_MAX, most = -DBL_MAX;
+            for (ptrdiff_t i = 0; i < n; i++) {
+                least = fmin(least, x[i] / h);
+                most = fmax(most, x[i] / h);
+            }
+            const double alone = rough_normal_quantile(exp(log_tail));
+            low = fmax(low, least + alone - 0.01);
+            high = fmin(high, most + alone + 0.01);
+            bracketed = 1;
+        }
+        t = 0.5 * (low + high);
+        reach = 1e300;
+        if (!(low < t && t < high))
             return 0;
     }
     found[0] = t;
@@ -221,15 +245,6 @@ int eqrm_quantile(const double *x, const double *p, ptrdiff_t n, double total, d
                   double *found)
 {
     return solve(x, p, n, total, h, coupling, log_tail, start, tolerance, k, found);
-}
-
-/* The normal quantile at 1 - tail to three digits (Abramowitz and Stegun, 26.2.23). */
-INSIDE double rough_normal_quantile(double tail)
-{
-    const double u = sqrt(-2.0 * log(fmin(tail, 1.0 - tail)));
-    const double z = u - (2.515517 + u * (0.802853 + u * 0.010328)) /
-                             (1.0 + u * (1.432788 + u * (0.189269 + u * 0.001308)));
-    return tail < 0.5 ? z : -z;
 }
 
 /* Puts the values in such an order that v[rank] has its place, smaller ones before it. */
@@ -287,12 +302,12 @@ static double near_root(const double *x, ptrdiff_t n, double h, double sign, dou
     return next / h + rough_normal_quantile(fmin(1.5 - part, 1.0 - 1e-3));
 }
 
-/* The quantile q of risks r and its gradient k (unless NULL) at once, for h = fixed + factor*std
- * and rows that fit on the stack: centred, h found, and solved from the root for normal risks, or
- * where kernels are narrower than that is good for from the quantile of their centres. goal is the
- * root for one kernel, sign -1 for levels under 1/2, apart = 1 - sum of p*p. 0 where the start or
- * the digits need more care.
- * found = {t, mean of z, q - mean, pivot, mean - pivot}. */
+/* The quantile q of risks r and its gradient k (unless NULL) at once, for h the lesser of factor*std
+ * and fixed, in rows that fit on the stack: centred, h found, and solved from the root for normal
+ * risks, or where kernels are narrower than that is good for from the quantile of their centres.
+ * goal is the root for one kernel, sign -1 for levels under 1/2, apart = 1 - sum of p*p. 0 where the
+ * start or the digits need more care. found = {t, mean of z, q - mean, pivot, mean - pivot, whether
+ * h is fixed}; how a fixed h follows the risks is not in the gradient. */
 EACH_PROCESSOR
 int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
                       double apart, double factor, double fixed, double log_tail, double goal,
@@ -304,10 +319,10 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
     const double square = place[2] / total;
     if (!(square < 1e100) || !(square > 1e-100) || !(apart > 1e-12))
         return 0;
-    const double std = sqrt(square / apart), h = fixed + factor * std;
+    const double std = sqrt(square / apart), h = fmin(factor * std, fixed);
     if (!(h > 1e-100) || !(std < 1e100 * h))
         return 0;
-    const double coupling = sign * factor / (std * apart);
+    const double coupling = factor * std > fixed ? 0.0 : sign * factor / (std * apart);
     int done = 0;
     double start = goal * sqrt((std / h) * (std / h) + 1.0);
     if (h >= narrow * std)
@@ -321,6 +336,7 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
     found[2] = sign * h * found[0];
     found[3] = place[0];
     found[4] = place[1];
+    found[5] = factor * std > fixed;
     return fabs(found[0]) < FAR_FROM_MEAN;
 }
 
@@ -428,9 +444,11 @@ static pair next_pair(const double *v, ptrdiff_t n, double distance)
 }
 
 /* The pairs at the lower and the upper weighted median of the distances v[j] - v[i] of n > 1
- * ascending values, padded: found = {i, j, i, j}. Distances up to low weigh less than half, up to
+ * ascending values, padded: found = {i, j, i, j}, as places in v or, unless that is NULL, among the
+ * values as given. Distances up to low weigh less than half, up to
  * high at least half. Secant steps aim a little beyond the half, so that both ends come close. */
-int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, ptrdiff_t *found)
+int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, const double *given,
+                      ptrdiff_t *found)
 {
     /* Twice the range, since v[0] + range may be rounded to less than the last value. */
     const double all = 0.5 * (double)n * (double)(n - 1), most = 2.0 * (v[n - 1] - v[0]);
@@ -469,5 +487,11 @@ int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, ptrdiff_t *
     found[1] = pairs[lower].second;
     found[2] = last_one.first;
     found[3] = last_one.second;
+    for (int k = 0; given && k < 4; k++) {
+        const double wanted = v[found[k]];
+        found[k] = 0;
+        while (given[found[k]] != wanted)
+            found[k]++;
+    }
     return 0;
 }

@@ -22,7 +22,7 @@ from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 6
+VERSION = 7
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
 WORTH_THREADS = 200_000
@@ -36,10 +36,10 @@ _ARGUMENTS = {
     "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_row_quantile": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
-    "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER),
+    "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
 _BEYOND = np.full(8, np.finfo(np.float64).max)
-_Two, _Three, _Five, _Six, _Places = (*(n * _NUMBER for n in (2, 3, 5, 6)), 4 * _SIZE)
+_Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
 
 def _load() -> ctypes.CDLL | None:
@@ -72,17 +72,21 @@ def centre(risks: Tensor, weights: Array | None) -> tuple[float, float, Array, f
     return pivot, offset, centred, square / total
 
 
-def middle_pairs(values: Array, weights: Array | None) -> list[tuple[int, int]]:
+def middle_pairs(
+    values: Array, weights: Array | None, given: Array | None = None
+) -> list[tuple[int, int]]:
     """The pairs (i < j) at the lower and the upper median of the distances of ascending values.
 
-    Pairs weigh p_i·p_j; None stands for equal weights.
+    Pairs weigh p_i·p_j; None stands for equal weights. With ``given``, the same values in another
+    order, i and j are places among those.
     """
     found, cumulative = _Places(), None
     padded = np.concatenate([values, _BEYOND])
     if weights is not None:
         before = np.concatenate([[0.0], weights.cumsum(), np.zeros(8)])
         cumulative = _pointer(before)
-    LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, found)
+    places = None if given is None else _pointer(given)
+    LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, places, found)
     return [(found[0], found[1]), (found[2], found[3])]
 
 
@@ -111,15 +115,14 @@ def quantile(
 
 def row_quantile(
     risks: Tensor, weights: Array | None, *settings: float, gradient: Tensor | None
-) -> tuple[float, float] | None:
-    """q and z̄ of a contiguous float64 row of at most ``SHORT`` risks.
+) -> tuple[float, float, bool] | None:
+    """q, z̄ and whether h is fixed, for a contiguous float64 row of at most ``SHORT`` risks.
 
-    ``settings`` are h as factor·σ̂ + fixed (two numbers), log tail, goal and sign of the equation,
-    the least h/σ̂ at which normal risks are a good start, and the tolerance. None where the solve
-    needs more care.
+    ``settings`` are the two numbers of which the lesser, factor·σ̂ or fixed, is h; log tail, goal
+    and sign of the equation; the least h/σ̂ at which normal risks are a good start; and the
+    tolerance. None where the solve needs more care.
     """
-    found = _Five()
-    size = risks.numel()
+    found, size = _Six(), risks.numel()
     if weights is None:
         shares, total, apart = None, float(size), 1.0 - 1.0 / size
     else:
@@ -128,8 +131,8 @@ def row_quantile(
     if LIBRARY.eqrm_row_quantile(
         risks.data_ptr(), shares, size, total, apart, *settings, written, found
     ):
-        _, mean_z, beyond, pivot, offset = found
-        return pivot + (offset + beyond), mean_z
+        _, mean_z, beyond, pivot, offset, fixed = found
+        return pivot + (offset + beyond), mean_z, fixed > 0.0
     return None
 
 

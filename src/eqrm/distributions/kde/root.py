@@ -39,6 +39,9 @@ from eqrm.level import Level, normal_upper_quantile
 
 MAX_STEPS = 160
 
+FEW_PLACES = 8
+"""Up to so many derivatives are added one by one, which is faster."""
+
 LONGEST_FREE_STEP = 4.0
 """A step of more bandwidths than this is held against the bracket."""
 
@@ -58,45 +61,66 @@ def quantile_of_row(
 
     May overwrite the centred risks.
     """
-    if bandwidth.value == 0.0:
+    h = bandwidth.value(row.std)
+    if h == 0.0:
         shares = equal_weights(row.centred.size) if row.weights is None else row.weights
         gradient = torch.from_numpy(shares.copy()) if wants_gradient else None
         return RowQuantile(row.pivot + row.mean_offset, gradient, level.z)
-    equation = Equation.at(level, row.centred, row.weights, row.std, bandwidth.value)
-    sign = math.copysign(1.0, equation.bandwidth)
-    found = _in_one_call(equation, sign * bandwidth.coupling, wants_gradient)
+    equation = Equation.at(level, row.centred, row.weights, row.std, h)
+    sign, fixed = math.copysign(1.0, equation.bandwidth), h == bandwidth.fixed
+    # ∂(c·σ̂)/∂R_i = c·p_i·(R_i − R̄)/((1 − Σp²)·σ̂)
+    apart = 1.0 - 1.0 / row.effective
+    coupling = 0.0 if fixed else sign * bandwidth.factor / row.std / apart
+    found = _in_one_call(equation, coupling, wants_gradient)
     if found is None:
-        found = _in_steps(equation, sign * bandwidth.coupling, wants_gradient)
+        found = _in_steps(equation, coupling, wants_gradient)
     beyond, gradient, mean_z = found
     mean_z *= sign
-    if gradient is not None and bandwidth.shares is not None:
-        places, shares = bandwidth.shares
-        np.add.at(gradient.numpy(), places, mean_z * shares)
+    if fixed:
+        _add_shares(gradient, bandwidth, mean_z)
     return RowQuantile(row.pivot + (row.mean_offset + beyond), gradient, mean_z)
 
 
 def quantile_at_once(
     risks: Tensor,
     weights: Array | None,
-    line: tuple[float, float],
+    bandwidth: RowBandwidth,
     level: Level,
     wants_gradient: bool,
 ) -> RowQuantile | None:
-    """The same from the risks themselves, by one call of the C part, for a bandwidth a·σ̂ + b.
+    """The same from the risks themselves, by one call of the C part.
 
     For a contiguous row in float64. None where it is long, the tail deep or the solve hard.
     """
-    if native.LIBRARY is None or risks.numel() > native.SHORT:
+    if native.LIBRARY is None or risks.shape[0] > native.SHORT:
         return None
     log_tail, goal, sign = upper(level)
     if log_tail < FAR_INSIDE_TAIL:
         return None
     gradient = torch.empty_like(risks) if wants_gradient else None
-    settings = *line, log_tail, goal, sign, narrow(goal), KernelSums.tolerance
+    factor, fixed, _ = bandwidth
+    settings = factor, fixed, log_tail, goal, sign, narrow(goal), KernelSums.tolerance
     found = native.row_quantile(risks, weights, *settings, gradient=gradient)
     if found is None or not math.isfinite(found[0]):
         return None
-    return RowQuantile(found[0], gradient, sign * found[1])
+    value, mean_z, is_fixed = found
+    mean_z *= sign
+    if is_fixed:
+        _add_shares(gradient, bandwidth, mean_z)
+    return RowQuantile(value, gradient, mean_z)
+
+
+def _add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) -> None:
+    """z̄·∂h/∂R_i, which a bandwidth has at a few places; one may be named twice."""
+    if gradient is None or bandwidth.shares is None:
+        return
+    places, shares = bandwidth.shares
+    values = gradient.numpy()
+    if places.size > FEW_PLACES:
+        np.add.at(values, places, mean_z * shares)
+        return
+    for place, share in zip(places.tolist(), shares.tolist(), strict=True):
+        values[place] += mean_z * share
 
 
 def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile | None:

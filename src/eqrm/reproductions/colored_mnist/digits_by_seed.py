@@ -73,7 +73,7 @@ class DigitsBySeed:
     def _made(self, name: str, make: Callable[[int], DomainData]) -> list[DomainData]:
         if name not in self._kept:
             first = make(self.seeds[0])  # reads the files once, before others share them
-            with ThreadPoolExecutor(4) as pool:
+            with ThreadPoolExecutor(8) as pool:
                 others = list(pool.map(make, self.seeds[1:]))
             self._kept[name] = [self._here(data) for data in (first, *others)]
         return self._kept[name]

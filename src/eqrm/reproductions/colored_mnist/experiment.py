@@ -7,6 +7,7 @@ recipe with a few settings. What is finished is not computed again, on whatever 
 from __future__ import annotations
 
 import json
+import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,7 +59,10 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockCost:
-    """What a block took: its runs, their steps, and the floating-point operations of products."""
+    """What a block took: its runs, their steps, and the floating-point operations of products.
+
+    ``rate`` is that of a large matrix product on the same device, in operations per second.
+    """
 
     title: str
     runs: int
@@ -66,6 +70,8 @@ class BlockCost:
     operations: float
     seconds: float
     device: str
+    versions: str
+    rate: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +100,7 @@ class MnistStudy:
     on_step: Callable[[int, int], None] | None = None
     _data: DigitsBySeed | None = field(default=None, init=False)
     _burn_in_steps: int = field(default=0, init=False)
+    _rates: dict[str, float] = field(default_factory=dict, init=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -244,8 +251,18 @@ class MnistStudy:
         for setting in block.settings:
             steps[setting.method == "iga"] += seeds * setting.phases(recipe)[-1].length
         operations = sum(n * step_operations(recipe, rows, iga) for iga, n in steps.items())
-        runs, total = seeds * len(block.settings), sum(steps.values())
-        return BlockCost(block.title, runs, total, operations, seconds, device_name(self.device))
+        if recipe.products not in self._rates:
+            self._rates[recipe.products] = matrix_rate(self.device, recipe.products)
+        return BlockCost(
+            title=block.title,
+            runs=seeds * len(block.settings),
+            run_steps=sum(steps.values()),
+            operations=operations,
+            seconds=seconds,
+            device=device_name(self.device),
+            versions=f"Python {platform.python_version()}, torch {torch.__version__}",
+            rate=self._rates[recipe.products],
+        )
 
 
 def network_of(recipe: Recipe) -> Callable[[], MLP]:

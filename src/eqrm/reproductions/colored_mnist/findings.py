@@ -89,7 +89,6 @@ class MnistFindings:
     settings: MnistSettings
     standard: Mapping[TableSetting, SettingResult]
     changed: Mapping[str, Mapping[TableSetting, SettingResult]]
-    rate: float
     unfinished: Sequence[str]
 
     @property

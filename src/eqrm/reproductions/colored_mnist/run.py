@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 
-from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, one_of, optional
+from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, one_of, optional
 from eqrm.files.writing import write_text
 from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.colored_mnist.checks import check_mnist
@@ -20,8 +19,6 @@ from eqrm.reproductions.colored_mnist.experiment import (
     Block,
     MnistStudy,
     SettingResult,
-    device_name,
-    matrix_rate,
 )
 from eqrm.reproductions.colored_mnist.findings import MnistFindings
 from eqrm.reproductions.colored_mnist.presentation import (
@@ -62,7 +59,7 @@ class ColoredMnist(Reproduction):
         seeds: how many, if not those of the size.
         products: factors of matrix products on a GPU: float16, tf32 or float32.
         device: cuda or cpu; cuda where there is one, unless given.
-        minutes: begin no further block after so many.
+        minutes: begin no further block after so many; 0 puts together what is there.
 
     Results of each setting are kept in ``parts`` in the output folder, and are not computed again.
     """
@@ -113,11 +110,10 @@ class ColoredMnist(Reproduction):
         study = MnistStudy(settings, self._parts, seed * settings.seeds, device)
         blocks = self._blocks(settings)
         unfinished = self._train(study, blocks, progress)
-        rate = matrix_rate(device, settings.recipe.products)
-        findings = self._findings = _put_together(study, blocks, rate, unfinished)
+        findings = self._findings = _put_together(study, blocks, unfinished)
         timings = {"training and measuring": sum(cost.seconds for cost in findings.costs)}
         return Outcome(
-            settings=_shown(settings, device),
+            settings=_shown(findings),
             checks=check_mnist(findings, size),
             tables=mnist_tables(findings),
             pictures=_pictures(findings),
@@ -128,7 +124,7 @@ class ColoredMnist(Reproduction):
     def _settings(self, size: str) -> MnistSettings:
         found = SIZES[size]
         FLAG.check(self.candidates, "candidates")
-        optional(POSITIVE).check(self.minutes, "minutes")
+        optional(NON_NEGATIVE).check(self.minutes, "minutes")
         if self.seeds is not None:
             found = replace(found, seeds=POSITIVE_INTEGER.check(self.seeds, "seeds"))
         if self.products is not None:
@@ -172,7 +168,7 @@ class ColoredMnist(Reproduction):
             left = study.missing(block)
             if not left.settings:
                 continue
-            if self.minutes is not None and time.monotonic() - begin > 60.0 * self.minutes:
+            if self.minutes is not None and time.monotonic() - begin >= 60.0 * self.minutes:
                 unfinished.append(left.title)
                 continue
 
@@ -184,9 +180,7 @@ class ColoredMnist(Reproduction):
         return unfinished
 
 
-def _put_together(
-    study: MnistStudy, blocks: list[Block], rate: float, unfinished: list[str]
-) -> MnistFindings:
+def _put_together(study: MnistStudy, blocks: list[Block], unfinished: list[str]) -> MnistFindings:
     standard: dict[TableSetting, SettingResult] = {}
     changed: dict[str, dict[TableSetting, SettingResult]] = {}
     for block in blocks:
@@ -197,17 +191,18 @@ def _put_together(
             result = study.load(block.recipe_name, block.recipe, setting)
             if result is not None:
                 own[setting] = result
-    return MnistFindings(study.settings, standard, changed, rate, unfinished)
+    return MnistFindings(study.settings, standard, changed, unfinished)
 
 
-def _shown(settings: MnistSettings, device: torch.device) -> dict[str, Any]:
-    """The settings for the page."""
+def _shown(findings: MnistFindings) -> dict[str, Any]:
+    """The settings for the page, and where the blocks were trained."""
+    settings, costs = findings.settings, findings.costs
     return {
         "seeds": settings.seeds,
         **asdict(settings.recipe),
         "grids": {name: dict(grid) for name, grid in settings.grids.items()},
-        "device": device_name(device),
-        "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
+        "devices": ", ".join(dict.fromkeys(cost.device for cost in costs)),
+        "versions": "; ".join(dict.fromkeys(cost.versions for cost in costs)),
     }
 
 

@@ -21,6 +21,9 @@ from eqrm.level import Level
 
 Array = NDArray[np.float64]
 MARGIN = 0.02
+RULED_OUT = 0.9
+"""One-sided confidence with which a gain is ruled out. A gain is claimed with more: to claim one
+wrongly costs the work of training, to miss a small one costs little."""
 RESAMPLES = 1000
 FEWEST_BEYOND = 3.0
 """Domains that must lie beyond a level, on average, before anything is said of it."""
@@ -31,7 +34,7 @@ class Gain(Finding):
     """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
 
     ``low`` and ``high`` hold it with the stated confidence, and ``least`` bounds it from below
-    with the same confidence. Negative is better.
+    with the confidence :data:`RULED_OUT`. Negative is better.
     """
 
     derived = ("excluded",)
@@ -67,7 +70,7 @@ class Gain(Finding):
 
     @property
     def excluded(self) -> bool:
-        """Certainly not lower by more than the margin."""
+        """Very probably not lower by more than the margin."""
         return self.least > -MARGIN
 
 
@@ -87,7 +90,7 @@ def gain_over(
     change = float(values[0] - values[1]) / unit
     scale = np.maximum(np.abs(drawn[:, 1]), 1e-300) if values[1] else 1.0
     error = float(np.std((drawn[:, 0] - drawn[:, 1]) / scale))
-    width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(confidence) * error
+    width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(RULED_OUT) * error
     ends = change - width, change + width, change - one_sided
     return Gain(predictor, reference, change, *map(float, ends))
 

@@ -100,7 +100,7 @@ def _check_published_grid(findings: MnistFindings) -> list[Check]:
                 row.mean + 2.0 * row.standard_error >= wanted,
                 f"{row.mean:.2f}, standard error {row.standard_error:.2f}",
                 f"within two standard errors of {wanted} or above",
-                "measured before with this package",
+                "the requirements of this reproduction",
             )
         )
     weak = [row for row in (rows["groupdro"], erm) if row is not None]

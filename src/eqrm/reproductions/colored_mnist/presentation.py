@@ -47,7 +47,11 @@ COLUMNS = (
 
 def mnist_tables(findings: MnistFindings) -> list[ResultTable]:
     """Table 1, all values, candidates, draws of the test domain, the figure and times."""
+    head, *lines = table_lines(findings)
+    title = f"Table 1: test accuracy in per cent, hyperparameters by {BY_TEST_DOMAIN}"
+    some = bool(findings.rows())
     tables = [
+        ResultTable("table_1_in_short", title, head, lines if some else []),
         table_one(findings),
         _values_table(findings),
         _candidates_table(findings),

@@ -40,10 +40,14 @@ class Dropout:
         self.keys = torch.tensor([self._keys[s] >> 1 for s in seeds], device=self.device)
 
     def masks(self, rows: int, width: int, rate: float) -> Tensor:
-        """(R, rows, width): True where a unit is dropped in the layer that comes next."""
-        drawn = torch.empty((len(self.seeds), rows, width), dtype=torch.bool, device=self.device)
-        for mask, seed in zip(drawn, self.seeds, strict=True):
-            mask.bernoulli_(rate, generator=self._generators[seed])
+        """(R, rows, width): True where a unit is kept in the layer that comes next."""
+        shape = (rows, width)
+        drawn = torch.stack(
+            [
+                torch.rand(shape, generator=self._generators[seed], device=self.device) >= rate
+                for seed in self.seeds
+            ]
+        )
         return drawn if len(self.seeds) == len(self._which) else drawn[self._which]
 
 
@@ -60,8 +64,8 @@ def rectify_(z: Tensor, bias: Tensor, rate: float, dropout: Dropout | None) -> T
         dropout.drawn += 1
         return rectify_and_drop_(z, bias, rate, dropout.keys, dropout.drawn)
     z = z.add_(bias.unsqueeze(1).to(z.dtype)).relu_()
-    dropped = dropout.masks(z.shape[1], z.shape[2], rate)
-    return z.masked_fill_(dropped, 0.0).mul_(1.0 / (1.0 - rate))
+    kept = dropout.masks(z.shape[1], z.shape[2], rate)
+    return z.mul_(kept).mul_(1.0 / (1.0 - rate))
 
 
 def rectified_gradient_(gradient: Tensor, h: Tensor, factor: float) -> tuple[Tensor, Tensor]:
@@ -74,13 +78,13 @@ def rectified_gradient_(gradient: Tensor, h: Tensor, factor: float) -> tuple[Ten
         from eqrm.training.stack.triton_activations import rectified_gradient_and_sum_
 
         return rectified_gradient_and_sum_(gradient, h, factor)
-    gradient = masked_by_(gradient, h, factor)
+    gradient = masked_by(gradient, h, factor)
     return gradient, column_sums(gradient)
 
 
-def masked_by_(values: Tensor, h: Tensor, factor: float) -> Tensor:
-    """What a small change of z, where h = rectify_(z), does to h: in place."""
-    values = values.masked_fill_(h <= 0, 0.0)
+def masked_by(values: Tensor, h: Tensor, factor: float) -> Tensor:
+    """What a small change of z, where h = rectify_(z), does to h."""
+    values = torch.ops.aten.threshold_backward(values, h, 0.0)
     return values if factor == 1.0 else values.mul_(factor)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from eqrm.training.stack.activations import masked_by_
+from eqrm.training.stack.activations import masked_by
 from eqrm.training.stack.mlp import Passed, StackedMLP, product, rescaled
 from eqrm.training.stack.objectives import MeasuredStep
 
@@ -57,7 +57,7 @@ class _Domains:
         self.kept = [gradient]
         for layer in reversed(range(1, self.layers)):
             gradient = product(gradient, stack.weight(layer), stack.product_dtype)
-            gradient = masked_by_(gradient, passed.inputs[layer], passed.factors[layer - 1])
+            gradient = masked_by(gradient, passed.inputs[layer], passed.factors[layer - 1])
             self.kept.insert(0, gradient)
 
     def gradients(self) -> list[list[Tensor]]:
@@ -103,7 +103,7 @@ class _Domains:
                 change += product(hidden[-1], stack.weight(layer).transpose(1, 2), out)
             if layer < self.layers - 1:
                 h = self.passed.inputs[layer + 1][:, rows]
-                hidden.append(masked_by_(change, h, self.passed.factors[layer]))
+                hidden.append(masked_by(change, h, self.passed.factors[layer]))
         return change, hidden
 
     @torch.no_grad()
@@ -127,7 +127,7 @@ class _Domains:
                 below = product(gradient, stack.weight(layer), kind)
                 below += product(kept, direction[2 * layer].to(kind), kind)
                 h = self.passed.inputs[layer][:, rows]
-                gradient = masked_by_(below, h, self.passed.factors[layer - 1])
+                gradient = masked_by(below, h, self.passed.factors[layer - 1])
             found = [by_weight, by_bias, *found]
         return [rescaled(each, self.scale) for each in found]
 

@@ -184,13 +184,13 @@ INSIDE int step(const double *m, double total, double log_tail, double *t, doubl
     return 1;
 }
 
-/* The root t of the equation for centred risks x and bandwidth h (negative for levels under 1/2),
- * from a start, and with w ~ p*exp(-z*z) the gradient k = w + coupling*(mean of z)*p*x unless k is
- * NULL; 1 when they were found, 0 when the solve needs the care of root.py.
- * found = {t, mean of z under w}. */
+/* The root t of the equation for bandwidth h (negative for levels under 1/2) and risks x, taken
+ * relative to a point so far beyond their mean, from a start; and with w ~ p*exp(-z*z) the gradient
+ * k = w + coupling*(mean of z)*p*(x + beyond) unless k is NULL; 1 when they were found, 0 when the
+ * solve needs the care of root.py. found = {t, mean of z under w}. */
 INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n, double total,
-                 double h, double coupling, double log_tail, double start, double tolerance,
-                 double *restrict k, double *restrict found)
+                 double beyond, double h, double coupling, double log_tail, double start,
+                 double tolerance, double *restrict k, double *restrict found)
 {
     const double unit = -1.0 / (h * SQRT_2);
     double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300, t = start;
@@ -235,7 +235,7 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     found[1] = SQRT_2 * first / density;
     const double a = 1.0 / density, b = coupling * found[1] / total;
     for (ptrdiff_t i = 0; i < n; i++)
-        k[i] = a * k[i] + b * WEIGHT(p, i) * x[i];
+        k[i] = a * k[i] + b * WEIGHT(p, i) * (x[i] + beyond);
     return 1;
 }
 
@@ -244,7 +244,7 @@ int eqrm_quantile(const double *x, const double *p, ptrdiff_t n, double total, d
                   double coupling, double log_tail, double start, double tolerance, double *k,
                   double *found)
 {
-    return solve(x, p, n, total, h, coupling, log_tail, start, tolerance, k, found);
+    return solve(x, p, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
 }
 
 /* Puts the values in such an order that v[rank] has its place, smaller ones before it. */
@@ -326,10 +326,19 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
     int done = 0;
     double start = goal * sqrt((std / h) * (std / h) + 1.0);
     if (h >= narrow * std)
-        done = solve(x, p, n, total, sign * h, coupling, log_tail, start, tolerance, k, found);
+        done = solve(x, p, n, total, 0.0, sign * h, coupling, log_tail, start, tolerance, k, found);
     if (!done && !p) {
         start = near_root(x, n, h, sign, log_tail);
-        done = solve(x, p, n, total, sign * h, coupling, log_tail, start, tolerance, k, found);
+        double away = 0.0;
+        if (fabs(start) >= 0.5 * FAR_FROM_MEAN) { /* from there the differences are exact again */
+            place[0] += place[1] + sign * h * start;
+            away = place[0] - r[0] - place[1];
+            place[1] = start = 0.0;
+            for (ptrdiff_t i = 0; i < n; i++)
+                x[i] = r[i] - place[0];
+        }
+        done =
+            solve(x, p, n, total, away, sign * h, coupling, log_tail, start, tolerance, k, found);
     }
     if (!done)
         return 0;

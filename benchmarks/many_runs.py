@@ -1,6 +1,7 @@
 """Throughput of runs trained together, against the same runs one after the other.
 
-    PYTHONPATH=src python benchmarks/many_runs.py [--device cuda] [--tf32] [--quick] [--json FILE]
+    PYTHONPATH=src python benchmarks/many_runs.py [--device cuda] [--tf32] [--half] [--quick]
+        [--json FILE]
 
 The network of the paper's ColoredMNIST, an MLP with three hidden layers and dropout, ERM burn-in
 and then EQRM with a fresh Adam and cosine decay. Three ways to train the same runs:
@@ -179,7 +180,7 @@ HEADER += ["torch: s/run", "x stack of 1", "x torch", "risk difference", "peak G
 COMPARED_STEPS = 50
 
 
-def measure(setting: Setting, device: torch.device) -> Row:
+def measure(setting: Setting, device: torch.device, half: bool = False) -> Row:
     """Warm up, train together, then some of the runs one by one in turns."""
     data = training_data(setting.examples).to(device)
     runs, chosen = setting.runs(), setting.runs()[: setting.timed]
@@ -191,6 +192,7 @@ def measure(setting: Setting, device: torch.device) -> Row:
             lambda: network(setting.width),
             examples_per_domain=setting.batch,
             device=device,
+            half=half,
         )
         return trained.risks
 
@@ -229,6 +231,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
     parser.add_argument("--tf32", action="store_true", help="matrix products in TF32 (CUDA)")
+    parser.add_argument("--half", action="store_true", help="train_many with half=True")
     parser.add_argument("--quick", action="store_true", help="use a tenth of the steps")
     parser.add_argument("--json", type=Path, default=Path("bench-output/many_runs.json"))
     return parser.parse_args(arguments)
@@ -247,11 +250,14 @@ def main(arguments: list[str]) -> int:
             for s in settings
         )
     print(f"{machine()['processor']}, {torch.get_num_threads()} threads, {device}", end="")
-    print(", TF32" if given.tf32 else "", busy_warning() if device.type == "cpu" else "")
-    rows = [measure(setting, device) for setting in settings]
+    print(", TF32" if given.tf32 else "", ", half" if given.half else "", end="")
+    print("", busy_warning() if device.type == "cpu" else "")
+    rows = [measure(setting, device, given.half) for setting in settings]
     print(aligned(HEADER, [row.cells() for row in rows]))
     content = [dict(zip(HEADER, row.cells(), strict=True)) for row in rows]
-    write_json(given.json, {"rows": content, "tf32": given.tf32, "machine": machine()})
+    write_json(
+        given.json, {"rows": content, "tf32": given.tf32, "half": given.half, "machine": machine()}
+    )
     return 0
 
 

@@ -15,6 +15,7 @@ from eqrm.objectives import EQRM, ERM, IGA, IRM, SD, GroupDRO, Objective, Superq
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
+from eqrm.training.stack.activations import Dropout, rectified_gradient_, rectify_
 from eqrm.training.stack.batches import StackBatches
 from eqrm.training.stack.mlp import StackedMLP
 from eqrm.training.stack.train_many import Run, TrainedRuns, runs_of, train_many
@@ -176,3 +177,25 @@ def test_runs_with_replacement_do_not_depend_on_their_neighbours() -> None:
     for position, run in enumerate(runs):
         apart = train_many([run], data, small(0.2), **options)  # type: ignore[arg-type]
         assert difference(together.predictor(position), apart.predictor(0)) < 1e-12
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+def test_fused_kernels_do_what_torch_does(kind: torch.dtype) -> None:
+    device = torch.device("cuda")
+    generator = torch.Generator(device).manual_seed(0)
+    z = torch.randn(3, 1003, 392, device=device, generator=generator).to(kind)
+    bias = torch.randn(3, 392, device=device, generator=generator)
+    whole = (z.float() + bias[:, None]).relu() / 0.8
+    h = rectify_(z, bias, 0.2, Dropout([1, 2, 1], 0, device))
+    kept, positive = h > 0, whole > 0
+    tolerance = {"rtol": 1e-3, "atol": 1e-3}
+    torch.testing.assert_close(h.float()[kept], whole[kept], **tolerance)
+    assert abs(kept.sum() / positive.sum() - 0.8) < 0.005
+    both = positive[0] & positive[2]
+    assert torch.equal(kept[0][both], kept[2][both])  # runs of one seed drop the same units
+    gradient = torch.randn(3, 1003, 392, device=device, generator=generator).to(kind)
+    want = torch.where(h > 0, gradient.float() * 1.25, 0.0)
+    found, sums = rectified_gradient_(gradient, h, 1.25)
+    torch.testing.assert_close(found.float(), want, **tolerance)
+    torch.testing.assert_close(sums, want.sum(1), rtol=1e-3, atol=0.05)

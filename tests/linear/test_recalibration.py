@@ -13,6 +13,7 @@ from eqrm.level import Level
 from eqrm.linear.recalibration import CorrectionProblem, Units, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.chosen_measure import MeasureChoice
+from eqrm.linear.solving.criteria import MeasureOfRisks, Point
 
 Array = NDArray[np.float64]
 
@@ -158,6 +159,26 @@ def test_a_correction_near_equal_odds_is_found_from_there() -> None:
     found = problem.least(measure, 1e-12 * np.array([1.0, -1.0]))
     assert found.converged
     assert found.value <= np.log(2.0) + 1e-9
+
+
+def test_equal_odds_are_reached_without_a_long_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Base rates on both sides of ½: the minimum is the kink at which all risks are ln 2."""
+    generator = np.random.default_rng(0)
+    domains = np.repeat(np.arange(40), 50)
+    rates = np.where(np.arange(40) < 28, 0.1, 0.9)[domains]
+    labels = (generator.random(len(domains)) < rates).astype(int)
+    rows = ScoredRows.of(generator.normal(size=len(domains)) - 2.0, labels, 2, domains)
+    evaluated, at = [], MeasureOfRisks.at
+
+    def counted(self: MeasureOfRisks, theta: Array) -> Point:
+        evaluated.append(theta)
+        return at(self, theta)
+
+    monkeypatch.setattr(MeasureOfRisks, "at", counted)
+    found = recalibrate(rows, Level(0.9))
+    assert found.scale == 0.0
+    assert found.shift == pytest.approx(0.0, abs=1e-9)
+    assert len(evaluated) < 100
 
 
 @pytest.mark.parametrize("level", [None, Level(0.9)])

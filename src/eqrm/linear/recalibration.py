@@ -8,7 +8,8 @@ numbers an intercept and a slope. Solved by the Newton's method of the exact lin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.correction_risks import CorrectionRisks
 from eqrm.linear.solving.criteria import MeasureOfRisks
+from eqrm.linear.solving.kernel_measures import KernelMeasure
 from eqrm.linear.solving.logistic_risks import contrasts
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.newton import End, ParameterMetric, minimise_costly, one_thread
-from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
+from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions, RisksAt
 from eqrm.linear.solving.search import Problem, distinct_minima
 
 WEAK = 1e-9
@@ -30,6 +32,8 @@ WEAK = 1e-9
 NEGLIGIBLE = 5e-5
 """A scale is 0 where that changes the measure by at most this share: scores that say nothing."""
 MAX_STEPS = 100
+DIRECTIONS = 64
+"""In which equal odds are compared with what is next to them."""
 LARGE = 1_000_000
 """Rows beyond which the search for the best minimum uses some rows of every domain only."""
 SOME = 64
@@ -197,7 +201,29 @@ class CorrectionProblem:
             near, starts = least_mean.theta, [*starts, least_mean.theta]
         criterion = MeasureOfRisks(self.risks, measure, penalty)
         problem = Problem(criterion, metric, self.risks, near, minimise_costly)
-        return distinct_minima(problem, starts, MAX_STEPS)[0]
+        equal = self._equal_odds(measure, here) if len(starts) > 1 else None
+        if equal is None:
+            return distinct_minima(problem, starts, MAX_STEPS)[0]
+        # Into a kink from elsewhere there are many ever shorter steps: they end when they are near.
+        problem = replace(problem, descent=partial(minimise_costly, known=equal))
+        found = distinct_minima(problem, [s for s in starts if s.any()], MAX_STEPS)[0]
+        return found if found.converged and found.value < equal.value else equal
+
+    def _equal_odds(self, measure: Measure, here: RisksAt) -> End | None:
+        """θ = 0 if it is a minimum: all log-losses are equal there, and a KDE's quantile has a kink.
+
+        Along d the quantile rises from it at the rate q(∇R_e·d), which has to be positive in
+        every direction. Only two classes have so few directions (of shift and scale) to look at.
+        """
+        of_spread = isinstance(measure, KernelMeasure) and measure.fixed is None
+        if not (of_spread and self.units.scaled and self.units.classes == 2):
+            return None
+        mean_slope, slopes = here.slopes
+        for angle in np.linspace(0.0, 2.0 * np.pi, DIRECTIONS, endpoint=False):
+            along = np.array([np.cos(angle), np.sin(angle)])
+            if measure.at(float(mean_slope @ along), slopes @ along).value <= 0.0:
+                return None
+        return End(np.zeros(2), here.mean, converged=True, diverged=False, steps=0)
 
 
 def _quadratics(rows: ScoredRows, units: Units) -> RiskFunctions:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -32,6 +32,8 @@ ENOUGH = 1e-10
 """A promised decrease, relative to the value, after which no further Hessian is worth its time."""
 SETTLED = 1e-9
 """A minimum is converged when Newton's model promises less than this, relatively."""
+SAME = 1e-4
+"""Minima closer than this, in units of the problem, are one."""
 FAR = 1e9
 """An iterate this far from its start, in units of the problem, has run away."""
 
@@ -117,19 +119,29 @@ def minimise(
 
 
 def minimise_costly(
-    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int
+    criterion: Criterion,
+    start: Array,
+    metric: ParameterMetric,
+    max_steps: int,
+    known: End | None = None,
 ) -> End:
     """The same for criteria whose Hessian takes time.
 
     The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is
-    squared by each step, so what is left after it is rounding.
+    squared by each step, so what is left after it is rounding. A descent that comes to a minimum
+    that is ``known``, from above, ends in it: into a kink there would be some 50 further steps.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        return _descend(criterion, start, metric, max_steps, enough=ENOUGH)
+        return _descend(criterion, start, metric, max_steps, ENOUGH, known)
 
 
 def _descend(
-    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int, enough: float
+    criterion: Criterion,
+    start: Array,
+    metric: ParameterMetric,
+    max_steps: int,
+    enough: float,
+    known: End | None = None,
 ) -> End:
     """Steps as long as the model is right about them."""
     point = criterion.at(start)
@@ -152,11 +164,19 @@ def _descend(
         radius = _next_radius(radius, gained, length)
         if gained > 1e-4:
             point = trial
+            if known is not None and _leads_to(known, point, metric):
+                return replace(known, steps=steps)
         if metric.norm(point.theta - start) > FAR * metric.length:
             return End(point.theta, point.value, False, True, steps)
         if radius < 1e-15 * (metric.length + metric.norm(point.theta)):
             break
     return End(point.theta, point.value, settled(point, metric), False, steps)
+
+
+def _leads_to(known: End, point: Point, metric: ParameterMetric) -> bool:
+    """Whether a point is at a minimum that is known, and not below it."""
+    near = metric.norm(point.theta - known.theta) < SAME * metric.length
+    return near and point.value >= known.value
 
 
 def _next_radius(radius: float, gained: float, length: float) -> float:

@@ -19,11 +19,9 @@ from eqrm.errors import SettingError
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.interior_point import minimise_superquantile, proved_mean
 from eqrm.linear.solving.measures import Mean
-from eqrm.linear.solving.newton import End, ParameterMetric, minimise
+from eqrm.linear.solving.newton import SAME, End, ParameterMetric, minimise
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 
-SAME = 1e-4
-"""Minima closer than this, in units of the problem, are one."""
 EQUAL = 1e-7
 """Risks whose spread is below this part of the unit of value are equal."""
 SMOOTHER = 0.2

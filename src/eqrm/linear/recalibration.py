@@ -210,7 +210,7 @@ class CorrectionProblem:
         return found if found.converged and found.value < equal.value else equal
 
     def _equal_odds(self, measure: Measure, here: RisksAt) -> End | None:
-        """θ = 0 if it is a minimum: all log-losses are equal there, and a KDE's quantile has a kink.
+        """θ = 0 if it is a minimum: all log-losses are equal there, a kink of a KDE's quantile.
 
         Along d the quantile rises from it at the rate q(∇R_e·d), which has to be positive in
         every direction. Only two classes have so few directions (of shift and scale) to look at.

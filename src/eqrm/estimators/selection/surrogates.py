@@ -5,7 +5,7 @@ get there, the surrogate, may be something else: EQRM or the superquantile at th
 the mean risk (ERM), or the mean risk with scores recalibrated for the level. Each candidate is
 fitted to four fifths of the domains and measured on the others, five times over, so that every
 domain has a risk under a predictor that has not seen it. Of the candidates within one standard
-error (and 5%) of the lowest quantile, the one with the lowest mean risk is taken.
+error (and 1%) of the lowest quantile, the one with the lowest mean risk is taken.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOLDS = 5
 FEWEST_DOMAINS = 10
 """With fewer, a choice would be made by chance: the level itself is trained for."""
 RESAMPLES = 500
-NEAR = 0.05
+NEAR = 0.01
 """How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
 QUANTILE_TAILS = (4.0, 2.0, 1.0, 0.5)
 """1 − level of EQRM's candidates, in units of 1 − α."""
@@ -257,7 +257,7 @@ class SurrogateChoice:
     def place(self) -> int:
         """The candidate chosen: lowest mean risk within one standard error of the lowest.
 
-        And within 5%: with few domains a standard error can be large.
+        And within 1%: with few domains a standard error can be large.
         """
         lowest = float(self.quantiles.min())
         near = self.quantiles - lowest <= np.minimum(self.errors, NEAR * abs(lowest))

@@ -1,0 +1,64 @@
+"""Plain data in JSON files that people can read, with a digest that tells whether they are whole.
+
+For small results without tensors; ``eqrm.files.archive`` is for data with tensors. Reading needs
+no torch, so that thousands of files are listed at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from eqrm.errors import DataFileError
+from eqrm.files.writing import whole_file
+
+
+def write_checked_json(path: Path, format: str, content: Any) -> None:
+    """Write plain data atomically, on the disk before the file takes its place.
+
+    The same content gives the same bytes.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "record.json"
+    >>> write_checked_json(path, "numbers 1", {"step": 3})
+    >>> read_checked_json(path, "numbers 1", "a file of numbers")
+    {'step': 3}
+    """
+    text = _text(content)
+    whole = {"format": format, "sha256": _digest(text), "content": json.loads(text)}
+    with whole_file(path, durable=True) as draft:
+        draft.write_text(
+            json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+            encoding="utf-8",
+        )
+
+
+def read_checked_json(path: Path, format: str, what: str) -> Any:
+    """What :func:`write_checked_json` wrote; ``what`` names the kind of file in errors."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
+    try:
+        found = json.loads(text)
+        kind, digest, content = found["format"], found["sha256"], found["content"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
+    if kind != format:
+        raise DataFileError(
+            f"{path} is not {what} that this version reads: its format is {kind!r}, not {format!r}."
+        )
+    if _digest(_text(content)) != digest:
+        raise DataFileError(f"{path} is damaged: its content does not match its checksum.")
+    return content
+
+
+def _text(content: Any) -> str:
+    """One line that only the content decides; NaN and infinity are not JSON and are refused."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

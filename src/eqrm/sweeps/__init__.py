@@ -1,0 +1,1 @@
+"""Sweeps: many runs of one plan, their records, selection rules and tables."""

@@ -1,0 +1,131 @@
+"""The record of a finished run: what was trained, and its risks per domain at each checkpoint.
+
+A sweep's folder holds a folder per run, ``runs/<hash of the configuration>``, and a finished run
+has a ``record.json`` in it. Selection rules and tables read records only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eqrm.errors import DataFileError
+from eqrm.files.checked_json import read_checked_json, write_checked_json
+
+FORMAT = "eqrm run record 1"
+RECORD = "record.json"
+RUNS = "runs"
+_RUN = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was measured after a step of a run: by split, and in it by domain.
+
+    The splits are ``"train"`` (what is trained on), ``"validation"`` (the examples that are held
+    out of each domain, training and test domains both; or whole validation domains) and ``"test"``
+    (the rest of each test domain). ``accuracies`` has no entry for a split without classes.
+    """
+
+    step: int
+    risks: Mapping[str, Mapping[str, float]]
+    accuracies: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A finished run of a sweep.
+
+    Attributes:
+        run: the hash of its configuration, which is the name of its folder.
+        dataset, objective: as the plan calls them.
+        held_out: the test domains.
+        draw: the number of the hyperparameters' draw, or of the point of the grid; 0 is the first.
+        trial: the number of the repetition; 0 is the first.
+        settings: the values of what the plan searches over, by field of the configuration.
+        checkpoints: in the order of their steps; the last is what the run ended with.
+    """
+
+    run: str
+    dataset: str
+    objective: str
+    held_out: tuple[str, ...]
+    draw: int
+    trial: int
+    settings: Mapping[str, object]
+    checkpoints: tuple[Checkpoint, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+        return {
+            "run": self.run,
+            "dataset": self.dataset,
+            "objective": self.objective,
+            "held_out": list(self.held_out),
+            "draw": self.draw,
+            "trial": self.trial,
+            "settings": dict(self.settings),
+            "checkpoints": [
+                {"step": each.step, "risks": each.risks, "accuracies": each.accuracies}
+                for each in self.checkpoints
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> RunRecord:
+        """What :meth:`to_dict` described."""
+        return cls(
+            run=content["run"],
+            dataset=content["dataset"],
+            objective=content["objective"],
+            held_out=tuple(content["held_out"]),
+            draw=content["draw"],
+            trial=content["trial"],
+            settings=content["settings"],
+            checkpoints=tuple(
+                Checkpoint(each["step"], each["risks"], each["accuracies"])
+                for each in content["checkpoints"]
+            ),
+        )
+
+
+def record_path(folder: Path, run: str) -> Path:
+    """Where the record of a run is in the folder of its sweep."""
+    return folder / RUNS / run / RECORD
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write the record of a run, whole or not at all; the folder of the run must exist."""
+    write_checked_json(record_path(folder, record.run), FORMAT, record.to_dict())
+
+
+def read_record(folder: Path, run: str) -> RunRecord:
+    """The record of one run."""
+    path = record_path(folder, run)
+    content = read_checked_json(path, FORMAT, "the record of a run")
+    try:
+        found = RunRecord.from_dict(content)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
+    if found.run != run:
+        raise DataFileError(f"{path} is the record of another run, {found.run!r}.")
+    return found
+
+
+def recorded_runs(folder: Path) -> Iterator[str]:
+    """The runs in a sweep's folder that have a record, in the order of their names."""
+    runs = folder / RUNS
+    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        if _RUN.fullmatch(path.name) and (path / RECORD).is_file():
+            yield path.name
+
+
+def read_records(folder: Path) -> list[RunRecord]:
+    """Every record in a sweep's folder, in the order dataset, objective, domains, draw, trial."""
+    if not folder.is_dir():
+        raise DataFileError(f"The folder {folder} does not exist.")
+    found = [read_record(folder, run) for run in recorded_runs(folder)]
+    return sorted(found, key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial))

@@ -1,0 +1,103 @@
+"""Records of finished runs: what is written is read, and nothing half written counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eqrm.errors import DataFileError
+from eqrm.files.checked_json import write_checked_json
+from eqrm.sweeps.records import (
+    Checkpoint,
+    RunRecord,
+    read_record,
+    read_records,
+    record_path,
+    write_record,
+)
+
+RUN = "0123456789abcdef"
+
+
+def record(run: str = RUN, draw: int = 0, trial: int = 0) -> RunRecord:
+    risks = {"train": {"a": 0.1 + 0.2}, "validation": {"a": 0.5, "é": 1e-300}, "test": {"é": 2.0}}
+    return RunRecord(
+        run=run,
+        dataset="toy",
+        objective="erm",
+        held_out=("é",),
+        draw=draw,
+        trial=trial,
+        settings={"learning_rate": 1e-3, "predictor.settings.hidden": [8, 8]},
+        checkpoints=(Checkpoint(10, risks, {}), Checkpoint(20, risks, {"test": {"é": 0.5}})),
+    )
+
+
+def written(folder: Path, found: RunRecord) -> Path:
+    path = record_path(folder, found.run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_record(folder, found)
+    return path
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written(tmp_path, record())
+    assert read_record(tmp_path, RUN) == record()
+
+
+def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (written(tmp_path / name, record()) for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_records_are_in_the_order_of_the_plan_and_drafts_are_not_records(tmp_path: Path) -> None:
+    for number, (draw, trial) in enumerate([(1, 0), (0, 1), (0, 0)]):
+        written(tmp_path, record(f"{number:016x}", draw, trial))
+    unfinished = tmp_path / "runs" / ("f" * 16)
+    unfinished.mkdir(parents=True)
+    (unfinished / ".0123.json").write_text("{")
+    assert [(r.draw, r.trial) for r in read_records(tmp_path)] == [(0, 0), (0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "is damaged"),
+        (lambda text: text.replace("0.5", "0.6"), "does not match its checksum"),
+        (lambda text: text.replace("eqrm run record 1", "eqrm run record 9"), "its format is"),
+        (lambda text: "[]", "is not the record of a run"),
+    ],
+)
+def test_a_damaged_record_is_refused(tmp_path: Path, change, words: str) -> None:
+    path = written(tmp_path, record())
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(DataFileError, match=words):
+        read_records(tmp_path)
+
+
+def test_a_record_of_another_run_or_without_a_field_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, record())
+    other = record_path(tmp_path, "f" * 16)
+    other.parent.mkdir()
+    other.write_bytes(path.read_bytes())
+    with pytest.raises(DataFileError, match="another run"):
+        read_record(tmp_path, "f" * 16)
+    content = {key: value for key, value in record().to_dict().items() if key != "trial"}
+    write_checked_json(path, "eqrm run record 1", content)
+    with pytest.raises(DataFileError, match="trial"):
+        read_record(tmp_path, RUN)
+
+
+def test_a_risk_that_is_not_a_number_cannot_be_written(tmp_path: Path) -> None:
+    found = record()
+    bad = {**found.to_dict(), "checkpoints": [{"step": 1, "risks": {"test": {"a": float("nan")}}}]}
+    bad["checkpoints"][0]["accuracies"] = {}
+    with pytest.raises(ValueError, match="JSON"):
+        written(tmp_path, RunRecord.from_dict(bad))
+    assert not record_path(tmp_path, RUN).exists()
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="nowhere"):
+        read_records(tmp_path / "nowhere")

@@ -157,6 +157,7 @@ def _write_results(report: Report, folder: Path) -> None:
         "cost": asdict(report.cost),
         "timings": dict(outcome.timings),
         "checks": [asdict(check) for check in outcome.checks],
+        "answer": outcome.answer,
         "remarks": outcome.remarks,
         "tables": {
             table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
@@ -203,6 +204,8 @@ def _page_text(report: Report, pictures: bool = True) -> str:
         f"`eqrm reproduce {it.name}{quick}{seed}{given} --write-docs docs/reproductions`; "
         "run it again instead of editing this page.",
         f"**{report.verdict}.** This run took {report.cost}{report.steps}.",
+        *([outcome.answer] if outcome.answer else []),
+        *(table.section() for table in outcome.tables if table.on_page and table.leading),
     ]
     if pictures:
         parts += [
@@ -211,8 +214,7 @@ def _page_text(report: Report, pictures: bool = True) -> str:
     parts += ["## Checks", outcome.checks_table().markdown()]
     if outcome.remarks:
         parts += ["## Remarks", "\n".join(f"- {remark}" for remark in outcome.remarks)]
-    for table in (each for each in outcome.tables if each.on_page):
-        parts += [f"## {table.title}", table.markdown()]
+    parts += [each.section() for each in outcome.tables if each.on_page and not each.leading]
     settings = "\n".join(f"- {key}: {value}" for key, value in outcome.settings.items())
     parts += ["## Settings", settings, "## Sources"]
     parts += ["\n".join(f"- {source}" for source in it.sources)]

@@ -40,6 +40,8 @@ class Check:
 class ResultTable:
     """Numbers and words in rows: a CSV file, and a table on the page unless ``on_page`` is False.
 
+    On the page, ``leading`` tables stand before the pictures, and ``folded`` ones open on a click.
+
     >>> table = ResultTable("risks", "Risk by level", ["level", "risk"], [["0.9", 1.5551]])
     >>> print(table.markdown())
     | level | risk |
@@ -52,6 +54,8 @@ class ResultTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     on_page: bool = True
+    leading: bool = False
+    folded: bool = False
 
     def markdown(self) -> str:
         """The table in Markdown, four digits."""
@@ -59,6 +63,13 @@ class ResultTable:
         numeric = [all(isinstance(row[j], float) for row in self.rows) for j in range(width)]
         marks = "".join("---:|" if each else "---|" for each in numeric)
         return "\n".join([lines[0], f"|{marks}", *lines[1:]])
+
+    def section(self) -> str:
+        """The table under its title, or folded away under it."""
+        if self.folded:
+            summary = f"<details><summary>{self.title}</summary>"
+            return f"{summary}\n\n{self.markdown()}\n\n</details>"
+        return f"## {self.title}\n\n{self.markdown()}"
 
     def text(self) -> str:
         """The table in aligned columns, four digits, under its title."""
@@ -100,7 +111,8 @@ class Picture:
 class Outcome:
     """What a computation found.
 
-    ``remarks`` are sentences (exceptions, and where we differ), ``timings`` seconds by step.
+    ``answer`` is what the page opens with; ``remarks`` are sentences (exceptions, and where we
+    differ), ``timings`` seconds by step.
     """
 
     settings: Mapping[str, Any]
@@ -109,6 +121,7 @@ class Outcome:
     pictures: Sequence[Picture]
     remarks: Sequence[str] = field(default_factory=tuple)
     timings: Mapping[str, float] = field(default_factory=dict)
+    answer: str = ""
 
     def checks_table(self) -> ResultTable:
         """The checks as a table."""

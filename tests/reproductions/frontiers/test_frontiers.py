@@ -39,6 +39,7 @@ from eqrm.reproductions.frontiers.settings import (
     Candidate,
     StudySettings,
 )
+from eqrm.reproductions.frontiers.summary import RECALIBRATED_ERM, auto_by_goal, gains_table
 from eqrm.reproductions.frontiers.tables import StudyTable, load_table, write_prepared
 
 pytestmark = pytest.mark.xdist_group("frontiers")  # what is prepared once serves all tests
@@ -172,6 +173,20 @@ def test_auto_chooses_what_the_estimator_chooses(part: Part, folder: Path) -> No
     assert part.cost > 1.0
 
 
+def test_summaries_count_every_pair_once_and_say_what_does_not_hold(part: Part) -> None:
+    whole = with_auto(part, TINY)
+    splits = tuple(replace(whole, name=replace(part.name, split=split)) for split in (0, 1))
+    found = TableFindings("labels", LINEAR, splits, TINY)
+    for against in (ERM, RECALIBRATED_ERM):
+        for row in gains_table([found, found], against).rows:
+            counts = str(row[1]).split("(")[1].rstrip(")").split("/")
+            assert sum(map(int, counts)) == 2
+    excess = found.excess(0.9)
+    (line,) = auto_by_goal([found, found]).rows
+    assert str(line[1]).startswith(f"{100.0 * excess.auto.mean:+.1f}%")
+    assert (line[-1] == "holds") == (excess.auto.mean <= min(0.01, excess.plain.mean - 1e-12))
+
+
 def test_halves_share_no_domain_and_differ_from_split_to_split() -> None:
     found = table("any", 2)
     masks = [found.halves(split, 0) for split in (0, 1)]
@@ -235,7 +250,11 @@ def test_a_run_prints_everything_and_a_second_run_computes_nothing(
     study = Frontiers(tables="numbers", prepared=folder)
     first = study.run(tmp_path, "quick")
     shown = {each.name: each for each in first.outcome.tables}
-    assert set(shown) == {"methods", "budgets", "auto", "gradient", "frontiers"}
+    details = {"methods", "budgets", "auto", "gradient", "frontiers", "cost"}
+    leading = {name for name, each in shown.items() if each.leading}
+    assert set(shown) - leading == details
+    assert {"gains", "gains-recalibrated", "auto-by-goal", "budgets-summary"} < leading
+    assert [row[0] for row in shown["auto-by-goal"].rows] == ["0.9"]
     assert {row[0] for row in shown["methods"].rows} == {"numbers"}
     assert len(first.outcome.checks) == 4
     assert (tmp_path / "frontiers.csv").is_file()
@@ -280,6 +299,10 @@ def test_intervals_account_for_overlapping_splits() -> None:
     assert SplitInterval.average(
         [SplitInterval(0.0, 0.3), SplitInterval(0.1, 0.4)]
     ) == SplitInterval(0.05, 0.25)
+    one_source = SplitInterval.average(
+        [SplitInterval(0.0, 0.3), SplitInterval(0.1, 0.4)], ["flights", "flights"]
+    )
+    assert one_source.half == pytest.approx(0.35)
 
 
 def made_part(split: int, unseen: Any, cross_fitted: Any) -> Part:

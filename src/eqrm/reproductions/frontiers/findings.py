@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -84,10 +84,19 @@ class SplitInterval:
         return cls(round(float(values.mean()), 12), times * math.sqrt(variance))
 
     @classmethod
-    def average(cls, intervals: Sequence[SplitInterval]) -> SplitInterval:
-        """Of the means of several tables, which are independent of each other."""
-        halves = math.sqrt(sum(each.half**2 for each in intervals)) / len(intervals)
-        return cls(float(np.mean([each.mean for each in intervals])), halves)
+    def average(
+        cls, intervals: Sequence[SplitInterval], sources: Sequence[str] | None = None
+    ) -> SplitInterval:
+        """Of the means of several tables.
+
+        Tables are independent of each other; those of one source have the same errors at worst.
+        """
+        halves: dict[str | int, float] = {}
+        for place, each in enumerate(intervals):
+            source = place if sources is None else sources[place]
+            halves[source] = halves.get(source, 0.0) + each.half
+        half = math.sqrt(sum(each**2 for each in halves.values())) / len(intervals)
+        return cls(float(np.mean([each.mean for each in intervals])), half)
 
     @property
     def word(self) -> str:
@@ -127,6 +136,11 @@ class WithinBudget:
     reached: int
     splits: int
 
+    @property
+    def mostly_reached(self) -> bool:
+        """Whether it was kept in more than half of the splits."""
+        return 2 * self.reached > self.splits
+
 
 @dataclass(frozen=True, eq=False)
 class TableFindings:
@@ -136,11 +150,18 @@ class TableFindings:
     model: str
     parts: tuple[Part, ...]
     settings: StudySettings
+    _unseen: dict[float, Array] = field(default_factory=dict, init=False)
+    _left_out: dict[float, Array] = field(default_factory=dict, init=False)
 
     @property
     def name(self) -> str:
         """For tables: the model where it is not linear."""
         return self.table if self.model == "linear" else f"{self.table}, {self.model}"
+
+    @property
+    def source(self) -> str:
+        """Whose domains these are: the flights with and without weather are of the same days."""
+        return self.table.split("-")[0]
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -174,14 +195,17 @@ class TableFindings:
 
     def quantiles(self, goal: float) -> Array:
         """Quantiles over unseen domains (S, C)."""
-        return np.stack([_quantile(part.unseen, goal) for part in self.parts])
+        if goal not in self._unseen:
+            self._unseen[goal] = np.stack([_quantile(part.unseen, goal) for part in self.parts])
+        return self._unseen[goal]
 
     def cross_fitted_quantiles(self, goal: float) -> Array:
         """Quantiles over training domains, left out of the fit (S, C); by Harrell and Davis."""
-        level = Level(goal)
-        return np.stack(
-            [resampled_smooth_quantiles(p.cross_fitted, level, 0, seed=0)[0] for p in self.parts]
-        )
+        if goal not in self._left_out:
+            level, risks = Level(goal), [part.cross_fitted for part in self.parts]
+            found = [resampled_smooth_quantiles(each, level, 0, seed=0)[0] for each in risks]
+            self._left_out[goal] = np.stack(found)
+        return self._left_out[goal]
 
     def interval(self, differences: Array, unit: Array) -> SplitInterval:
         """Of differences (S,), as a share of the mean of ``unit`` (S,)."""

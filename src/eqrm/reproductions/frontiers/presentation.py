@@ -1,9 +1,9 @@
-"""Tables, figure and remarks of the frontier study."""
+"""The frontier study table by table, and its figure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,6 @@ from eqrm.reproductions.frontiers.settings import (
     PUBLISHED,
     Candidate,
 )
-from eqrm.reproductions.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
 from eqrm.reproductions.outcome import Cell, ResultTable
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def methods_table(findings: Sequence[TableFindings]) -> ResultTable:
         f"Change of the {MAIN_GOAL:g}-quantile and of the mean risk on unseen domains, as a share "
         "of ERM's; setting of each method by cross-fitting on training domains"
     )
-    return ResultTable("methods", title, columns, rows)
+    return ResultTable("methods", title, columns, rows, folded=True)
 
 
 def budgets_table(findings: Sequence[TableFindings]) -> ResultTable:
@@ -60,11 +59,11 @@ def budgets_table(findings: Sequence[TableFindings]) -> ResultTable:
         f"Change of the {MAIN_GOAL:g}-quantile (of the mean risk) on unseen domains within budgets "
         "of mean risk, kept on training domains by cross-fitting"
     )
-    return ResultTable("budgets", title, columns, rows)
+    return ResultTable("budgets", title, columns, rows, folded=True)
 
 
 def _within(found: WithinBudget | None) -> str:
-    if found is None or 2 * found.reached <= found.splits:
+    if found is None or not found.mostly_reached:
         return "not reached"
     text = f"{found.quantile} ({100.0 * found.mean.mean:+.1f}%)"
     return text if found.reached == found.splits else f"{text}, {found.reached} of {found.splits}"
@@ -73,7 +72,7 @@ def _within(found: WithinBudget | None) -> str:
 def auto_table(findings: Sequence[TableFindings]) -> ResultTable:
     """What auto loses against the best fixed choice in hindsight, for every goal."""
     rows: list[list[Cell]] = []
-    goals = findings[0].settings.goals
+    goals, sources = findings[0].settings.goals, [each.source for each in findings]
     for goal in goals:
         excesses = [each.excess(goal) for each in findings]
         for each, excess in zip(findings, excesses, strict=True):
@@ -98,7 +97,7 @@ def auto_table(findings: Sequence[TableFindings]) -> ResultTable:
                 "",
                 f"{100.0 * np.mean([e.gain for e in excesses]):+.1f}%",
                 *(
-                    str(SplitInterval.average([getattr(e, kind) for e in excesses]))
+                    str(SplitInterval.average([getattr(e, kind) for e in excesses], sources))
                     for kind in ("auto", "plain", "overall")
                 ),
                 "",
@@ -117,7 +116,7 @@ def auto_table(findings: Sequence[TableFindings]) -> ResultTable:
         "cost in path fits",
     ]
     title = 'surrogate="auto": excess of the quantile over the best fixed choice in hindsight'
-    return ResultTable("auto", title, columns, rows)
+    return ResultTable("auto", title, columns, rows, folded=True)
 
 
 def gradient_table(findings: Sequence[TableFindings]) -> ResultTable:
@@ -143,7 +142,7 @@ def gradient_table(findings: Sequence[TableFindings]) -> ResultTable:
         "What the exact gradient is worth: change of the quantile at its own level on unseen "
         "domains, as a share of ERM's, after the same number of steps of Adam"
     )
-    return ResultTable("gradient", title, columns, rows)
+    return ResultTable("gradient", title, columns, rows, folded=True)
 
 
 def frontiers_table(findings: Sequence[TableFindings]) -> ResultTable:
@@ -200,51 +199,3 @@ def draw_frontiers(findings: Sequence[TableFindings]) -> Figure:
         lines.values(), lines.keys(), frameon=False, loc="outside upper center", ncols=5, fontsize=8
     )
     return figure
-
-
-def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> list[str]:
-    """Wins, ties and losses; what was left out, and why."""
-    found = [f"Skipped: {name}: {reason}" for name, reason in skipped.items()]
-    for rival in (name for name in METHODS if name not in (EQRM, ERM)):
-        pairs = [each for each in findings if rival in each.methods]
-        words = Counter(each.change(EQRM, rival, MAIN_GOAL)[0].word for each in pairs)
-        if pairs:
-            found.append(
-                f"EQRM's {MAIN_GOAL:g}-quantile against {rival}: lower on {words['lower']} "
-                f"tables, a tie on {words['tie']}, higher on {words['higher']}."
-            )
-    words = Counter(each.change(EQRM, ERM, MAIN_GOAL)[0].word for each in findings)
-    found.append(
-        f"EQRM's {MAIN_GOAL:g}-quantile against ERM: lower on {words['lower']} tables, a tie on "
-        f"{words['tie']}, higher on {words['higher']}."
-    )
-    stepped = [each for each in findings if each.parts[0].steps]
-    for size in findings[0].settings.step_sizes:
-        words = Counter(
-            each.gradient_worth(level, size)[2].word
-            for each in stepped
-            for level in each.settings.step_levels
-        )
-        shown = "all domains" if size is None else f"{size} domains"
-        found.append(
-            f"Exact against published gradient, {shown} per step, over tables and levels: the "
-            f"exact one ends lower {words['lower']} times, ties {words['tie']} times, ends higher "
-            f"{words['higher']} times."
-        )
-    return [
-        *found,
-        "± is half of a 95% interval over random halves of the domains. Halves overlap, so the "
-        "variance over splits is multiplied by 1/S + test/train (Nadeau & Bengio 2003). An "
-        "interval that includes 0 is called a tie.",
-        "A budget is kept on training domains, by cross-fitted mean risks; the change of the mean "
-        'risk on unseen domains stands in brackets and can be larger. "not reached": no setting '
-        "of the method kept it in more than half of the splits.",
-        "GroupDRO is the exact minimiser of the worst training domain for linear models and "
-        "boosted trees, and the published algorithm for the MLP. VREx is not fitted by boosted "
-        "trees. The published gradient is followed by Adam from ERM's solution; other linear "
-        "models are solved exactly.",
-        f"Domains of fewer than {LEAST_ROWS} rows ({LEAST_MOLECULES} molecules) are left out. "
-        f"Linear models are fitted to at most {findings[0].settings.linear_examples} rows of a "
-        f"domain, others to at most {findings[0].settings.examples}; unseen domains are measured "
-        "on all their rows.",
-    ]

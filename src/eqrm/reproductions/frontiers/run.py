@@ -28,9 +28,18 @@ from eqrm.reproductions.frontiers.presentation import (
     frontiers_table,
     gradient_table,
     methods_table,
+)
+from eqrm.reproductions.frontiers.settings import ERM, LINEAR, MLP, MODELS, SIZES, StudySettings
+from eqrm.reproductions.frontiers.summary import (
+    RECALIBRATED_ERM,
+    answer,
+    auto_by_goal,
+    budget_summary,
+    cost_table,
+    gains_table,
+    gradient_summary,
     remarks,
 )
-from eqrm.reproductions.frontiers.settings import LINEAR, MLP, MODELS, SIZES, StudySettings
 from eqrm.reproductions.frontiers.tables import (
     ENDING,
     SOURCES,
@@ -126,6 +135,12 @@ class Frontiers(Reproduction):
             },
             checks=check_frontiers(findings),
             tables=[
+                gains_table(findings, ERM),
+                gains_table(findings, RECALIBRATED_ERM),
+                auto_by_goal(findings),
+                budget_summary(findings),
+                gradient_summary(findings),
+                cost_table(findings),
                 methods_table(findings),
                 budgets_table(findings),
                 auto_table(findings),
@@ -141,6 +156,7 @@ class Frontiers(Reproduction):
                 )
             ],
             remarks=remarks(findings, skipped),
+            answer=answer(findings),
             timings={
                 "processor time of all parts": sum(
                     part.seconds for each in findings for part in each.parts

@@ -1,0 +1,243 @@
+"""The frontier study over all tables: wins, ties and losses by goal, auto, budgets, remarks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from eqrm.estimators.selection.surrogates import NEAR, SHIFT_AND_SCALE
+from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
+from eqrm.reproductions.frontiers.settings import (
+    AUTO,
+    BUDGETS,
+    EQRM,
+    ERM,
+    LARGEST_EXCESS,
+    LARGEST_MEAN_EXCESS,
+    MAIN_GOAL,
+    METHODS,
+    RECALIBRATED,
+)
+from eqrm.reproductions.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
+from eqrm.reproductions.outcome import Cell, ResultTable
+from eqrm.text import counted
+
+RECALIBRATED_ERM = RECALIBRATED[SHIFT_AND_SCALE]
+READING = (
+    "In the tables below, a change is the mean over these pairs with a 95% interval, and in "
+    "brackets stands on how many of them it is clearly lower / tied / clearly higher."
+)
+
+
+def tally(intervals: Sequence[SplitInterval], sources: Sequence[str]) -> str:
+    """The mean with its interval, and how many are lower, tied and higher.
+
+    >>> tally([SplitInterval(-0.04, 0.01), SplitInterval(0.0, 0.03)], ["a", "b"])
+    '-2.0% ± 1.6 (1/1/0)'
+    """
+    words = Counter(each.word for each in intervals)
+    shown = "/".join(str(words[word]) for word in ("lower", "tie", "higher"))
+    return f"{SplitInterval.average(intervals, sources)} ({shown})"
+
+
+def changes(
+    findings: Sequence[TableFindings], method: str, against: str, goal: float
+) -> tuple[list[SplitInterval], list[SplitInterval], list[str]]:
+    """Of quantile and mean risk, and the sources, over the tables that have the method."""
+    own = [each for each in findings if method in each.methods]
+    both = [each.change(method, against, goal) for each in own]
+    return [b[0] for b in both], [b[1] for b in both], [each.source for each in own]
+
+
+def gains_table(findings: Sequence[TableFindings], against: str) -> ResultTable:
+    """Every method for every goal against ERM, or against recalibrated ERM."""
+    present = {method for each in findings for method in each.methods}
+    goals = findings[0].settings.goals
+    rows: list[list[Cell]] = []
+    for method in (name for name in METHODS if name in present and name != against):
+        cells: list[Cell] = []
+        for goal in goals:
+            quantiles, _, sources = changes(findings, method, against, goal)
+            cells.append(tally(quantiles, sources))
+        _, means, sources = changes(findings, method, against, MAIN_GOAL)
+        rows.append([method, *cells, str(SplitInterval.average(means, sources))])
+    columns = ["method", *(f"q({goal:g})" for goal in goals), f"mean risk, for {MAIN_GOAL:g}"]
+    title = f"Quantiles on unseen domains, change against {against}"
+    name = "gains" if against == ERM else "gains-recalibrated"
+    return ResultTable(name, title, columns, rows, leading=True)
+
+
+def auto_by_goal(findings: Sequence[TableFindings]) -> ResultTable:
+    """Auto's excess over the best fixed choice beside plain EQRM's, and whether bounds hold."""
+    sources, rows = [each.source for each in findings], []
+    for goal in findings[0].settings.goals:
+        excesses = {each.name: each.excess(goal) for each in findings}
+        auto, plain = (
+            SplitInterval.average([getattr(e, kind) for e in excesses.values()], sources)
+            for kind in ("auto", "plain")
+        )
+        worst = max(excesses, key=lambda name: excesses[name].auto.mean)
+        worst_plain = max(excesses, key=lambda name: excesses[name].plain.mean)
+        largest = excesses[worst].auto
+        broken = [
+            text
+            for text, holds in (
+                (f"mean above {100.0 * LARGEST_MEAN_EXCESS:g}%", auto.mean <= LARGEST_MEAN_EXCESS),
+                (f"a table above {100.0 * LARGEST_EXCESS:g}%", largest.mean <= LARGEST_EXCESS),
+                ("not below plain EQRM", auto.mean < plain.mean),
+            )
+            if not holds
+        ]
+        row: list[Cell] = [
+            f"{goal:g}",
+            str(auto),
+            _untuned(findings, goal),
+            f"{largest} ({worst})",
+            str(plain),
+            f"{excesses[worst_plain].plain} ({worst_plain})",
+            f"does not hold: {', '.join(broken)}" if broken else "holds",
+        ]
+        rows.append(row)
+    columns = [
+        "goal",
+        "auto, mean",
+        "auto, mean over odd splits",
+        "auto, largest",
+        "plain EQRM, mean",
+        "plain EQRM, largest",
+        f"mean at most {100.0 * LARGEST_MEAN_EXCESS:g}%, any table at most "
+        f"{100.0 * LARGEST_EXCESS:g}%, below plain EQRM",
+    ]
+    title = 'What surrogate="auto" loses against the best fixed choice in hindsight'
+    return ResultTable("auto-by-goal", title, columns, rows, leading=True)
+
+
+def _untuned(findings: Sequence[TableFindings], goal: float) -> str:
+    """Auto's mean excess over the splits that its rule was not tuned on."""
+    odd = [
+        replace(each, parts=tuple(part for part in each.parts if part.name.split % 2))
+        for each in findings
+    ]
+    if not all(each.parts for each in odd):
+        return ""
+    intervals = [each.excess(goal).auto for each in odd]
+    return str(SplitInterval.average(intervals, [each.source for each in odd]))
+
+
+def cost_table(findings: Sequence[TableFindings]) -> ResultTable:
+    """Auto's time in path fits."""
+    rows: list[list[Cell]] = [
+        [each.name, "" if each.cost is None else f"{each.cost:.1f}"] for each in findings
+    ]
+    title = 'What surrogate="auto" costs: its processor time over that of all candidates, once'
+    return ResultTable("cost", title, ["table", "path fits"], rows, folded=True)
+
+
+def budget_summary(findings: Sequence[TableFindings]) -> ResultTable:
+    """What methods reach within budgets of mean risk, over tables."""
+    present = {method for each in findings for method in each.methods}
+    rows: list[list[Cell]] = []
+    for method in (name for name in METHODS if name in present and name != ERM):
+        cells: list[Cell] = []
+        for budget in BUDGETS:
+            own = [each for each in findings if method in each.methods]
+            found = [(each, each.within(method, MAIN_GOAL, budget)) for each in own]
+            kept = [(each, w.quantile) for each, w in found if w is not None and w.mostly_reached]
+            missed = len(own) - len(kept)
+            text = tally([q for _, q in kept], [e.source for e, _ in kept]) if kept else ""
+            cells.append(", ".join([text] * bool(text) + [f"not reached: {missed}"] * bool(missed)))
+        rows.append([method, *cells])
+    columns = ["method", *(f"ERM + {100.0 * budget:g}%" for budget in BUDGETS)]
+    title = f"The {MAIN_GOAL:g}-quantile within budgets of mean risk, change against ERM"
+    return ResultTable("budgets-summary", title, columns, rows, leading=True)
+
+
+def gradient_summary(findings: Sequence[TableFindings]) -> ResultTable:
+    """The exact against the published gradient by level and domains per step, over tables."""
+    stepped = [each for each in findings if each.parts[0].steps]
+    sources, rows = [each.source for each in stepped], []
+    settings = findings[0].settings
+    for level in settings.step_levels if stepped else ():
+        for size in settings.step_sizes:
+            worth = [each.gradient_worth(level, size) for each in stepped]
+            shown: list[Cell] = [f"{level:g}", "all" if size is None else str(size)]
+            rows.append([*shown, *(tally([w[k] for w in worth], sources) for k in range(3))])
+    columns = [
+        "level",
+        "domains per step",
+        "exact, to ERM",
+        "published, to ERM",
+        "exact, to published",
+    ]
+    title = "What the exact gradient is worth: quantiles at the level, linear models"
+    return ResultTable("gradient-summary", title, columns, rows, leading=True)
+
+
+def answer(findings: Sequence[TableFindings]) -> str:
+    """What the study says at its main goal, in sentences."""
+    found = [
+        f"Over {counted(len(findings), 'pair')} of a table and a model "
+        f"({counted(len({each.table for each in findings}), 'table')}), the {MAIN_GOAL:g}-quantile "
+        "of risk on unseen domains changes against ERM's by:"
+    ]
+    shown = [m for m in (RECALIBRATED_ERM, EQRM, AUTO) if any(m in e.methods for e in findings)]
+    for method in shown:
+        quantiles, means, sources = changes(findings, method, ERM, MAIN_GOAL)
+        found.append(
+            f"- **{method}**: {SplitInterval.average(quantiles, sources)} on average, "
+            f"{_words(quantiles)}; mean risk {SplitInterval.average(means, sources)}."
+        )
+    for method in shown[1:]:
+        quantiles, _, sources = changes(findings, method, RECALIBRATED_ERM, MAIN_GOAL)
+        found.append(
+            f"- {method} against {RECALIBRATED_ERM}: {SplitInterval.average(quantiles, sources)}, "
+            f"{_words(quantiles)}."
+        )
+    return "\n".join([found[0], "", *found[1:], "", READING])
+
+
+def _words(intervals: Sequence[SplitInterval]) -> str:
+    words = Counter(each.word for each in intervals)
+    return (
+        f"clearly lower on {counted(words['lower'], 'pair')}, tied on {words['tie']}, clearly "
+        f"higher on {words['higher']}"
+    )
+
+
+def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> list[str]:
+    """EQRM against its rivals, how to read the numbers, and what was left out or set later."""
+    settings = findings[0].settings
+    against = []
+    for rival in (name for name in METHODS if name != EQRM):
+        own = [each for each in findings if rival in each.methods]
+        words = Counter(each.change(EQRM, rival, MAIN_GOAL)[0].word for each in own)
+        if own:
+            against.append(f"{rival} {words['lower']}/{words['tie']}/{words['higher']}")
+    return [
+        *(f"Skipped: {name}: {reason}" for name, reason in skipped.items()),
+        f"EQRM's {MAIN_GOAL:g}-quantile against each rival, on how many pairs it is clearly lower "
+        f"/ tied / clearly higher: {'; '.join(against)}.",
+        "± is half of a 95% interval over random halves of the domains. Halves overlap, so the "
+        "variance over splits is multiplied by 1/S + test/train (Nadeau & Bengio 2003). An "
+        "interval that includes 0 is called a tie. In means over tables, those of one source (the "
+        "flights) are taken to have the same errors.",
+        "What auto loses is the excess of its quantile over that of the best fixed choice, as a "
+        "share of ERM's quantile. The best choice is picked in hindsight, on the unseen domains "
+        "themselves, from auto's own candidates: part of an excess is luck that no rule can have.",
+        "A budget is kept on training domains, by cross-fitted mean risks; the change of the mean "
+        "risk on unseen domains stands in brackets in the table by table and can be larger. "
+        '"not reached": no setting of the method kept it in more than half of the splits.',
+        "GroupDRO is the exact minimiser of the worst training domain for linear models and "
+        "boosted trees, and the published algorithm for the MLP. VREx is not fitted by boosted "
+        "trees. The published gradient is followed by Adam from ERM's solution; other linear "
+        "models are solved exactly.",
+        f"Domains of fewer than {LEAST_ROWS} rows ({LEAST_MOLECULES} molecules) are left out. "
+        f"Linear models are fitted to at most {settings.linear_examples} rows of a domain, others "
+        f"to at most {settings.examples}; unseen domains are measured on all their rows.",
+        "Set after first results were seen: the most rows of a training domain and the fewest of "
+        "any, to keep the time of a run and the noise of small domains low; and auto's rule. It "
+        "prefers a lower mean risk within one standard error of the lowest quantile and at most "
+        f"{100.0 * NEAR:g}% above it; this limit was 5% before, and was chosen on the even splits "
+        "of these tables. The column of odd splits shows what it does on the others.",
+    ]

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 ACROSS = 3
 """Panels side by side."""
+GRADIENT_COLUMNS = (
+    "level",
+    "domains per step",
+    "exact, to ERM",
+    "published, to ERM",
+    "exact, to published",
+)
 
 
 def methods_table(findings: Sequence[TableFindings]) -> ResultTable:
@@ -129,15 +136,7 @@ def gradient_table(findings: Sequence[TableFindings]) -> ResultTable:
                 shown = "all" if size is None else str(size)
                 rows.append([each.name, f"{level:g}", shown, str(exact), str(published), str(both)])
                 rows[-1].append(both.word)
-    columns = [
-        "table",
-        "level",
-        "domains per step",
-        "exact, to ERM",
-        "published, to ERM",
-        "exact, to published",
-        "exact is",
-    ]
+    columns = ["table", *GRADIENT_COLUMNS, "exact is"]
     title = (
         "What the exact gradient is worth: change of the quantile at its own level on unseen "
         "domains, as a share of ERM's, after the same number of steps of Adam"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from eqrm.estimators.selection.surrogates import NEAR, SHIFT_AND_SCALE
 from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
+from eqrm.reproductions.frontiers.presentation import GRADIENT_COLUMNS
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
     BUDGETS,
@@ -163,15 +164,8 @@ def gradient_summary(findings: Sequence[TableFindings]) -> ResultTable:
             worth = [each.gradient_worth(level, size) for each in stepped]
             shown: list[Cell] = [f"{level:g}", "all" if size is None else str(size)]
             rows.append([*shown, *(tally([w[k] for w in worth], sources) for k in range(3))])
-    columns = [
-        "level",
-        "domains per step",
-        "exact, to ERM",
-        "published, to ERM",
-        "exact, to published",
-    ]
     title = "What the exact gradient is worth: quantiles at the level, linear models"
-    return ResultTable("gradient-summary", title, columns, rows, leading=True)
+    return ResultTable("gradient-summary", title, GRADIENT_COLUMNS, rows, leading=True)
 
 
 def answer(findings: Sequence[TableFindings]) -> str:

@@ -20,6 +20,7 @@ from eqrm.cli import (
     predict,
     recalibrate,
     reproduce,
+    table,
     train,
     train_network,
 )
@@ -39,6 +40,7 @@ app.command("recalibrate")(recalibrate.recalibrate)
 app.command("plan")(plan.plan)
 app.command("figure")(figure.figure)
 app.command("train-network")(train_network.train_network)
+app.command("table")(table.table)
 app.add_typer(data.app, name="data")
 app.command("reproduce")(reproduce.reproduce)
 

@@ -1,0 +1,196 @@
+"""The grid behind a sweep's records: datasets × objectives × held-out domains × trials × draws.
+
+The grid is what the records themselves span. A run that the grid has and the records lack is
+missing, and is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from eqrm.errors import DomainDataError
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import Candidates
+
+
+class RunKey(NamedTuple):
+    """Where a run stands in the grid of its dataset."""
+
+    objective: str
+    held_out: frozenset[str]
+    trial: int
+    draw: int
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunKey:
+        """The place of a recorded run."""
+        return cls(record.objective, frozenset(record.held_out), record.trial, record.draw)
+
+
+@dataclass(frozen=True)
+class DatasetGrid:
+    """The runs of one dataset.
+
+    ``expected`` are runs that were planned, whether or not the records span them.
+    """
+
+    dataset: str
+    runs: dict[RunKey, RunRecord]
+    expected: frozenset[RunKey] = frozenset()
+
+    @cached_property
+    def objectives(self) -> list[str]:
+        """ERM first, the others by name."""
+        names = {key.objective for key in self._known}
+        return sorted(names, key=lambda name: (name.lower() != "erm", name.lower(), name))
+
+    @cached_property
+    def trials(self) -> list[int]:
+        """The numbers of the trials."""
+        return sorted({key.trial for key in self._known})
+
+    @cached_property
+    def columns(self) -> dict[frozenset[str], str]:
+        """The sets of held-out domains that are reported, with their names in tables.
+
+        A set that is another one and one domain more serves leave-one-domain-out selection, and
+        is not reported.
+        """
+        names: dict[frozenset[str], str] = {}
+        for held_out in sorted(self._held_out - self._validating.keys(), key=_in_order):
+            name = _set_name(held_out)
+            same = sum(known == name for known in names.values())
+            names[held_out] = f"{name} ({same + 1})" if same else name
+        return names
+
+    def candidates(self, objective: str, held_out: frozenset[str], trial: int) -> Candidates:
+        """The runs that a selection rule chooses from."""
+        validating: dict[int, dict[str, RunRecord]] = defaultdict(dict)
+        for larger, domain in self._larger.get(held_out, ()):
+            for draw, run in self._by_cell.get((objective, larger, trial), {}).items():
+                validating[draw][domain] = run
+        runs = self._by_cell.get((objective, held_out, trial), {})
+        return Candidates(held_out, runs, validating)
+
+    @cached_property
+    def missing(self) -> list[RunKey]:
+        """The runs that are expected and not recorded, in order."""
+        draws: dict[str, set[int]] = defaultdict(set)
+        for key in self._known:
+            draws[key.objective].add(key.draw)
+        spanned = {
+            RunKey(objective, held_out, trial, draw)
+            for objective in self.objectives
+            for held_out in self._held_out
+            for trial in self.trials
+            for draw in draws[objective]
+        }
+        absent = (spanned | self.expected) - self.runs.keys()
+        return sorted(absent, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
+
+    @cached_property
+    def incomplete(self) -> set[tuple[str, frozenset[str], int]]:
+        """Objective, held-out domains and trial of the missing runs."""
+        return {(key.objective, key.held_out, key.trial) for key in self.missing}
+
+    def missing_lines(self) -> list[str]:
+        """The missing runs in words, a line per objective, held-out domains and trial."""
+        draws: dict[tuple[str, frozenset[str], int], list[int]] = defaultdict(list)
+        for key in self.missing:
+            draws[key.objective, key.held_out, key.trial].append(key.draw)
+        return [
+            f"{self.dataset}, {objective}, held out {_set_name(held_out)}, trial {trial}: "
+            f"draw{'s' if len(absent) > 1 else ''} {_ranges(absent)}"
+            for (objective, held_out, trial), absent in draws.items()
+        ]
+
+    @cached_property
+    def _known(self) -> set[RunKey]:
+        return {*self.runs, *self.expected}
+
+    @cached_property
+    def _held_out(self) -> set[frozenset[str]]:
+        return {key.held_out for key in self._known}
+
+    @cached_property
+    def _validating(self) -> dict[frozenset[str], list[tuple[frozenset[str], str]]]:
+        """Sets of held-out domains that are another one and one domain more: which, and which."""
+        found = {}
+        for larger in self._held_out:
+            smaller = [(larger - {d}, d) for d in larger if larger - {d} in self._held_out]
+            if smaller:
+                found[larger] = smaller
+        return found
+
+    @cached_property
+    def _larger(self) -> dict[frozenset[str], list[tuple[frozenset[str], str]]]:
+        found = defaultdict(list)
+        for larger, parts in self._validating.items():
+            for held_out, domain in parts:
+                found[held_out].append((larger, domain))
+        return dict(found)
+
+    @cached_property
+    def _by_cell(self) -> dict[tuple[str, frozenset[str], int], dict[int, RunRecord]]:
+        found: dict[tuple[str, frozenset[str], int], dict[int, RunRecord]] = defaultdict(dict)
+        for key, run in self.runs.items():
+            found[key.objective, key.held_out, key.trial][key.draw] = run
+        return dict(found)
+
+
+def dataset_grids(
+    records: Iterable[RunRecord], planned: Iterable[tuple[str, RunKey]] = ()
+) -> list[DatasetGrid]:
+    """The grid of every dataset, by name; ``planned`` are runs that should have been recorded."""
+    runs: dict[str, dict[RunKey, RunRecord]] = defaultdict(dict)
+    for record in records:
+        known = runs[record.dataset].setdefault(RunKey.of(record), record)
+        if known is not record:
+            raise DomainDataError(
+                f"The runs {known.run!r} and {record.run!r} are both draw {record.draw}, trial "
+                f"{record.trial} of {record.objective} on {record.dataset}, held out "
+                f"{_set_name(frozenset(record.held_out))}. Tables need one of them: move the "
+                "other one to another folder."
+            )
+    expected: dict[str, set[RunKey]] = defaultdict(set)
+    for dataset, key in planned:
+        expected[dataset].add(key)
+    return [
+        DatasetGrid(name, runs[name], frozenset(expected[name]))
+        for name in sorted({*runs, *expected})
+    ]
+
+
+def _in_order(held_out: frozenset[str]) -> tuple[int, list[str]]:
+    return len(held_out), sorted(held_out)
+
+
+def _set_name(held_out: frozenset[str]) -> str:
+    """Up to three domains by name; of more, the first and a count.
+
+    >>> _set_name(frozenset({"S", "C"})), _set_name(frozenset("abcde"))
+    ('C + S', 'a + 4 more')
+    """
+    names = sorted(held_out)
+    return " + ".join(names if len(names) <= 3 else [names[0], f"{len(names) - 1} more"])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending integers, runs of three or more in short.
+
+    >>> _ranges([0, 2, 3, 4, 7, 8])
+    '0, 2–4, 7, 8'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(
+        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )

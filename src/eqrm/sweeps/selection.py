@@ -1,0 +1,275 @@
+"""Selection rules: which run and which checkpoint of a sweep to report.
+
+A rule sees the runs of one dataset, objective and trial that hold out the same domains, one run
+per draw of hyperparameters. It scores their checkpoints and takes the highest score. Equal scores
+go to the lowest draw, then to the lowest step. What cannot be judged is named, never guessed.
+
+Another rule is one class here and one row of ``SELECTION_RULES``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, ClassVar
+
+import torch
+
+from eqrm.checks import one_of
+from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
+from eqrm.errors import EqrmError
+from eqrm.level import Level
+from eqrm.registry import Registry
+from eqrm.sweeps.records import Checkpoint, RunRecord
+from eqrm.text import listed
+
+ACCURACY, RISK = "accuracy", "risk"
+METRICS = (ACCURACY, RISK)
+BEST, LAST = "best", "last"
+VALIDATION, TEST = "validation", "test"
+
+SELECTION_RULES: Registry[Any] = Registry(
+    "selection rule",
+    {
+        "training-domain": "eqrm.sweeps.selection:TrainingDomainValidation",
+        "leave-one-domain-out": "eqrm.sweeps.selection:LeaveOneDomainOut",
+        "oracle": "eqrm.sweeps.selection:OracleSelection",
+        "quantile": "eqrm.sweeps.selection:QuantileSelection",
+    },
+)
+"""Name → its class, in the order of the tables."""
+
+
+class UnjudgedRunError(EqrmError):
+    """A selection rule cannot judge a run: something that it needs was not recorded."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The runs that a rule chooses from: same dataset, objective, trial and held-out domains.
+
+    ``runs`` are by draw. ``validating`` are the runs that hold out one domain more, by draw and
+    by that domain: leave-one-domain-out selection judges a draw by them.
+    """
+
+    held_out: frozenset[str]
+    runs: Mapping[int, RunRecord]
+    validating: Mapping[int, Mapping[str, RunRecord]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The run and the checkpoint that a rule chose, and the score that decided it."""
+
+    run: RunRecord
+    checkpoint: Checkpoint
+    score: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a rule chose, None where it could judge no run; ``unjudged`` says why, by run."""
+
+    selected: Selected | None
+    unjudged: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SelectionRule(ABC):
+    """Score every checkpoint and take the highest score.
+
+    ``metric`` is what scores are computed from: "accuracy" or "risk". ``checkpoints`` is "best"
+    (over all checkpoints of a run) or "last" (no early stopping).
+    """
+
+    title: ClassVar[str]
+    metric: str = ACCURACY
+    checkpoints: str = BEST
+
+    def __post_init__(self) -> None:
+        one_of(self.metric, METRICS, "metric")
+        one_of(self.checkpoints, (BEST, LAST), "checkpoint rule")
+
+    @abstractmethod
+    def scores(
+        self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
+    ) -> list[float]:
+        """A score per checkpoint, the larger the better; or raise :class:`UnjudgedRunError`."""
+
+    def select(self, candidates: Candidates) -> Choice:
+        """The run and checkpoint with the highest score; the first by draw, then by step."""
+        best: Selected | None = None
+        unjudged = {}
+        for _, run in sorted(candidates.runs.items()):
+            steps = sorted(run.checkpoints, key=lambda checkpoint: checkpoint.step)
+            judged = steps[-1:] if self.checkpoints == LAST else steps
+            try:
+                if not judged:
+                    raise UnjudgedRunError("no checkpoint was recorded")
+                scores = self.scores(run, judged, candidates)
+            except UnjudgedRunError as error:
+                unjudged[run.run] = str(error)
+                continue
+            finite = [(c, s) for c, s in zip(judged, scores, strict=True) if math.isfinite(s)]
+            if not finite:
+                unjudged[run.run] = f"no checkpoint with a finite {self.metric}"
+            for checkpoint, score in finite:
+                if best is None or score > best.score:
+                    best = Selected(run, checkpoint, score)
+        return Choice(best, unjudged)
+
+    def _mean_score(self, values: Iterable[float]) -> float:
+        """The mean accuracy, or minus the mean risk; correctly rounded, so that ties are ties."""
+        return fmean(values) if self.metric == ACCURACY else -fmean(values)
+
+
+@dataclass(frozen=True)
+class TrainingDomainValidation(SelectionRule):
+    """The mean over training domains of what was measured on their validation examples.
+
+    Whole validation domains count too. DomainBed's IIDAccuracySelectionMethod.
+    """
+
+    title: ClassVar[str] = "training-domain validation"
+
+    def scores(
+        self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
+    ) -> list[float]:
+        return [
+            self._mean_score(_of_seen_domains(c, self.metric, candidates).values())
+            for c in checkpoints
+        ]
+
+
+@dataclass(frozen=True)
+class LeaveOneDomainOut(SelectionRule):
+    """The mean over training domains of what runs reach that hold out this domain as well.
+
+    A draw is judged at a step by one run per training domain, with the same draw and trial;
+    without all of them it is not judged. DomainBed's LeaveOneOutSelectionMethod.
+    """
+
+    title: ClassVar[str] = "leave-one-domain-out"
+
+    def scores(
+        self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
+    ) -> list[float]:
+        others = candidates.validating.get(run.draw, {})
+        needed = sorted(_domains_of(run) - candidates.held_out)
+        if not needed:
+            raise UnjudgedRunError("no training domain is named in its record")
+        if not others:
+            raise UnjudgedRunError("no run with its draw and trial holds out one domain more")
+        absent = [domain for domain in needed if domain not in others]
+        if absent:
+            raise UnjudgedRunError(
+                f"no run with its draw and trial also holds out {listed(absent)}"
+            )
+        by_step = [{c.step: c for c in others[domain].checkpoints} for domain in needed]
+        found = []
+        for own in checkpoints:
+            if not all(own.step in steps for steps in by_step):
+                raise UnjudgedRunError(
+                    f"not every run that holds out one domain more was measured at step {own.step}"
+                )
+            found.append(
+                self._mean_score(
+                    _of_domain(steps[own.step], self.metric, TEST, domain)
+                    for steps, domain in zip(by_step, needed, strict=True)
+                )
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class OracleSelection(SelectionRule):
+    """What was measured on validation examples of the held-out domains, after the last step.
+
+    It looks at the domains that are reported: an upper reference, not a rule for practice.
+    DomainBed's OracleSelectionMethod.
+    """
+
+    title: ClassVar[str] = "test-domain validation (oracle)"
+    checkpoints: str = LAST
+
+    def scores(
+        self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
+    ) -> list[float]:
+        domains = sorted(candidates.held_out)
+        return [
+            self._mean_score(_of_domain(c, self.metric, VALIDATION, d) for d in domains)
+            for c in checkpoints
+        ]
+
+
+@dataclass(frozen=True)
+class QuantileSelection(SelectionRule):
+    """The α-quantile over validation domains of their risk, the lower the better.
+
+    With ``metric="accuracy"`` the risk is the error rate. ``interpolation`` is that of
+    :class:`eqrm.Empirical`: "step" is the paper's quantile, with which m domains and α > 1 − 1/m
+    give the largest risk.
+    """
+
+    title: ClassVar[str] = "quantile of validation domains"
+    metric: str = RISK
+    alpha: float | str = 0.9
+    interpolation: str = "step"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Level.of(self.alpha)
+        one_of(self.interpolation, INTERPOLATIONS, "interpolation")
+
+    def scores(
+        self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
+    ) -> list[float]:
+        values = [_of_seen_domains(c, self.metric, candidates) for c in checkpoints]
+        if any(each.keys() != values[0].keys() for each in values):
+            raise UnjudgedRunError("its checkpoints were measured on different validation domains")
+        table = torch.tensor([[each[d] for d in values[0]] for each in values], dtype=torch.float64)
+        risks = 1.0 - table if self.metric == ACCURACY else table
+        known = risks.isfinite().all(dim=-1)
+        scores = torch.full(known.shape, -math.inf, dtype=torch.float64)
+        if known.any():
+            law = Empirical(risks[known], interpolation=self.interpolation)
+            scores[known] = -law.quantile(Level.of(self.alpha))
+        return [float(score) for score in scores]
+
+
+def reported(selected: Selected, held_out: Iterable[str], metric: str) -> float | None:
+    """The mean over held-out domains of the test metric; None where one was not measured."""
+    values = _values(selected.checkpoint, metric).get(TEST, {})
+    found = [values.get(domain) for domain in held_out]
+    return None if None in found or not found else fmean(v for v in found if v is not None)
+
+
+def _values(checkpoint: Checkpoint, metric: str) -> Mapping[str, Mapping[str, float]]:
+    return checkpoint.accuracies if metric == ACCURACY else checkpoint.risks
+
+
+def _of_seen_domains(
+    checkpoint: Checkpoint, metric: str, candidates: Candidates
+) -> dict[str, float]:
+    """The validation values of the domains that are not held out."""
+    values = _values(checkpoint, metric).get(VALIDATION, {})
+    seen = {domain: value for domain, value in values.items() if domain not in candidates.held_out}
+    if not seen:
+        raise UnjudgedRunError(f"no validation {metric} of domains that are not held out")
+    return seen
+
+
+def _of_domain(checkpoint: Checkpoint, metric: str, split: str, domain: str) -> float:
+    try:
+        return _values(checkpoint, metric)[split][domain]
+    except KeyError:
+        raise UnjudgedRunError(f"no {split} {metric} of the held-out domain {domain!r}") from None
+
+
+def _domains_of(run: RunRecord) -> set[str]:
+    """Every domain that the first checkpoint of a run was measured on."""
+    splits = [*run.checkpoints[0].risks.values(), *run.checkpoints[0].accuracies.values()]
+    return {domain for values in splits for domain in values}

@@ -1,0 +1,127 @@
+"""The tables of a sweep as plain data: cells, rows, what was selected and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eqrm.evaluation.rounding import rounded_by_error
+from eqrm.sweeps.selection import ACCURACY, RISK
+
+AVERAGES, QUANTILES = "averages", "quantiles"
+SWEEP, PAPER = "sweep", "paper"
+
+
+@dataclass(frozen=True)
+class SweepCell:
+    """A mean over trials with its standard error.
+
+    ``value`` is None where no trial has one, and ``error`` with fewer than two trials.
+    ``complete`` is False where runs are missing or could not be judged. ``percent`` numbers are
+    shown times 100 with one decimal, others with the digits that the error supports; ``printed``
+    is the text of a published number.
+    """
+
+    value: float | None
+    error: float | None = None
+    trials: int = 0
+    complete: bool = True
+    percent: bool = False
+    printed: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The cell as it is shown; – where there is no value, † where it is incomplete.
+
+        >>> SweepCell(0.98, 0.002, 3, percent=True).text, SweepCell(1.2345, 0.05, 3, False).text
+        ('98.0 ± 0.2', '1.23 ± 0.05†')
+        """
+        mark = "" if self.complete else "†"
+        if self.printed is not None:
+            return self.printed
+        if self.value is None:
+            return f"–{mark}"
+        numbers = [self.value] if self.error is None else [self.value, self.error]
+        if self.percent:
+            return " ± ".join(f"{100.0 * number:.1f}" for number in numbers) + mark
+        return " ± ".join(rounded_by_error(self.error, self.value, *numbers[1:])) + mark
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """The cells of an objective; ``source`` is "sweep" or "paper"."""
+
+    objective: str
+    cells: tuple[SweepCell, ...]
+    source: str = SWEEP
+
+    @property
+    def label(self) -> str:
+        """The objective, and where its numbers come from unless they are the sweep's."""
+        return self.objective if self.source == SWEEP else f"{self.objective} ({self.source})"
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """A table of one selection rule.
+
+    ``kind`` is "accuracy" or "risk" (a column per set of held-out domains), "quantiles" (of the
+    risk over held-out domains) or "averages" (a column per dataset, for which ``dataset`` is
+    empty). ``curves`` of a quantile table are the sorted risks of all trials, by objective.
+    """
+
+    kind: str
+    dataset: str
+    rule: str
+    rule_title: str
+    columns: tuple[str, ...]
+    rows: tuple[SweepRow, ...]
+    curves: Mapping[str, Sequence[float]] | None = None
+
+    @property
+    def title(self) -> str:
+        """What the table shows, and the selection rule."""
+        shown = {
+            ACCURACY: f"{self.dataset}: accuracy (%) on held-out domains",
+            RISK: f"{self.dataset}: risk on held-out domains",
+            QUANTILES: f"{self.dataset}: quantiles of the risk over held-out domains",
+            AVERAGES: "Average accuracy (%) over held-out domains, by dataset",
+        }
+        return f"{shown[self.kind]}. Selection: {self.rule_title}"
+
+
+@dataclass(frozen=True)
+class SelectedRun:
+    """What a rule chose for one objective, set of held-out domains and trial, and why.
+
+    ``score`` is what the rule maximises; ``value`` is what is reported.
+    """
+
+    dataset: str
+    rule: str
+    objective: str
+    held_out: str
+    trial: int
+    draw: int
+    step: int
+    score: float
+    value: float | None
+    run: str
+
+
+@dataclass(frozen=True)
+class SweepTables:
+    """All tables of a sweep, what was selected, and what is missing.
+
+    ``missing`` names runs that were expected and not recorded, ``unjudged`` those that a rule
+    could not judge, ``remarks`` are on published numbers. ``error_note`` says what the standard
+    errors are.
+    """
+
+    tables: tuple[SweepTable, ...]
+    selected: tuple[SelectedRun, ...]
+    missing: tuple[str, ...]
+    unjudged: tuple[str, ...]
+    remarks: tuple[str, ...]
+    runs: int
+    error_note: str

@@ -1,0 +1,348 @@
+"""From the records of a sweep to its tables: every dataset under every selection rule."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from eqrm.checks import one_of
+from eqrm.distributions.empirical import Empirical
+from eqrm.level import Level
+from eqrm.sweeps.grid import DatasetGrid, RunKey, dataset_grids
+from eqrm.sweeps.published import (
+    AVERAGE,
+    REMARKS,
+    PublishedNumber,
+    folded_name,
+    matching_column,
+    published_rows,
+)
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import (
+    ACCURACY,
+    METRICS,
+    RISK,
+    SELECTION_RULES,
+    TEST,
+    Choice,
+    SelectionRule,
+    reported,
+)
+from eqrm.sweeps.tables import (
+    AVERAGES,
+    PAPER,
+    QUANTILES,
+    SelectedRun,
+    SweepCell,
+    SweepRow,
+    SweepTable,
+    SweepTables,
+)
+from eqrm.text import counted, listed
+
+LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+"""The levels of the paper's quantile tables."""
+DIVISORS = ("trials", "trials-1")
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How tables are computed.
+
+    Attributes:
+        metric: "accuracy" or "risk"; None is the accuracy of datasets that have it, else the risk.
+        levels: of the quantile tables.
+        divisor: of the variance over trials: "trials", as DomainBed and the paper have it, or
+            "trials-1", the unbiased one, which gives larger standard errors.
+        published: whether to show the paper's numbers.
+    """
+
+    metric: str | None = None
+    levels: Sequence[float | str] = LEVELS
+    divisor: str = "trials"
+    published: bool = True
+
+    def __post_init__(self) -> None:
+        if self.metric is not None:
+            one_of(self.metric, METRICS, "metric")
+        one_of(self.divisor, DIVISORS, "divisor")
+        for level in self.levels:
+            Level.of(level)
+
+    @property
+    def error_note(self) -> str:
+        """What stands behind ±."""
+        kind = "divisor n, as DomainBed" if self.divisor == DIVISORS[0] else "divisor n − 1"
+        return f"Mean ± standard error over trials (s/√n, {kind})."
+
+    def mean_and_error(self, values: Sequence[float]) -> tuple[float | None, float | None]:
+        """Mean and standard error over trials; none of one trial.
+
+        >>> TableSettings().mean_and_error([0.5, 0.7])
+        (0.6, 0.07071067811865474)
+        """
+        if not values:
+            return None, None
+        mean = statistics.fmean(values)
+        if len(values) == 1:
+            return mean, None
+        spread = statistics.pstdev if self.divisor == DIVISORS[0] else statistics.stdev
+        return mean, spread(values) / math.sqrt(len(values))
+
+
+def sweep_tables(
+    records: Iterable[RunRecord],
+    rules: Mapping[str, SelectionRule] | None = None,
+    settings: TableSettings | None = None,
+    planned: Iterable[tuple[str, RunKey]] = (),
+) -> SweepTables:
+    """Tabulate the records of a sweep under every selection rule.
+
+    ``rules`` are by name, by default all of ``SELECTION_RULES``; those that judge by accuracy
+    judge by risk where a dataset has no accuracies. ``planned`` are runs, by dataset, that should
+    have been recorded. A mean over held-out domains counts the trials that have all of them.
+    """
+    chosen = rules or {name: SELECTION_RULES.load(name)() for name in SELECTION_RULES}
+    how = settings or TableSettings()
+    grids = dataset_grids(records, planned)
+    tabulated = [_Tabulated(grid, rule, chosen[rule], how) for grid in grids for rule in chosen]
+    tables = [table for each in tabulated for table in each.tables()]
+    tables += [t for rule in chosen if (t := _averages(tables, rule, grids, how)) is not None]
+    return SweepTables(
+        tables=tuple(tables),
+        selected=tuple(found for each in tabulated for found in each.selected()),
+        missing=tuple(line for grid in grids for line in grid.missing_lines()),
+        unjudged=tuple(line for each in tabulated for line in each.unjudged()),
+        remarks=tuple(_remarks(tables)),
+        runs=sum(len(grid.runs) for grid in grids),
+        error_note=how.error_note,
+    )
+
+
+class _Tabulated:
+    """One dataset under one rule."""
+
+    def __init__(
+        self, grid: DatasetGrid, name: str, rule: SelectionRule, settings: TableSettings
+    ) -> None:
+        self.grid, self.name, self.settings = grid, name, settings
+        self.metric = settings.metric or _metric_of(grid)
+        judged_by_risk = rule.metric == ACCURACY and self.metric == RISK
+        self.rule = replace(rule, metric=RISK) if judged_by_risk else rule
+        self.choices: dict[tuple[str, frozenset[str], int], Choice] = {
+            (objective, held_out, trial): self.rule.select(
+                grid.candidates(objective, held_out, trial)
+            )
+            for objective in grid.objectives
+            for held_out in grid.columns
+            for trial in grid.trials
+        }
+
+    def tables(self) -> Iterator[SweepTable]:
+        """The table of held-out domains, and that of quantiles where risks were recorded."""
+        if all(choice.selected is None for choice in self.choices.values()):
+            return
+        columns = (*self.grid.columns.values(), AVERAGE)
+        rows = [SweepRow(o, self._cells(o)) for o in self.grid.objectives]
+        yield self._table(self.metric, columns, rows)
+        risks = {o: self._test_risks(o) for o in self.grid.objectives}
+        if any(risks.values()):
+            levels = [Level.of(level) for level in self.settings.levels]
+            rows = [SweepRow(o, self._quantile_cells(o, found)) for o, found in risks.items()]
+            curves = {
+                o: sorted(r for each in found.values() for r in each) for o, found in risks.items()
+            }
+            columns = ("mean", *(f"{level}" for level in levels))
+            yield self._table(QUANTILES, columns, rows, curves)
+
+    def selected(self) -> Iterator[SelectedRun]:
+        """What the rule chose, in the order of the table."""
+        for (objective, held_out, trial), choice in self.choices.items():
+            if (found := choice.selected) is not None:
+                yield SelectedRun(
+                    dataset=self.grid.dataset,
+                    rule=self.name,
+                    objective=objective,
+                    held_out=self.grid.columns[held_out],
+                    trial=trial,
+                    draw=found.run.draw,
+                    step=found.checkpoint.step,
+                    score=found.score,
+                    value=reported(found, held_out, self.metric),
+                    run=found.run.run,
+                )
+
+    def unjudged(self) -> Iterator[str]:
+        """The runs that the rule could not judge, a line per reason."""
+        runs: dict[str, list[str]] = defaultdict(list)
+        for choice in self.choices.values():
+            for run, reason in choice.unjudged.items():
+                runs[reason].append(run)
+        for reason, names in runs.items():
+            yield (
+                f"{self.grid.dataset}, {self.rule.title}: {counted(len(names), 'run')} cannot be "
+                f"judged: {reason} (runs {listed(names, 3)})"
+            )
+
+    def _table(
+        self,
+        kind: str,
+        columns: Sequence[str],
+        rows: Iterable[SweepRow],
+        curves: Mapping[str, Sequence[float]] | None = None,
+    ) -> SweepTable:
+        title = _title(self.rule)
+        own = SweepTable(
+            kind, self.grid.dataset, self.name, title, tuple(columns), tuple(rows), curves
+        )
+        return _with_published(own) if self.settings.published else own
+
+    def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:
+        """What is reported, by trial."""
+        found = {}
+        for trial in self.grid.trials:
+            selected = self.choices[objective, held_out, trial].selected
+            value = reported(selected, held_out, self.metric) if selected else None
+            if value is not None:
+                found[trial] = value
+        return found
+
+    def _is_complete(self, objective: str, held_out: frozenset[str]) -> bool:
+        return not any(
+            (objective, held_out, trial) in self.grid.incomplete
+            or self.choices[objective, held_out, trial].unjudged
+            for trial in self.grid.trials
+        )
+
+    def _cells(self, objective: str) -> tuple[SweepCell, ...]:
+        values = {held_out: self._values(objective, held_out) for held_out in self.grid.columns}
+        whole = {h: self._is_complete(objective, h) for h in values}
+        cells = [self._cell(list(v.values()), whole[h]) for h, v in values.items()]
+        shared = [t for t in self.grid.trials if all(t in v for v in values.values())]
+        averages = [statistics.fmean(v[trial] for v in values.values()) for trial in shared]
+        return (*cells, self._cell(averages, all(whole.values())))
+
+    def _cell(self, by_trial: Sequence[float], complete: bool, percent: bool = True) -> SweepCell:
+        value, error = self.settings.mean_and_error(by_trial)
+        every = complete and len(by_trial) == len(self.grid.trials)
+        shown = percent and self.metric == ACCURACY
+        return SweepCell(value, error, len(by_trial), every, shown)
+
+    def _test_risks(self, objective: str) -> dict[int, list[float]]:
+        """The risks of all held-out domains, by trial, of trials that have all of them."""
+        found = {}
+        for trial in self.grid.trials:
+            risks: list[float] = []
+            for held_out in self.grid.columns:
+                selected = self.choices[objective, held_out, trial].selected
+                known = selected.checkpoint.risks.get(TEST, {}) if selected else {}
+                risks += [known[domain] for domain in sorted(held_out) if domain in known]
+            if len(risks) == sum(map(len, self.grid.columns)):
+                found[trial] = risks
+        return found
+
+    def _quantile_cells(
+        self, objective: str, risks: Mapping[int, Sequence[float]]
+    ) -> tuple[SweepCell, ...]:
+        complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
+        laws = [Empirical(torch.tensor(r, dtype=torch.float64)) for r in risks.values()]
+        columns = [[statistics.fmean(each) for each in risks.values()]]
+        columns += [
+            [float(law.quantile(Level.of(v))) for law in laws] for v in self.settings.levels
+        ]
+        return tuple(self._cell(column, complete, percent=False) for column in columns)
+
+
+def _metric_of(grid: DatasetGrid) -> str:
+    """Accuracy where every run ends with accuracies on held-out domains."""
+    ends = (run.checkpoints[-1].accuracies for run in grid.runs.values() if run.checkpoints)
+    return ACCURACY if all(accuracies.get(TEST) for accuracies in ends) else RISK
+
+
+def _title(rule: SelectionRule) -> str:
+    alpha = getattr(rule, "alpha", None)
+    level = "" if alpha is None else f", α = {alpha}"
+    return f"{rule.title}{level}, {rule.checkpoints} checkpoint"
+
+
+def _averages(
+    tables: Sequence[SweepTable], rule: str, grids: Sequence[DatasetGrid], settings: TableSettings
+) -> SweepTable | None:
+    """The averages of all datasets whose accuracies are reported; None with fewer than two."""
+    own = [t for t in tables if t.rule == rule and t.kind == ACCURACY]
+    if len(own) < 2:
+        return None
+    averages = {
+        table.dataset: {row.objective: row.cells[-1] for row in table.rows if row.source != PAPER}
+        for table in own
+    }
+    objectives = dict.fromkeys(name for grid in grids for name in grid.objectives)
+    rows = []
+    for objective in objectives:
+        nothing = SweepCell(None, complete=False)
+        cells = [found.get(objective, nothing) for found in averages.values()]
+        values = [cell.value for cell in cells if cell.value is not None]
+        mean = statistics.fmean(values) if len(values) == len(cells) else None
+        whole = all(cell.complete for cell in cells)
+        trials = min(cell.trials for cell in cells)
+        rows.append(SweepRow(objective, (*cells, SweepCell(mean, None, trials, whole, True))))
+    columns = (*averages, AVERAGE)
+    table = SweepTable(AVERAGES, "", rule, own[0].rule_title, columns, tuple(rows))
+    return _with_published(table) if settings.published else table
+
+
+def _with_published(table: SweepTable) -> SweepTable:
+    """The same table with the paper's row below each objective that the paper has."""
+    objectives = [row.objective for row in table.rows]
+    known = published_rows(table.kind, table.rule, table.dataset, objectives)
+    rows = []
+    for row in table.rows:
+        rows.append(row)
+        for label, numbers in known.items():
+            if folded_name(label.split(" ")[0]) == folded_name(row.objective):
+                cells = _published_cells(table, numbers)
+                if any(cell.value is not None for cell in cells):
+                    rows.append(SweepRow(label, cells, PAPER))
+    return replace(table, rows=tuple(rows))
+
+
+def _published_cells(
+    table: SweepTable, numbers: Mapping[str, PublishedNumber]
+) -> tuple[SweepCell, ...]:
+    names = [name for name in numbers if name != AVERAGE]
+    if table.kind == QUANTILES:
+        matched = [column if column in numbers else None for column in table.columns]
+    elif table.kind == AVERAGES:
+        folded = {folded_name(name): name for name in names}
+        matched = [folded.get(folded_name(column)) for column in table.columns[:-1]]
+    else:
+        matched = [matching_column(column, names) for column in table.columns[:-1]]
+    if table.kind != QUANTILES:  # an average is comparable where the same things are averaged
+        same = set(matched) == set(names) and len(matched) == len(names)
+        matched.append(AVERAGE if same else None)
+    scale = 1.0 if table.kind == QUANTILES else 0.01
+    cells = []
+    for name in matched:
+        if name is None or name not in numbers:
+            cells.append(SweepCell(None, printed=""))
+            continue
+        value, error = numbers[name]
+        printed = f"{value} ± {error}" if error else value
+        known = scale * float(error) if error else None
+        cells.append(SweepCell(scale * float(value), known, percent=scale < 1.0, printed=printed))
+    return tuple(cells)
+
+
+def _remarks(tables: Iterable[SweepTable]) -> list[str]:
+    shown = {
+        (table.kind, table.rule, folded_name(row.objective))
+        for table in tables
+        for row in table.rows
+        if row.source == PAPER and row.cells[-1].value is not None
+    }
+    return [text for place, text in REMARKS.items() if place in shown]

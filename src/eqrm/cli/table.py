@@ -72,8 +72,8 @@ def table(
     """
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.sweeps.domainbed_records import sweep_records
-    from eqrm.sweeps.table_formats import FORMATS
-    from eqrm.sweeps.tabulating import LEVELS, TableSettings, sweep_tables
+    from eqrm.sweeps.tables.formats import FORMATS
+    from eqrm.sweeps.tables.tabulating import LEVELS, TableSettings, sweep_tables
 
     write = FORMATS[_format(as_format, output)]
     if output is not None:
@@ -90,7 +90,7 @@ def table(
 
 
 def _format(named: str | None, output: Path | None) -> str:
-    from eqrm.sweeps.table_formats import FORMATS, SUFFIXES
+    from eqrm.sweeps.tables.formats import FORMATS, SUFFIXES
 
     if named is not None:
         return one_of(named, FORMATS, "format")

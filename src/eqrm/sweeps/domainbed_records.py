@@ -74,7 +74,7 @@ def read_domainbed_records(place: Path) -> list[RunRecord]:
                 name = str(file.parent.name if part else content["run"])
                 if content.get("done", True):
                     rows.setdefault(name, []).append(content)
-            except (KeyError, AttributeError):
+            except (KeyError, TypeError, AttributeError):
                 raise DataFileError(f"Line {line} of {file} is not a record of a run.") from None
     return sorted(
         (_run_record(name, found) for name, found in rows.items()),

@@ -11,8 +11,8 @@ from html import escape
 
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.presenting.risk_table import one_line
-from eqrm.sweeps.table_pictures import pictures_of
-from eqrm.sweeps.tables import PAPER, SelectedRun, SweepTable, SweepTables
+from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
+from eqrm.sweeps.tables.pictures import pictures_of
 from eqrm.text import aligned, counted
 
 MOST_LINES = 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eqrm.evaluation.presenting.plots import INK, new_figure, save_figure, shades
 from eqrm.evaluation.presenting.risk_table import one_line
 from eqrm.sweeps.selection import RISK
-from eqrm.sweeps.tables import PAPER, QUANTILES, SweepTable
+from eqrm.sweeps.tables.cells import PAPER, QUANTILES, SweepTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

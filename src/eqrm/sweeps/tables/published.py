@@ -78,7 +78,7 @@ def _objective(row: str) -> str:
 @lru_cache
 def _tables() -> Mapping[tuple[str, str, str], Mapping[str, Mapping[str, PublishedNumber]]]:
     found: dict[tuple[str, str, str], dict[str, dict[str, PublishedNumber]]] = defaultdict(dict)
-    text = (resources.files("eqrm.sweeps") / "published.csv").read_text(encoding="utf-8")
+    text = (resources.files("eqrm.sweeps.tables") / "published.csv").read_text(encoding="utf-8")
     for line in csv.DictReader(text.splitlines()):
         rows = found[line["table"], line["selection"], folded_name(line["dataset"])]
         number = PublishedNumber(line["value"], line["standard_error"])

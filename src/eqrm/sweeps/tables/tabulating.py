@@ -13,15 +13,6 @@ import torch
 from eqrm.checks import one_of
 from eqrm.distributions.empirical import Empirical
 from eqrm.level import Level
-from eqrm.sweeps.grid import DatasetGrid, RunKey, dataset_grids
-from eqrm.sweeps.published import (
-    AVERAGE,
-    REMARKS,
-    PublishedNumber,
-    folded_name,
-    matching_column,
-    published_rows,
-)
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import (
     ACCURACY,
@@ -33,7 +24,7 @@ from eqrm.sweeps.selection import (
     SelectionRule,
     reported,
 )
-from eqrm.sweeps.tables import (
+from eqrm.sweeps.tables.cells import (
     AVERAGES,
     PAPER,
     QUANTILES,
@@ -42,6 +33,15 @@ from eqrm.sweeps.tables import (
     SweepRow,
     SweepTable,
     SweepTables,
+)
+from eqrm.sweeps.tables.grid import DatasetGrid, RunKey, dataset_grids
+from eqrm.sweeps.tables.published import (
+    AVERAGE,
+    REMARKS,
+    PublishedNumber,
+    folded_name,
+    matching_column,
+    published_rows,
 )
 from eqrm.text import counted, listed
 

@@ -1,0 +1,258 @@
+"""Tables of records made by hand, with numbers worked out by hand; missing runs are named."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from eqrm.errors import DomainDataError, LevelError, SettingError
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import OracleSelection, QuantileSelection, TrainingDomainValidation
+from eqrm.sweeps.tables.cells import SweepCell, SweepTable, SweepTables
+from eqrm.sweeps.tables.grid import RunKey, dataset_grids
+from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
+from sweeps.made_records import checkpoint, record
+
+DOMAINS = ("a", "b")
+IID = {"training-domain": TrainingDomainValidation()}
+
+
+def run(
+    held_out: str, trial: int, value: float, draw: int = 0, score: float = 0.5, **place: str
+) -> RunRecord:
+    """A run on two domains whose test accuracy is ``value``, and its risk 1 − value."""
+    (other,) = set(DOMAINS) - {held_out}
+    found = checkpoint(
+        10,
+        validation={other: score, held_out: value},
+        test={held_out: value},
+        validation_risks={other: 1 - score, held_out: 1 - value},
+        test_risks={held_out: 1 - value},
+    )
+    return record(found, held_out=(held_out,), draw=draw, trial=trial, **place)
+
+
+def texts(table: SweepTable) -> dict[str, list[str]]:
+    return {row.label: [cell.text for cell in row.cells] for row in table.rows}
+
+
+def only(found: SweepTables, kind: str = "accuracy") -> SweepTable:
+    (table,) = [table for table in found.tables if table.kind == kind]
+    return table
+
+
+def test_cells_are_means_over_trials_with_standard_errors() -> None:
+    records = [run("a", 0, 0.5), run("a", 1, 0.7), run("b", 0, 0.6), run("b", 1, 0.8)]
+    table = only(sweep_tables(records, IID))
+    # a: mean .6, deviations ±.1, s/√2 = .0707; averages of the trials: .55 and .75
+    assert table.columns == ("a", "b", "average")
+    assert texts(table) == {"erm": ["60.0 ± 7.1", "70.0 ± 7.1", "65.0 ± 7.1"]}
+    unbiased = only(sweep_tables(records, IID, TableSettings(divisor="trials-1")))
+    assert texts(unbiased) == {"erm": ["60.0 ± 10.0", "70.0 ± 10.0", "65.0 ± 10.0"]}
+    assert table.rows[0].cells[0].error == pytest.approx(0.1 / math.sqrt(2), rel=1e-14)
+
+
+def test_one_trial_has_no_standard_error() -> None:
+    table = only(sweep_tables([run("a", 0, 0.5), run("b", 0, 0.25)], IID))
+    assert texts(table) == {"erm": ["50.0", "25.0", "37.5"]}
+
+
+def test_each_rule_reports_what_it_selects_and_the_list_says_which_run() -> None:
+    records = [
+        *(run("a", 0, 0.5, draw=0, score=0.9), run("a", 0, 1.0, draw=1, score=0.1)),
+        *(run("b", 0, 0.5, draw=0, score=0.9), run("b", 0, 1.0, draw=1, score=0.1)),
+    ]
+    found = sweep_tables(records, {**IID, "oracle": OracleSelection()})
+    accuracies = {t.rule: texts(t)["erm"] for t in found.tables if t.kind == "accuracy"}
+    assert accuracies == {"training-domain": ["50.0"] * 3, "oracle": ["100.0"] * 3}
+    first = found.selected[0]
+    assert (first.held_out, first.draw, first.step, first.score) == ("a", 0, 10, 0.9)
+    assert (first.value, first.run) == (0.5, "toy-erm-a-0-0")
+    assert {each.draw for each in found.selected if each.rule == "oracle"} == {1}
+
+
+def test_a_missing_draw_is_named_and_its_cell_marked() -> None:
+    records = [run(d, 0, 0.5, draw=i) for d in DOMAINS for i in range(3)]
+    del records[1]
+    found = sweep_tables(records, IID)
+    assert found.missing == ("toy, erm, held out a, trial 0: draw 1",)
+    assert texts(only(found)) == {"erm": ["50.0†", "50.0", "50.0†"]}
+
+
+def test_a_trial_without_all_held_out_domains_does_not_count_in_the_average() -> None:
+    records = [run("a", 0, 0.5), run("a", 1, 0.7), run("b", 0, 0.6)]
+    found = sweep_tables(records, IID)
+    assert found.missing == ("toy, erm, held out b, trial 1: draw 0",)
+    assert texts(only(found)) == {"erm": ["60.0 ± 7.1", "60.0†", "55.0†"]}
+    assert [cell.trials for cell in only(found).rows[0].cells] == [2, 1, 1]
+
+
+def test_a_column_without_runs_has_no_value_and_neither_has_the_average() -> None:
+    records = [run("a", 0, 0.5), run("b", 0, 0.6), run("a", 0, 0.9, objective="eqrm")]
+    table = only(sweep_tables(records, IID))
+    assert texts(table)["eqrm"] == ["90.0", "–†", "–†"]
+    assert list(texts(table)) == ["erm", "eqrm"]
+
+
+def test_runs_that_were_planned_and_never_recorded_are_missing_too() -> None:
+    planned = [("toy", RunKey("irm", frozenset("a"), 0, i)) for i in range(4)]
+    found = sweep_tables([run("a", 0, 0.5)], IID, planned=planned)
+    assert found.missing == ("toy, irm, held out a, trial 0: draws 0–3",)
+    assert texts(only(found))["irm"] == ["–†", "–†"]
+
+
+def test_two_records_of_one_place_are_refused() -> None:
+    with pytest.raises(DomainDataError, match="are both draw 0, trial 0 of erm on toy"):
+        sweep_tables([run("a", 0, 0.5), run("a", 0, 0.6)])
+
+
+def test_runs_that_hold_out_one_domain_more_are_no_column_and_their_absence_is_named() -> None:
+    pairs = [record(held_out=held, trial=t) for held in (("a", "b"), ("b", "c")) for t in (0, 1)]
+    singles = [record(held_out=(d,), trial=t) for d in "abc" for t in (0, 1)]
+    (grid,) = dataset_grids([*singles, *pairs[:-1]])
+    assert list(grid.columns.values()) == ["a", "b", "c"]
+    assert grid.missing_lines() == ["toy, erm, held out b + c, trial 1: draw 0"]
+    candidates = grid.candidates("erm", frozenset("b"), 0)
+    assert set(candidates.validating[0]) == {"a", "c"}
+    assert set(grid.candidates("erm", frozenset("b"), 1).validating[0]) == {"a"}
+
+
+def test_a_dataset_without_accuracies_is_judged_and_reported_by_risk() -> None:
+    def of_risks(held_out: str, draw: int, validation: float, test: float) -> RunRecord:
+        other = "b" if held_out == "a" else "a"
+        measured = checkpoint(0, validation_risks={other: validation}, test_risks={held_out: test})
+        return record(measured, held_out=(held_out,), draw=draw)
+
+    records = [of_risks(d, i, 1.0 - i / 2, 2.0 + i) for d in DOMAINS for i in (0, 1)]
+    table = only(sweep_tables(records, IID), "risk")
+    assert texts(table) == {"erm": ["3.00", "3.00", "3.00"]}  # draw 1 has the lower validation risk
+
+
+def test_quantile_tables_are_of_all_held_out_domains_of_a_trial() -> None:
+    names = [f"day {i}" for i in range(10)]
+    runs = []
+    for trial, scale in ((0, 1.0), (1, 3.0)):
+        for half in (names[:5], names[5:]):
+            test = {name: scale * (1 + names.index(name)) for name in half}
+            kept = {name: 0.5 for name in names if name not in half}
+            measured = checkpoint(0, validation_risks=kept, test_risks=test)
+            runs.append(record(measured, held_out=tuple(half), trial=trial))
+    rules = {"quantile": QuantileSelection()}
+    table = only(sweep_tables(runs, rules, TableSettings(levels=(0, 0.9, 1))), "quantiles")
+    # risks 1…10 and 3…30: means 5.5 and 16.5, smallest 1 and 3, .9-quantiles 9 and 27
+    assert table.columns == ("mean", "0", "0.9", "1")
+    cells = table.rows[0].cells
+    assert [cell.value for cell in cells] == [11.0, 2.0, 18.0, 20.0]
+    assert [cell.error for cell in cells] == pytest.approx(
+        [5.5 / 2**0.5, 1 / 2**0.5, 9 / 2**0.5, 10 / 2**0.5], rel=1e-12
+    )
+    assert table.curves is not None
+    assert list(table.curves["erm"])[:4] == [1.0, 2.0, 3.0, 3.0]
+    held = only(sweep_tables(runs, rules), "risk").columns
+    assert held == ("day 0 + 4 more", "day 5 + 4 more", "average")
+
+
+def test_averages_over_datasets_are_means_of_the_datasets_averages() -> None:
+    records = [run(d, 0, 0.5) for d in DOMAINS]
+    records += [run(d, 0, 0.7, dataset="other") for d in DOMAINS]
+    records += [run(d, 0, 0.9, objective="irm") for d in DOMAINS]
+    table = only(sweep_tables(records, IID), "averages")
+    assert table.columns == ("other", "toy", "average")
+    assert texts(table) == {"erm": ["70.0", "50.0", "60.0"], "irm": ["–†", "90.0", "–†"]}
+
+
+def test_one_dataset_has_no_table_of_averages() -> None:
+    kinds = [table.kind for table in sweep_tables([run("a", 0, 0.5)], IID).tables]
+    assert kinds == ["accuracy", "quantiles"]
+
+
+def test_a_rule_that_can_judge_nothing_has_no_table_and_says_why() -> None:
+    found = sweep_tables([run("a", 0, 0.5), run("b", 0, 0.5)])
+    assert {table.rule for table in found.tables} == {"training-domain", "oracle", "quantile"}
+    (line,) = found.unjudged
+    assert line.startswith("toy, leave-one-domain-out: 2 runs cannot be judged: no run with its")
+
+
+def test_tables_do_not_depend_on_the_order_of_the_records() -> None:
+    records = [
+        run(d, t, (t + 1) / (i + 3), draw=i, objective=o)
+        for d in DOMAINS
+        for t in (0, 1)
+        for i in range(3)
+        for o in ("erm", "VREx")
+    ]
+    assert sweep_tables(records) == sweep_tables(records[::-1])
+
+
+def test_published_numbers_stand_below_those_of_the_sweep() -> None:
+    names = ("art_painting", "cartoon", "photo", "sketch")
+    records = []
+    for name in names:
+        kept = {other: 0.5 for other in names if other != name}
+        measured = checkpoint(0, validation=kept, test={name: 0.5})
+        records.append(record(measured, held_out=(name,), dataset="pacs", objective="eqrm"))
+    table = only(sweep_tables(records, IID))
+    assert texts(table) == {
+        "eqrm": ["50.0"] * 5,
+        "EQRM (paper)": ["86.5 ± 0.4", "82.1 ± 0.7", "96.6 ± 0.2", "80.8 ± 0.2", "86.5"],
+    }
+    three = only(sweep_tables(records[1:], IID))
+    assert texts(three)["EQRM (paper)"] == ["82.1 ± 0.7", "96.6 ± 0.2", "80.8 ± 0.2", ""]
+    assert list(texts(only(sweep_tables(records, IID, TableSettings(published=False))))) == ["eqrm"]
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(SettingError, match="trials-1"):
+        TableSettings(divisor="n")
+    with pytest.raises(SettingError, match="accuracy"):
+        TableSettings(metric="f1")
+    with pytest.raises(LevelError):
+        TableSettings(levels=(2.0,))
+    assert SweepCell(None).text == "–"
+
+
+def many(runs: int) -> Iterator[RunRecord]:
+    """A DomainBed-like sweep: 4 domains, 4 trials, 5 objectives, draws as many as needed."""
+    names = "abcd"
+    for draw in range(runs // 80):
+        for objective in ("erm", "irm", "vrex", "eqrm", "coral"):
+            for trial in range(4):
+                for held_out in names:
+                    value = 0.5 + (draw * 7919 + trial * 31 + ord(held_out)) % 1000 / 4000
+                    values = dict.fromkeys(names, value)
+                    measured = [
+                        checkpoint(step, values, {held_out: value}, values, {held_out: value})
+                        for step in (0, 300)
+                    ]
+                    place = {"objective": objective, "trial": trial, "draw": draw}
+                    yield record(*measured, held_out=(held_out,), **place)
+
+
+def test_the_work_grows_with_the_number_of_records_and_no_faster() -> None:
+    """Ten times the records take about ten times the calls: no clock, the same on any machine."""
+
+    def calls(runs: int) -> int:
+        records = list(many(runs))
+        assert len(records) == runs
+        counted = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            found = sweep_tables(records)
+        finally:
+            sys.setprofile(before)
+        assert found.missing == ()
+        assert len(found.selected) == 3 * 80
+        return counted
+
+    calls(80)  # what is imported or cached once
+    few, more = calls(800), calls(10_000 // 80 * 80)
+    assert more / few < 1.2 * 10_000 / 800

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli.commands import run
 from data.real_data import ROOT, needs
+from eqrm.sweeps.records import record_path, write_record
+from sweeps.made_records import checkpoint, record
 
 DOMAINS = 3
 
@@ -42,8 +45,27 @@ def test_all_rules_are_tabulated_and_those_without_records_say_so(
     assert "Mine: accuracy (%) on held-out domains. Selection: training-domain" in out
     # draw 1 is selected: domain n reaches (n + 1 + trial) / 8
     assert "ERM        18.8 ± 4.4  31.2 ± 4.4  43.8 ± 4.4  31.2 ± 4.4" in out
-    assert "Mine, leave-one-domain-out: 12 runs cannot be judged" in out
+    assert "Mine, leave-one-domain-out: 12 runs not judged or reported" in out
     assert "no validation risk" in out
+
+
+def test_the_records_of_a_sweep_are_tabulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (domain, other, risk) in enumerate([("a", "b", 0.25), ("b", "a", 0.75)]):
+        measured = checkpoint(5, validation_risks={other: 1.0}, test_risks={domain: risk})
+        written = replace(record(measured, held_out=(domain,)), run=f"{number:016x}")
+        record_path(tmp_path, written.run).parent.mkdir(parents=True)
+        write_record(tmp_path, written)
+    code, out, _ = run(capsys, "table", str(tmp_path), "--rule", "quantile", "--levels", "0,1")
+    assert code == 0
+    assert out.startswith(
+        "toy: risk on held-out domains. Selection: quantile of validation domains, α = 0.9, best "
+        "checkpoint\n"
+        "objective      a      b  average\n"
+        "erm        0.250  0.750    0.500\n"
+    )
+    assert "objective   mean      0      1\nerm        0.500  0.250  0.750\n" in out
 
 
 def test_rules_and_their_settings_are_options(

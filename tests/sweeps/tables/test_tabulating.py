@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -173,7 +174,17 @@ def test_a_rule_that_can_judge_nothing_has_no_table_and_says_why() -> None:
     found = sweep_tables([run("a", 0, 0.5), run("b", 0, 0.5)])
     assert {table.rule for table in found.tables} == {"training-domain", "oracle", "quantile"}
     (line,) = found.unjudged
-    assert line.startswith("toy, leave-one-domain-out: 2 runs cannot be judged: no run with its")
+    assert line.startswith("toy, leave-one-domain-out: 2 runs not judged or reported: no run with")
+
+
+def test_a_selected_run_without_all_test_values_is_named() -> None:
+    partly = checkpoint(0, {"x": 1.0}, {"a": 0.5})
+    found = sweep_tables([record(partly, held_out=("a", "b"))], IID)
+    assert texts(only(found)) == {"erm": ["–†", "–†"]}
+    assert found.unjudged == (
+        "toy, training-domain validation: 1 run not judged or reported: selected, but without "
+        "test accuracy of every held-out domain (runs 'toy-erm-a+b-0-0')",
+    )
 
 
 def test_tables_do_not_depend_on_the_order_of_the_records() -> None:
@@ -199,6 +210,8 @@ def test_published_numbers_stand_below_those_of_the_sweep() -> None:
         "eqrm": ["50.0"] * 5,
         "EQRM (paper)": ["86.5 ± 0.4", "82.1 ± 0.7", "96.6 ± 0.2", "80.8 ± 0.2", "86.5"],
     }
+    labelled = [replace(each, objective="eqrm .9") for each in records]
+    assert list(texts(only(sweep_tables(labelled, IID)))) == ["eqrm .9", "EQRM (paper)"]
     three = only(sweep_tables(records[1:], IID))
     assert texts(three)["EQRM (paper)"] == ["82.1 ± 0.7", "96.6 ± 0.2", "80.8 ± 0.2", ""]
     assert list(texts(only(sweep_tables(records, IID, TableSettings(published=False))))) == ["eqrm"]

@@ -139,7 +139,7 @@ def notes(found: SweepTables) -> list[str]:
     lines = [f"{_headline(found)}. {found.error_note}"] if cells else [f"{_headline(found)}."]
     if any(not cell.complete for cell in cells):
         lines.append(
-            "† runs are missing or could not be judged: chosen among the others; – no value."
+            "† runs are missing or could not be judged: chosen among the others. – no value."
         )
     if any(row.source == PAPER for table in found.tables for row in table.rows):
         lines.append(
@@ -157,7 +157,7 @@ def _gaps(found: SweepTables, most: int | None) -> Iterator[list[str]]:
     """Headings, each with its lines: missing runs, and runs that could not be judged."""
     for heading, lines in (
         ("Missing runs", found.missing),
-        ("Runs that could not be judged", found.unjudged),
+        ("Runs that could not be judged or reported", found.unjudged),
     ):
         if lines:
             shown = [_printable(line) for line in lines[:most]]

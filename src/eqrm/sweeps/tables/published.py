@@ -38,15 +38,16 @@ def published_rows(
     """The paper's rows for these objectives: label → column → number; none where it has none.
 
     ``table`` is "accuracy" or "averages" (for which ``dataset`` is empty) or "quantiles" (for
-    which ``selection`` does not matter). Upper and lower case, - and _ do not matter.
+    which ``selection`` does not matter). Upper and lower case, - and _ do not matter, nor does
+    what follows the first word of an objective.
 
     >>> published_rows("accuracy", "oracle", "pacs", ["eqrm"])["EQRM"]["A"]
     PublishedNumber(value='88.3', standard_error='0.6')
     """
-    asked = {folded_name(name) for name in objectives}
+    asked = set(map(objective_of, objectives))
     known = _tables().get((table, "" if table == "quantiles" else selection, folded_name(dataset)))
     found = {} if known is None else known
-    return {row: dict(numbers) for row, numbers in found.items() if _objective(row) in asked}
+    return {row: dict(numbers) for row, numbers in found.items() if objective_of(row) in asked}
 
 
 def matching_column(domain: str, columns: Iterable[str]) -> str | None:
@@ -71,8 +72,13 @@ def folded_name(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _objective(row: str) -> str:
-    return folded_name(row.split(" ")[0])
+def objective_of(label: str) -> str:
+    """The objective in the label of a row.
+
+    >>> objective_of("EQRM α=0.9"), objective_of("eqrm .9")
+    ('eqrm', 'eqrm')
+    """
+    return folded_name(label.split(" ")[0])
 
 
 @lru_cache

@@ -41,6 +41,7 @@ from eqrm.sweeps.tables.published import (
     PublishedNumber,
     folded_name,
     matching_column,
+    objective_of,
     published_rows,
 )
 from eqrm.text import counted, listed
@@ -178,15 +179,20 @@ class _Tabulated:
                 )
 
     def unjudged(self) -> Iterator[str]:
-        """The runs that the rule could not judge, a line per reason."""
+        """The runs that could not be judged or reported, a line per reason."""
         runs: dict[str, list[str]] = defaultdict(list)
-        for choice in self.choices.values():
+        for (_, held_out, _), choice in self.choices.items():
             for run, reason in choice.unjudged.items():
                 runs[reason].append(run)
+            found = choice.selected
+            if found is not None and reported(found, held_out, self.metric) is None:
+                runs[f"selected, but without test {self.metric} of every held-out domain"].append(
+                    found.run.run
+                )
         for reason, names in runs.items():
             yield (
-                f"{self.grid.dataset}, {self.rule.title}: {counted(len(names), 'run')} cannot be "
-                f"judged: {reason} (runs {listed(names, 3)})"
+                f"{self.grid.dataset}, {self.rule.title}: {counted(len(names), 'run')} not "
+                f"judged or reported: {reason} (runs {listed(names, 3)})"
             )
 
     def _table(
@@ -304,7 +310,7 @@ def _with_published(table: SweepTable) -> SweepTable:
     for row in table.rows:
         rows.append(row)
         for label, numbers in known.items():
-            if folded_name(label.split(" ")[0]) == folded_name(row.objective):
+            if objective_of(label) == objective_of(row.objective):
                 cells = _published_cells(table, numbers)
                 if any(cell.value is not None for cell in cells):
                     rows.append(SweepRow(label, cells, PAPER))

@@ -22,6 +22,7 @@ from oracle.catalogue import (
     distinct_risks,
 )
 from oracle.generated import NAMES, RISK, cases
+from oracle.kde_mpmath import kde_truth
 from oracle.package import value_and_gradient
 
 DEGENERATE = {
@@ -162,3 +163,26 @@ def test_points_given_as_numbers_keep_all_their_digits() -> None:
 def test_weights_whose_sum_overflows_count_alike() -> None:
     risks, weights = torch.tensor([1.0, 2.0, 3.0]), torch.full((3,), 1e308, dtype=torch.float64)
     assert eqrm.KDE(risks, weights=weights).quantile(0.5).item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("largest", [[1.0, 1e-12], [1e-12, 1.0]], ids=str)
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_equally_large_risks_of_very_different_weight(largest: list[float], mirrored: bool) -> None:
+    sign, alpha = (-1.0, 1e-8) if mirrored else (1.0, 1.0 - 1e-8)
+    risks, weights, level = [0.0, sign, sign], [1e-2, *largest], eqrm.Level(alpha)
+    truth = kde_truth(risks, level.log_tail, weights=weights)
+    tensor = torch.tensor(risks, dtype=torch.float64, requires_grad=True)
+    given = torch.tensor(weights, dtype=torch.float64)
+    value = eqrm.KDE(tensor, weights=given).quantile(level)
+    (slopes,) = torch.autograd.grad(value, tensor)
+    assert truth.value_error(value.item()) < 1e-12
+    assert truth.gradient_error(slopes.numpy()) < 1e-12
+
+
+@pytest.mark.parametrize("bandwidth", [1e120, 1e201, 1e250])
+def test_a_huge_bandwidth_is_used_as_given(bandwidth: float) -> None:
+    risks = torch.tensor([0.1, 0.2, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    value = eqrm.KDE(risks, bandwidth=bandwidth).quantile(0.9)
+    (slopes,) = torch.autograd.grad(value, risks)
+    assert value.item() == pytest.approx(bandwidth * eqrm.Level(0.9).z, rel=1e-12)
+    assert slopes.tolist() == pytest.approx([0.25] * 4, rel=1e-12)

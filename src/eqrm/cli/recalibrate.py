@@ -109,9 +109,9 @@ def recalibrate(
 ) -> None:
     """Correct predictions so that the quantile of risk over domains is smallest.
 
-    A shift and a scale are fitted on some domains and evaluated on the others, without
-    retraining. With --correction, a saved correction is applied to new predictions; labels and
-    domains are not needed then.
+    A shift and a scale are fitted on some domains and evaluated on the others,
+    without retraining. With --correction, a saved correction is applied to new
+    predictions; labels and domains are not needed then.
     """
     from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
 

@@ -320,7 +320,8 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
     if (!(square < 1e100) || !(square > 1e-100) || !(apart > 1e-12))
         return 0;
     const double std = sqrt(square / apart), h = fmin(factor * std, fixed);
-    if (!(h > 1e-100) || !(std < 1e100 * h))
+    /* A fixed h this large may be beyond factor*std only because no factor was given. */
+    if (!(h > 1e-100) || !(h < 1e100) || !(std < 1e100 * h))
         return 0;
     const double coupling = factor * std > fixed ? 0.0 : sign * factor / (std * apart);
     int done = 0;

@@ -180,7 +180,7 @@ class TailSums(KernelSums):
     def __init__(self, equation: Equation, largest: float) -> None:
         self.equation, self.origin = equation, largest
         centred, weights, bandwidth = equation.centred, equation.weights, equation.bandwidth
-        share = 1.0 / centred.size if weights is None else float(weights[centred == largest].min())
+        share = 1.0 / centred.size if weights is None else float(weights[centred == largest].max())
         # The root lies above that of one largest kernel alone, and below that of all kernels
         # gathered there.
         self.lowest = normal_upper_quantile(min(0.0, equation.log_tail - math.log(share)))

@@ -190,3 +190,20 @@ def test_the_loss_is_named_in_words(parquet: Path, capsys: pytest.CaptureFixture
     asked = ["--domain", "ward", "--label", "y", "--prediction", "erm", "--metric", "0-1"]
     _, out, _ = run(capsys, "evaluate", str(parquet), *asked)
     assert out.startswith("One predictor measured by the 0-1 loss of 1,500 examples")
+
+
+def test_no_threads_are_refused(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "evaluate", str(parquet), *PREDICTED, "--threads", "0")
+    assert code == 2
+    assert "threads must be an integer of at least 1, got 0" in " ".join(err.split())
+
+
+def test_a_constant_is_not_said_to_be_worse_than_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = world().assign(half=0.5)
+    path = as_csv(frame, tmp_path)
+    options = ["--domain", "ward", "--label", "y", "--prediction", "half"]
+    code, out, _ = run(capsys, "evaluate", str(path), *options)
+    assert code == 0
+    assert "higher than that of 'constant (equal odds)'" not in out

@@ -186,3 +186,9 @@ def test_a_huge_bandwidth_is_used_as_given(bandwidth: float) -> None:
     (slopes,) = torch.autograd.grad(value, risks)
     assert value.item() == pytest.approx(bandwidth * eqrm.Level(0.9).z, rel=1e-12)
     assert slopes.tolist() == pytest.approx([0.25] * 4, rel=1e-12)
+
+
+def test_weights_in_a_list_keep_their_digits() -> None:
+    risks, weights = torch.tensor([0.0, 1.0, 1.5], dtype=torch.float64), [1e-2, 1.0, 0.1]
+    exact = eqrm.KDE(risks, weights=torch.tensor(weights, dtype=torch.float64)).quantile(0.9)
+    assert eqrm.KDE(risks, weights=weights).quantile(0.9) == exact

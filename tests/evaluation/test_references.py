@@ -195,7 +195,7 @@ class TestVerdict:
         frame = rows(60).assign(noise=np.random.default_rng(1).random(len(rows(60))))
         told = summarised(found(frame, predictions="noise")).references["noise"]
         assert told.beaten
-        assert "on average the predictions are worse than none" in told.sentence
+        assert "on average the constant predicts better" in told.sentence
 
     def test_few_domains_decide_nothing(self) -> None:
         told = summarised(found(rows(12), predictions="fair")).references["fair"]

@@ -195,11 +195,11 @@ class RiskDistribution(ABC):
         return f"{type(self).__name__}(risks of shape {shape}{weighted})"
 
 
-def _as_tensor(values: Any, what: str) -> Tensor:
+def _as_tensor(values: Any, what: str, dtype: torch.dtype | None = None) -> Tensor:
     if isinstance(values, Tensor):
         return values
     try:
-        return torch.as_tensor(values)
+        return torch.as_tensor(values, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         raise DomainDataError(
             f"{what} must be a tensor or a list of numbers, got {type(values).__name__}."
@@ -222,7 +222,7 @@ def _checked_shape(risks: Tensor) -> Tensor:
 
 
 def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate: bool) -> Tensor:
-    p = _as_tensor(weights, "Weights").to(risks.device).detach().to(torch.float64)
+    p = _as_tensor(weights, "Weights", torch.float64).to(risks.device).detach().to(torch.float64)
     if p.ndim == 0 or p.shape[-1] != risks.shape[-1] or p.ndim > risks.ndim:
         raise DomainDataError(
             f"There must be one weight per domain: risks have shape {tuple(risks.shape)}, "

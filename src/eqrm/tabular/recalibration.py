@@ -217,8 +217,9 @@ def _split(
     for part, what in ((fitted, "fit on"), (held_out, "evaluate on")):
         if len(part) < FEWEST:
             raise DomainDataError(
-                f"There is {counted(len(part), 'domain')} to {what}, of {len(names)} in all; a "
-                f"quantile over domains needs at least {FEWEST}, and dozens to be useful."
+                f"Only {len(part)} of {counted(len(names), 'domain')} would be left to {what}; a "
+                f"quantile over domains needs at least {FEWEST}, and dozens to be useful. Change "
+                "which domains are held out, or pass predictions for more domains."
             )
     return fitted, held_out, in_time
 

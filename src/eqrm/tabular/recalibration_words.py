@@ -157,8 +157,9 @@ def verdict(found: Recalibration) -> list[str]:
     equalled = over.change >= 0.0 or own == other
     lines = [f"{_gain(found, equalled)} {_cost(found.mean)}"]
     if equalled:
+        how = "as well" if own == other or not over.higher else "better"
         lines.append(
-            f"Warning: the constant {over.reference!r} does as well without looking at any row: "
+            f"Warning: the constant {over.reference!r} does {how} without looking at any row: "
             f"{compared}. At this level the predictions add nothing."
         )
     elif enough_beyond(found.domains[1], level) and clearly_lower([over]):
@@ -184,12 +185,13 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     gain, level = found.gain, found.saved.level
     own, before = _quantiles(found, GIVEN)
     sure, margin = as_percent(found.confidence), as_percent(MARGIN)
-    what = (
-        f"the {level}-quantile of risk on held-out domains is {own} instead of {before} "
-        f"({gain.change:+.1%}, {sure} interval {gain.interval})"
-    )
+    what = f"the {level}-quantile of risk on held-out domains is {own} instead of {before}"
     if not enough_beyond(found.domains[1], level):
-        return f"Too few held-out domains lie beyond this level to tell: {what}."
+        return (
+            "Too few held-out domains lie beyond this level to tell whether that is a gain: "
+            f"{what} ({gain.change:+.1%})."
+        )
+    what = f"{what} ({gain.change:+.1%}, {sure} interval {gain.interval})"
     if clearly_lower([gain]):
         if clearly_lower([gain, found.over_constant]):
             return f"The gain is real: {what}."

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.checks import POSITIVE_INTEGER
 from eqrm.data.fetching.data_root import opened_bytes, opened_text, refusing_damage
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
 from eqrm.text import counted, did_you_mean
@@ -199,9 +200,12 @@ def opened(
             "The files of one table must be all CSV or all Parquet, got both. Convert one kind, or "
             "evaluate them as two predictors."
         )
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if _linux() else 0
+    else:
+        POSITIVE_INTEGER.check(threads, "threads")
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
-        settings = {"temp_directory": folder, "memory_limit": memory}
-        settings["threads"] = str(threads or len(os.sched_getaffinity(0)) if _linux() else 0)
+        settings = {"temp_directory": folder, "memory_limit": memory, "threads": str(threads)}
         settings = {key: value for key, value in settings.items() if value not in ("", "0")}
         try:
             connection = duckdb.connect(":memory:", config=settings)

@@ -216,11 +216,12 @@ class BesideReferences:
         """A constant with a lower mean risk, if there is one."""
         constants = [g.reference for g in self.gains if g.reference not in self.recalibrates]
         best, own = min(constants, key=self.means.__getitem__), self.means[self.predictor]
-        if self.means[best] >= own:
+        shown, other = f"{own:.4g}", f"{self.means[best]:.4g}"
+        if self.means[best] >= own or shown == other:
             return []
         return [
-            f"Its mean risk, {own:.4g}, is higher than that of {best!r}, {self.means[best]:.4g}: "
-            "on average the predictions are worse than none."
+            f"Its mean risk, {shown}, is higher than that of {best!r}, {other}: "
+            "on average the constant predicts better."
         ]
 
     def to_dict(self) -> dict[str, Any]:

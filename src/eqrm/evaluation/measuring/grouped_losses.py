@@ -153,7 +153,8 @@ def names_of_domains(
         missing = int(np.asarray(found["n"])[[is_missing(row) for row in rows]].sum())
         place = _first_missing_domain(table, names)
         raise DomainDataError(
-            f"The domain ({shown}) is missing in {missing:,} rows (first: {place}). {ADVICE}"
+            f"The domain ({shown}) is missing in {missing:,} {'row' if missing == 1 else 'rows'} "
+            f"(first: {place}). {ADVICE}"
         )
     return domain_names(rows)
 

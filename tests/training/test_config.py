@@ -240,3 +240,34 @@ def test_a_memory_knows_the_domains_of_the_training_data() -> None:
     memory = run.trainer_of(config).phases[1].minimised.memory  # type: ignore[attr-defined]
     assert memory.num_domains == 3
     assert memory.domain_sizes.tolist() == [16.0, 16.0, 16.0]
+
+
+def test_fields_added_later_change_no_hash_while_they_are_at_their_defaults() -> None:
+    config = RunConfig.read(GOOD)
+    assert config.run_name == "98ad30240192ecda"  # as before the fields were added
+    assert "domains_listed" not in config.to_yaml()
+    listed = RunConfig.read(changed(training__domains_listed=None))
+    assert listed.run_name != config.run_name
+    assert RunConfig.read(listed.plain()).run_name == listed.run_name
+
+
+def test_every_domain_can_be_split_and_the_training_examples_measured() -> None:
+    fields = {"validation_examples": 0.25, "split_test_domains": True, "measure_training": True}
+    content = changed(**{f"data__{name}": value for name, value in fields.items()})
+    data = run_data.RunData.read(RunConfig.read(content).data)
+    names = {name: part.names for name, part in data.held_out.items()}
+    all_names = classification().names
+    assert names["validation"] == all_names
+    assert (names["test"], names["train"]) == (("d3",), data.train.names)
+    assert data.held_out["train"] is data.train
+    counts = {name: part.counts.tolist() for name, part in data.held_out.items()}
+    assert counts == {"train": [12] * 3, "validation": [4] * 4, "test": [12]}
+    other = run_data.RunData.read(
+        dataclasses.replace(RunConfig.read(content).data, test=["d0"])
+    ).held_out["validation"]
+    assert (other.x == data.held_out["validation"].x).all()
+
+
+def test_splitting_test_domains_needs_a_share() -> None:
+    with pytest.raises(SettingError, match="split_test_domains needs validation_examples"):
+        RunConfig.read(changed(data__split_test_domains=True))

@@ -32,8 +32,6 @@ NO_ROWS = (
     "No references: constants and recalibration are computed in one process, for classes or one "
     f"number per example, and for up to {MOST_BY_DEFAULT:,} outputs."
 )
-LISTED = 20
-"""An evaluation record lists the risks of at most this many domains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +61,11 @@ class HeldOutRisks(MeasuredRisks):
         """The empirical quantile of the risk over these domains."""
         return float(Empirical(torch.from_numpy(self.risks)).quantile(Level.of(level)))
 
-    def record(self) -> dict[str, Any]:
-        """What ``metrics.jsonl`` says of an evaluation."""
+    def record(self, domains_listed: int | None) -> dict[str, Any]:
+        """What ``metrics.jsonl`` says of an evaluation.
+
+        It lists every domain if there are at most ``domains_listed``, or if that is None.
+        """
         worst = int(self.risks.argmax())
         found: dict[str, Any] = {
             "split": self.split,
@@ -75,7 +76,7 @@ class HeldOutRisks(MeasuredRisks):
         }
         if self.accuracies is not None:
             found["accuracy"] = self.accuracy
-        if len(self.domains) <= LISTED:
+        if domains_listed is None or len(self.domains) <= domains_listed:
             found["risks"] = dict(zip(self.domains, self.risks.tolist(), strict=True))
             if self.accuracies is not None:
                 found["accuracies"] = dict(zip(self.domains, self.accuracies.tolist(), strict=True))

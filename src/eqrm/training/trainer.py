@@ -277,7 +277,7 @@ class Trainer:
         with self._averaged():
             measured = self._measured()
         for risks in measured.values():
-            self._record({"step": self.state.step, **risks.record()})
+            self._record({"step": self.state.step, **risks.record(self.settings.domains_listed)})
             self.board.add(
                 self.state.step,
                 {f"{risks.split}/mean_risk": risks.mean, f"{risks.split}/worst": risks.quantile(1)},
@@ -342,7 +342,8 @@ class Trainer:
             began_at,
         )
         for each in risks.values():
-            self._record({"step": state.step, "final": True, **each.record()})
+            found = each.record(self.settings.domains_listed)
+            self._record({"step": state.step, "final": True, **found})
         if self.files is not None and rank() == 0:
             self.files.write_weights(state.predictor.state_dict())
             self.files.write_risks(risks.values())

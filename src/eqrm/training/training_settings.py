@@ -22,6 +22,9 @@ from eqrm.training.early_stopping import EarlyStopping
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")
+ADDED = {"added": True}
+"""Metadata of a field added after version 0.1: it is not written at its default, so that the hash
+of a run, and what its checkpoints say of it, stay as they were."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class TrainingSettings:
         checkpoint_every: steps between two checkpoints; None for one at the end only.
         checkpoints_kept: how many of the last checkpoints stay.
         tensorboard: write TensorBoard's files too; None for where it is installed.
+        domains_listed: ``metrics.jsonl`` lists the risk of every domain where a split has at most
+            this many; None for any number.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
@@ -65,6 +70,7 @@ class TrainingSettings:
     checkpoint_every: int | None = 100
     checkpoints_kept: int = 2
     tensorboard: bool | None = None
+    domains_listed: int | None = field(default=20, metadata=ADDED)
 
     def __post_init__(self) -> None:
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")
@@ -72,6 +78,7 @@ class TrainingSettings:
             POSITIVE_INTEGER.check(getattr(self, name), name)
         for name in ("evaluate_every", "checkpoint_every"):
             optional(POSITIVE_INTEGER).check(getattr(self, name), name)
+        optional(NON_NEGATIVE_INTEGER).check(self.domains_listed, "domains_listed")
         one_of(self.precision, PRECISIONS, "precision")
         one_of(self.batch_norm, BATCH_NORMS, "batch norm")
         optional(POSITIVE).check(self.clip_gradients, "clip_gradients")

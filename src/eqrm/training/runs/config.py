@@ -20,7 +20,7 @@ from eqrm.objectives.risk_based import EQRM
 from eqrm.objectives.risk_memory import MemorySettings, RiskMemory
 from eqrm.training.phases import completed_phases, recommended_phases
 from eqrm.training.runs.config_reading import plain_values, read_as, with_changes
-from eqrm.training.training_settings import TrainingSettings
+from eqrm.training.training_settings import ADDED, TrainingSettings
 
 Names = list[str | int | float]
 
@@ -36,6 +36,10 @@ class DataConfig:
         validation_examples: instead of validation domains, a share of the examples of every
             training domain.
         seed: of the shares.
+        split_test_domains: with ``validation_examples``: hold out the same share of every test
+            domain too, as DomainBed does. Which examples are held out then does not depend on
+            which domains are test domains.
+        measure_training: measure risks on the training examples too, as the split ``"train"``.
     """
 
     dataset: str
@@ -45,6 +49,8 @@ class DataConfig:
     test: Names | float = field(default_factory=list)
     validation_examples: float | None = None
     seed: int = 0
+    split_test_domains: bool = field(default=False, metadata=ADDED)
+    measure_training: bool = field(default=False, metadata=ADDED)
 
     def __post_init__(self) -> None:
         used: dict[str, str] = {}
@@ -64,6 +70,8 @@ class DataConfig:
         optional(OPEN_FRACTION).check(self.validation_examples, "validation_examples")
         if self.validation_examples is not None and self.validation:
             raise SettingError("give validation or validation_examples, not both.")
+        if self.split_test_domains and self.validation_examples is None:
+            raise SettingError("split_test_domains needs validation_examples, the share.")
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,7 @@ class RunConfig:
         return completed_phases(listed, minimised, self.steps, self.learning_rate, self.schedule)
 
     def plain(self) -> dict[str, Any]:
-        """Every field, defaults included, in plain values."""
+        """Every field, defaults included (except of fields added later), in plain values."""
         found: dict[str, Any] = plain_values(self)
         return found
 

@@ -31,27 +31,36 @@ def with_changes(content: Any, changes: Sequence[str]) -> Any:
     """
     for change in changes:
         for path, value in parse_settings([change]).items():
-            content = _changed(content, path.split("."), value, path)
+            content = with_value(content, path, value, f"--set {path}")
     return content
 
 
-def _changed(content: Any, path: list[str], value: Any, change: str) -> Any:
+def with_value(content: Any, path: str, value: Any, source: str) -> Any:
+    """The content with the field at a path (``a.b``) set; ``source`` names it in errors.
+
+    >>> with_value({"phases": [{"steps": 1}]}, "phases.0.steps", 2, "grid")
+    {'phases': [{'steps': 2}]}
+    """
+    return _changed(content, path.split("."), value, source)
+
+
+def _changed(content: Any, path: list[str], value: Any, source: str) -> Any:
     if not path:
         return value
     first, rest = path[0], path[1:]
     if isinstance(content, list):
         if not first.isdecimal() or int(first) >= len(content):
             raise SettingError(
-                f"--set {change}: {first!r} is not a valid index into a list of {len(content)} "
+                f"{source}: {first!r} is not a valid index into a list of {len(content)} "
                 "(counted from 0)."
             )
         at = int(first)
-        return [*content[:at], _changed(content[at], rest, value, change), *content[at + 1 :]]
+        return [*content[:at], _changed(content[at], rest, value, source), *content[at + 1 :]]
     if content is None:
         content = {}
     if not isinstance(content, Mapping):
-        raise SettingError(f"--set {change}: {content!r} has no fields to set.")
-    return {**content, first: _changed(content.get(first), rest, value, change)}
+        raise SettingError(f"{source}: {content!r} has no fields to set.")
+    return {**content, first: _changed(content.get(first), rest, value, source)}
 
 
 def read_as(kind: type[T], content: Any, path: str = "") -> T:
@@ -93,7 +102,11 @@ def plain_values(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = _fields(type(value)).items()
-        return {key: plain_values(getattr(value, field.name)) for key, field in found}
+        return {
+            key: plain_values(getattr(value, field.name))
+            for key, field in found
+            if not (field.metadata.get("added") and getattr(value, field.name) == field.default)
+        }
     if isinstance(value, Mapping):
         return {str(key): plain_values(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -32,7 +32,7 @@ def train_run(
     ``tell`` is called with what a user should know about the data.
     """
     data = RunData.read(config.data, data_root)
-    trainer = _trainer(config, data, output, progress)
+    trainer = trainer_on(config, data, output, progress)
     files, spec = RunFolder(run_folder(config, output)), PredictorSpec.of(config.predictor, data)
     if resume:
         _refuse_other_table(files, spec)
@@ -59,15 +59,16 @@ def trainer_of(
     data_root: str | Path | None = None,
 ) -> Trainer:
     """The trainer of a run; everything is read and checked, nothing is written or trained."""
-    return _trainer(config, RunData.read(config.data, data_root), output, progress)
+    return trainer_on(config, RunData.read(config.data, data_root), output, progress)
 
 
-def _trainer(
+def trainer_on(
     config: RunConfig,
     data: RunData,
     output: str | Path,
-    progress: bool | Callable[[str], None],
+    progress: bool | Callable[[str], None] = False,
 ) -> Trainer:
+    """The trainer of a run, on data that was read before."""
     phases = config.made_phases(data.train.num_domains, data.train.counts)
     seed = config.training.seed if config.batches.seed is None else config.batches.seed
     chosen = replace(config.batches, seed=seed, rank=rank(), world_size=world_size())

@@ -26,7 +26,10 @@ FILE, FORMAT = "predictor.json", "eqrm predictor 1"
 
 @dataclass(frozen=True)
 class RunData:
-    """The data of a run: what is trained on, what is held out, and how a table was encoded."""
+    """The data of a run: what is trained on, what is held out, and how a table was encoded.
+
+    ``held_out`` is all that risks are measured on, the training data among it where asked for.
+    """
 
     train: DomainData
     held_out: Mapping[str, DomainData]
@@ -54,6 +57,9 @@ class RunData:
 
     @classmethod
     def _split(cls, whole: DomainData, config: DataConfig) -> RunData:
+        held_out_of_all: DomainData | None = None
+        if config.split_test_domains and config.validation_examples is not None:
+            whole, held_out_of_all = whole.split_examples(config.validation_examples, config.seed)
         splits = whole.splits(
             test=_domains(config.test),
             validation=_domains(config.validation),
@@ -61,9 +67,16 @@ class RunData:
             seed=config.seed,
         )
         train, validation = splits.train, splits.validation
-        if config.validation_examples is not None:
+        if held_out_of_all is not None:
+            used = {*train.names, *(splits.test.names if splits.test is not None else ())}
+            validation = held_out_of_all.select([n for n in held_out_of_all.names if n in used])
+        elif config.validation_examples is not None:
             train, validation = train.split_examples(config.validation_examples, config.seed)
-        held_out = {"validation": validation, "test": splits.test}
+        held_out = {
+            "train": train if config.measure_training else None,
+            "validation": validation,
+            "test": splits.test,
+        }
         return cls(train, {name: part for name, part in held_out.items() if part is not None})
 
 

@@ -26,6 +26,7 @@ RESULTS_DO_NOT_DEPEND_ON = (
     "checkpoint_every",
     "checkpoints_kept",
     "tensorboard",
+    "domains_listed",
 )
 PROCESSES = ("rank", "world_size", "across")
 """Settings of the batches that say how they are shared out."""

@@ -20,6 +20,7 @@ from eqrm.cli import (
     predict,
     recalibrate,
     reproduce,
+    sweep,
     table,
     train,
     train_network,
@@ -40,6 +41,7 @@ app.command("recalibrate")(recalibrate.recalibrate)
 app.command("plan")(plan.plan)
 app.command("figure")(figure.figure)
 app.command("train-network")(train_network.train_network)
+app.add_typer(sweep.app, name="sweep")
 app.command("table")(table.table)
 app.add_typer(data.app, name="data")
 app.command("reproduce")(reproduce.reproduce)

@@ -27,12 +27,9 @@ def write_checked_json(path: Path, format: str, content: Any) -> None:
     {'step': 3}
     """
     text = _text(content)
-    whole = {"format": format, "sha256": _digest(text), "content": json.loads(text)}
+    head = f'{{"format": {json.dumps(format)},\n "sha256": "{_digest(text)}",\n "content": '
     with whole_file(path, durable=True) as draft:
-        draft.write_text(
-            json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1) + "\n",
-            encoding="utf-8",
-        )
+        draft.write_text(f"{head}{text}}}\n", encoding="utf-8")
 
 
 def read_checked_json(path: Path, format: str, what: str) -> Any:

@@ -18,14 +18,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
+from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", "accuracy")
 
@@ -69,13 +65,12 @@ class RunFolder:
     def reserved(self) -> Iterator[bool]:
         """Keep other processes out of the folder; False inside where one of them has it.
 
-        The operating system ends the reservation with the process, however that ends. Where
-        it knows none (Windows, some network file systems), nothing is kept out.
+        The operating system ends the reservation with the process (:mod:`eqrm.files.locks`).
         """
         self.make()
-        handle = os.open(self.path, os.O_RDONLY) if fcntl is not None else -1
+        handle = os.open(self.path, os.O_RDONLY) if CAN_LOCK else -1
         try:
-            yield fcntl is None or _locked(handle)
+            yield try_lock(handle)
         finally:
             if handle >= 0:
                 os.close(handle)
@@ -178,16 +173,6 @@ class RunFolder:
             return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         except (OSError, ValueError) as error:
             raise DataFileError(f"{path} cannot be read: {error}.") from None
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        pass
-    return True
 
 
 def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:

@@ -1,0 +1,108 @@
+"""One run of a sweep, in the process that trains it: claim, train or resume, record."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from eqrm.errors import DataFileError, EqrmError
+from eqrm.sweeps.records import RunRecord, write_record
+from eqrm.sweeps.sweep_folder import Failure, SweepFolder
+from eqrm.training.interruption import TrainingInterrupted
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import train_run
+from eqrm.training.runs.run_folder import RunFolder
+
+SPLITS = ("train", "validation", "test")
+Ending = Literal["finished", "failed", "stopped", "elsewhere", "lost"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: finished, failed with an error, stopped to be resumed, elsewhere or lost.
+
+    Elsewhere: another process trains it now. Lost: its process died.
+    """
+
+    run: str
+    ending: Ending
+    error: str = ""
+
+
+def execute_run(
+    folder: SweepFolder,
+    run: str,
+    data_root: str | Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Train a run of a sweep to its end, from its newest checkpoint, and write its record.
+
+    A finished run is not trained again. An error is written to the run's folder.
+    """
+    with folder.claimed(run) as own:
+        if not own:
+            return Outcome(run, "elsewhere")
+        if folder.is_finished(run):
+            return Outcome(run, "finished")
+        for draft in folder.of_run(run).glob(".*"):  # of a process that was killed
+            draft.unlink(missing_ok=True)
+        folder.forget_failure(run)
+        try:
+            _train(folder, run, data_root, tell)
+        except TrainingInterrupted:
+            return Outcome(run, "stopped")
+        except Exception as error:  # noqa: BLE001 - a defect fails its run, and the sweep goes on
+            return _failed(folder, run, error)
+        return Outcome(run, "finished")
+
+
+def _train(
+    folder: SweepFolder, run: str, data_root: str | Path | None, tell: Callable[[str], None]
+) -> None:
+    place, content = folder.prepared(run)
+    config = RunConfig.read(content)
+    trained = train_run(
+        config, folder.of_run(run).parent, progress=tell, data_root=data_root, tell=tell
+    )
+    if trained.folder is None or trained.folder.name != run:
+        raise DataFileError(f"run.json of {run} describes another run, {config.run_name}.")
+    metrics = RunFolder(trained.folder).metrics()
+    write_record(
+        folder.path, RunRecord.from_dict({**place, "checkpoints": checkpoints_of(metrics)})
+    )
+
+
+def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What a run's metrics say of risks and accuracies per domain, step by step.
+
+    The final evaluation takes the place of another one after the same step: it measures the
+    weights that the run ended with.
+
+    >>> line = {"step": 5, "split": "test", "risks": {"a": 1.0}}
+    >>> checkpoints_of([line, {"step": 6, "loss": 0.5}])
+    [{'step': 5, 'risks': {'test': {'a': 1.0}}, 'accuracies': {}}]
+    """
+    found: dict[int, dict[str, Any]] = {}
+    for line in metrics:
+        if line.get("split") not in SPLITS:
+            continue
+        at = found.setdefault(line["step"], {"step": line["step"], "risks": {}, "accuracies": {}})
+        at["risks"][line["split"]] = line["risks"]
+        if "accuracies" in line:
+            at["accuracies"][line["split"]] = line["accuracies"]
+    return [found[step] for step in sorted(found)]
+
+
+def _failed(folder: SweepFolder, run: str, error: Exception) -> Outcome:
+    words = str(error) or type(error).__name__
+    known = isinstance(error, (EqrmError, OSError))
+    if not known:
+        words = f"{type(error).__name__}: {words}"
+    trace = "" if known else traceback.format_exc()
+    with suppress(OSError):  # a full disk: whoever started the run is told all the same
+        folder.write_failure(Failure(run, words, trace))
+    return Outcome(run, "failed", words)

@@ -1,0 +1,299 @@
+"""A plan: datasets × objectives × held-out domains × hyperparameters × trials, as YAML holds it.
+
+This module reads a plan and checks what it says by itself; ``eqrm.sweeps.planned_runs`` turns it
+into runs. All problems are collected, so that a user sees them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from eqrm.checks import (
+    NON_NEGATIVE_INTEGER,
+    OPEN_FRACTION,
+    POSITIVE_INTEGER,
+    one_of,
+    optional,
+    refuse_unknown,
+)
+from eqrm.data.datasets.registry import DATASETS
+from eqrm.errors import EqrmError, SettingError
+from eqrm.objectives.registry import OBJECTIVES
+from eqrm.sweeps.spaces import grid_values, space_of
+from eqrm.text import counted
+from eqrm.training.runs.config import ObjectiveConfig
+from eqrm.training.runs.config_reading import read_as
+
+T = TypeVar("T")
+HELD_OUT = ("each", "each-and-pairs")
+SET_BY_THE_PLAN = {
+    "data": ("dataset", "settings", "test", "seed"),
+    "training": ("seed",),
+    "batches": ("seed",),
+}
+"""Fields of a configuration that ``run`` cannot hold: they differ between runs."""
+
+
+@dataclass(frozen=True)
+class HeldOutShare:
+    """Random sets of test domains: ``splits`` of them, each a ``share`` of all domains."""
+
+    share: float
+    splits: int = 1
+
+    def __post_init__(self) -> None:
+        OPEN_FRACTION.check(self.share, "share")
+        POSITIVE_INTEGER.check(self.splits, "splits")
+
+
+@dataclass(frozen=True)
+class PlannedDataset:
+    """A dataset of a plan.
+
+    Attributes:
+        name: as ``eqrm data list`` shows it, with its ``settings``.
+        held_out: which domains are test domains: ``each`` alone; ``each-and-pairs``, which
+            leave-one-domain-out selection needs; a list of names, or of lists of names; or random
+            sets (``share``, ``splits``).
+        label: what records call it; its name unless given.
+        run: fields of the configuration that are this dataset's own, such as its predictor.
+    """
+
+    name: str
+    held_out: str | list[Any] | HeldOutShare = "each"
+    label: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        DATASETS.name_of(self.name)
+        if isinstance(self.held_out, str):
+            one_of(self.held_out, HELD_OUT, "choice of held_out")
+        if isinstance(self.held_out, list) and not self.held_out:
+            raise SettingError("held_out lists no domains. Name some, or leave it out.")
+        refuse_fields_of_the_plan(self.run)
+
+    @property
+    def called(self) -> str:
+        """What records call it."""
+        return self.label or DATASETS.name_of(self.name)
+
+
+@dataclass(frozen=True)
+class PlannedObjective:
+    """An objective of a plan.
+
+    Attributes:
+        name: a name that ``eqrm.objectives`` knows.
+        label: what records call it; its name unless given.
+        hyperparameters: fixed values. The others are drawn from the spaces that the objective
+            declares, or stay at their defaults in a grid.
+        memory, phases: as in the configuration of a run.
+        search: spaces of hyperparameters by name, in place of the declared ones.
+        grid: values of hyperparameters by name.
+    """
+
+    name: str
+    label: str | None = None
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] | None = None
+    phases: str | list[Any] | None = None
+    search: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        read_as(ObjectiveConfig, self.content())
+        known = OBJECTIVES.load(self.name).hyperparameters
+        for where, given in (("search", self.search), ("grid", self.grid)):
+            refuse_unknown(given, known, f"{where} of {self.called}", "hyperparameter")
+            both = sorted(set(given) & set(self.hyperparameters))
+            if both:
+                raise SettingError(
+                    f"{both[0]!r} is in hyperparameters and in {where}. Remove it from one of them."
+                )
+
+    @property
+    def called(self) -> str:
+        """What records call it."""
+        return self.label or OBJECTIVES.name_of(self.name)
+
+    def content(self) -> dict[str, Any]:
+        """The field ``objective`` of a run's configuration, before anything is drawn."""
+        made: dict[str, Any] = {"name": OBJECTIVES.name_of(self.name)}
+        if self.hyperparameters:
+            made["hyperparameters"] = dict(self.hyperparameters)
+        if self.memory is not None:
+            made["memory"] = dict(self.memory)
+        return made
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a plan says.
+
+    Attributes:
+        datasets, objectives: every one with every other.
+        run: the configuration that all runs share (``eqrm train-network``).
+        seed: of draws, splits and trials.
+        draws: draws of hyperparameters; draw 0 is the defaults. None where there is a grid.
+        trials: repetitions with other splits, first weights and batches.
+        draws_per_trial: whether every trial has draws of its own.
+        search: spaces of fields of the configuration, such as ``learning_rate``.
+        grid: values of fields; every combination is run.
+    """
+
+    datasets: tuple[PlannedDataset, ...]
+    objectives: tuple[PlannedObjective, ...]
+    run: Mapping[str, Any]
+    seed: int = 0
+    draws: int | None = None
+    trials: int = 1
+    draws_per_trial: bool = False
+    search: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether the points of a grid are run instead of random draws."""
+        return bool(self.grid) or any(each.grid for each in self.objectives)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The fields of a plan that are plain values."""
+
+    seed: int = 0
+    draws: int | None = None
+    trials: int = 1
+    draws_per_trial: bool = False
+
+    def __post_init__(self) -> None:
+        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
+        optional(POSITIVE_INTEGER).check(self.draws, "draws")
+        POSITIVE_INTEGER.check(self.trials, "trials")
+
+
+class Problems(list[str]):
+    """What is wrong with a plan, each problem once.
+
+    >>> problems = Problems()
+    >>> with problems.noted("run"):
+    ...     raise SettingError("steps is missing.")
+    >>> problems.refuse("plan.yaml")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: plan.yaml has 1 problem:
+      - run: steps is missing.
+    """
+
+    def note(self, problem: str) -> None:
+        """Add a problem, unless it is there already."""
+        if problem not in self:
+            self.append(problem)
+
+    @contextmanager
+    def noted(self, where: str = "") -> Iterator[None]:
+        """Note the user's mistake that is found inside, and go on."""
+        try:
+            yield
+        except EqrmError as error:
+            self.note(
+                f"{where}: {error}" if where and not str(error).startswith(where) else str(error)
+            )
+
+    def refuse(self, source: str) -> None:
+        """Raise if there are any."""
+        if self:
+            lines = "".join(f"\n  - {problem}" for problem in self)
+            raise SettingError(f"{source} has {counted(len(self), 'problem')}:{lines}")
+
+
+FIELDS = ("datasets", "objectives", "run", *_Numbers.__dataclass_fields__, "search", "grid")
+
+
+def read_plan(content: Any, problems: Problems) -> SweepPlan:
+    """The plan in plain YAML content; what is wrong is noted, and left out of the plan."""
+    if not isinstance(content, Mapping):
+        problems.note("A plan must hold fields (name: value) such as datasets, objectives and run.")
+        return SweepPlan((), (), {})
+    with problems.noted():
+        refuse_unknown(map(str, content), FIELDS, "The plan", "field")
+    datasets = _entries(PlannedDataset, content, "datasets", problems)
+    objectives = _entries(PlannedObjective, content, "objectives", problems)
+    for name, called in (
+        ("datasets", [each.called for each in datasets]),
+        ("objectives", [each.called for each in objectives]),
+    ):
+        for twice in sorted({each for each in called if called.count(each) > 1}):
+            problems.note(f"{name} lists {twice!r} twice. Give each a label of its own.")
+    numbers = _Numbers()
+    with problems.noted():
+        numbers = read_as(_Numbers, {k: v for k, v in content.items() if k in vars(numbers)})
+    mappings: dict[str, Any] = {
+        name: _mapping(content, name, problems) for name in ("run", "search", "grid")
+    }
+    with problems.noted("run"):
+        refuse_fields_of_the_plan(mappings["run"])
+    plan = SweepPlan(datasets, objectives, **vars(numbers), **mappings)
+    _check_spaces(plan, problems)
+    return plan
+
+
+def refuse_fields_of_the_plan(run: Mapping[str, Any]) -> None:
+    """Refuse the fields of ``run`` that differ between runs."""
+    if "objective" in run:
+        raise SettingError("run cannot hold objective: the plan's objectives are run in turn.")
+    for part, names in SET_BY_THE_PLAN.items():
+        inside: Any = run.get(part)
+        for name in names:
+            if isinstance(inside, Mapping) and name in inside:
+                raise SettingError(
+                    f"run cannot hold {part}.{name}: the plan's datasets and trials set it."
+                )
+
+
+def _entries(
+    kind: type[T], content: Mapping[str, Any], name: str, problems: Problems
+) -> tuple[T, ...]:
+    """The datasets or objectives; a bare name stands for an entry with that name."""
+    given = content.get(name)
+    if not isinstance(given, list) or not given:
+        problems.note(f"{name} must be a list with at least one entry, got {given!r}.")
+        return ()
+    found = []
+    for number, entry in enumerate(given):
+        with problems.noted(f"{name}[{number}]"):
+            whole = {"name": entry} if isinstance(entry, str) else entry
+            found.append(read_as(kind, whole, f"{name}[{number}]"))
+    return tuple(found)
+
+
+def _mapping(content: Mapping[str, Any], name: str, problems: Problems) -> dict[str, Any]:
+    given = content.get(name, {})
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        problems.note(f"{name} must hold fields (name: value), got {given!r}.")
+        return {}
+    return dict(given)
+
+
+def _check_spaces(plan: SweepPlan, problems: Problems) -> None:
+    owners = [("", plan.search, plan.grid)]
+    owners += [(f"{each.called}: ", each.search, each.grid) for each in plan.objectives]
+    for owner, search, grid in owners:
+        for path, given in search.items():
+            with problems.noted():
+                space_of(given, f"{owner}search.{path}")
+        for path, given in grid.items():
+            with problems.noted():
+                grid_values(given, f"{owner}grid.{path}")
+    searched = bool(plan.search) or any(each.search for each in plan.objectives)
+    if plan.has_grid and (searched or plan.draws is not None or plan.draws_per_trial):
+        problems.note(
+            "grid cannot be combined with draws, draws_per_trial or search: run every point of a "
+            "grid, or random draws."
+        )
+    if searched and plan.draws in (None, 1):
+        problems.note("search needs draws of at least 2: draw 0 is the defaults.")

@@ -1,0 +1,115 @@
+"""How far a sweep is, read from its folder: by any process, while it runs or afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
+from eqrm.text import aligned, counted, shortened
+
+FAILURES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """What became of every run of a sweep.
+
+    Attributes:
+        runs: as the plan has them, each with its ``state``.
+        failures: of the failed runs.
+        seconds: what a finished run took on average; None while there is none.
+    """
+
+    runs: Sequence[dict[str, Any]]
+    failures: Sequence[Failure]
+    seconds: float | None
+
+    def count(self, state: State) -> int:
+        """How many runs are in a state."""
+        return sum(run["state"] == state for run in self.runs)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it will take, at the number of runs that are trained now; None if unknown."""
+        at_once = self.count("running")
+        if self.seconds is None or not at_once:
+            return None
+        return seconds_left(self.seconds, self.count("waiting"), at_once)
+
+    def line(self) -> str:
+        """The whole status in one line."""
+        counts = {state: self.count(state) for state in STATES}
+        return progress_line(counts, self.seconds_left)
+
+    def to_text(self) -> str:
+        """The line, a table by dataset and objective, and why runs failed."""
+        pairs = Counter((run["dataset"], run["objective"], run["state"]) for run in self.runs)
+        rows = [["dataset, objective", *STATES]]
+        for dataset, objective in dict.fromkeys((r["dataset"], r["objective"]) for r in self.runs):
+            counts = [str(pairs[dataset, objective, state]) for state in STATES]
+            rows.append([f"{dataset}, {objective}", *counts])
+        parts = [self.line(), aligned(rows)]
+        if self.failures:
+            parts.append(failures_in_words(self.failures))
+        return "\n\n".join(parts)
+
+
+def sweep_status(folder: str | Path) -> SweepStatus:
+    """The status of the sweep in a folder."""
+    files = SweepFolder(folder)
+    runs = [{**run, "state": files.state(run["run"])} for run in files.runs()]
+    found = [files.failure(run["run"]) for run in runs if run["state"] == "failed"]
+    finished = [run["run"] for run in runs if run["state"] == "finished"]
+    times = [time for run in finished if (time := files.seconds(run)) is not None]
+    mean = sum(times) / len(times) if times else None
+    return SweepStatus(runs, [each for each in found if each is not None], mean)
+
+
+def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
+    """The time for runs that take so many seconds each; those that are trained are half done."""
+    return seconds * (waiting + 0.5 * at_once) / at_once
+
+
+def progress_line(counts: dict[State, int], left: float | None) -> str:
+    """Counts of runs and the time left, in one line.
+
+    >>> progress_line({"finished": 3, "failed": 0, "running": 2, "waiting": 5}, 90.0)
+    '3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left'
+    """
+    total = sum(counts.values())
+    words = [f"{counts['finished']:,} of {counted(total, 'run')} finished"]
+    others: tuple[State, ...] = ("running", "failed", "waiting")
+    words += [f"{counts[state]:,} {state}" for state in others if counts[state]]
+    if left is not None and counts["running"] + counts["waiting"]:
+        words.append(f"about {duration(left)} left")
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """A time in words, rounded to what matters.
+
+    >>> duration(40), duration(200), duration(3 * 3600 + 700), duration(4 * 86400)
+    ('40 seconds', '3 minutes', '3 hours', '4 days')
+    """
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            return counted(round(seconds / size), unit)
+    return counted(max(1, round(seconds)), "second")
+
+
+def failures_in_words(failures: Sequence[Failure]) -> str:
+    """The first failures, a line each, and how to try them again."""
+    lines = [f"  {each.run}  {shortened(each.error, 200)}" for each in failures[:FAILURES_SHOWN]]
+    if len(failures) > FAILURES_SHOWN:
+        lines.append(f"  and {len(failures) - FAILURES_SHOWN:,} more")
+    return "\n".join(
+        [
+            f"{counted(len(failures), 'run')} failed:",
+            *lines,
+            "What they printed is in runs/HASH/log.txt. To try them again: --retry-failed.",
+        ]
+    )

@@ -1,0 +1,194 @@
+"""The folder of a sweep: its plan, its runs, and what became of each of them.
+
+``sweep.json`` lists the runs, ``runs/<hash>`` is the folder of one. In it, beside what training
+writes, ``run.json`` says what is to be trained, ``claim`` is locked by the process that trains it,
+``record.json`` (finished) or ``failure.json`` (failed) is written last, and ``log.txt`` has what
+was printed. Files are read and written, so nothing here depends on who runs the sweep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from eqrm.errors import DataFileError, SettingError
+from eqrm.files.checked_json import read_checked_json, write_checked_json
+from eqrm.files.locks import try_lock
+from eqrm.files.writing import write_text
+from eqrm.sweeps.records import RUNS, read_record, record_path
+
+SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
+FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
+CLAIM, RUN, RUN_FORMAT = "claim", "run.json", "eqrm planned run 1"
+State = Literal["finished", "failed", "running", "waiting"]
+STATES: tuple[State, ...] = ("finished", "failed", "running", "waiting")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run failed: the error in one line, and the traceback where it may be a defect."""
+
+    run: str
+    error: str
+    traceback: str = ""
+
+
+class SweepFolder:
+    """The files of a sweep."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def begin(self, plan: Mapping[str, Any], places: list[dict[str, Any]]) -> None:
+        """Make the folder for a plan and its runs; one that belongs to another plan is refused."""
+        try:
+            (self.path / RUNS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"The folder {self.path} cannot be created: {error.strerror}. Choose another."
+            ) from None
+        self.refuse_another_plan(plan, places)
+        if not (self.path / SWEEP).is_file():
+            content = {"plan": plan, "runs": places}
+            write_checked_json(self.path / SWEEP, SWEEP_FORMAT, content)
+
+    def refuse_another_plan(
+        self, plan: Mapping[str, Any], places: list[dict[str, Any]] | None
+    ) -> None:
+        """Raise if the folder holds the runs of another plan, or something else.
+
+        ``places`` is None where the runs are not known, because the plan has problems.
+        """
+        if not (self.path / SWEEP).is_file():
+            there = self.path.iterdir() if self.path.is_dir() else ()
+            others = [p.name for p in there if p.name != RUNS and not p.name.startswith(".")]
+            if others:
+                raise SettingError(
+                    f"The folder {self.path} is not the folder of a sweep: it holds "
+                    f"{sorted(others)[0]!r}. Choose another with --output."
+                )
+            return
+        known = self._content()
+        if known["plan"] != json.loads(json.dumps(plan)):
+            raise SettingError(
+                f"The folder {self.path} belongs to another plan. Choose another with --output."
+            )
+        if places is None:
+            return
+        if [each["run"] for each in known["runs"]] != [each["run"] for each in places]:
+            raise SettingError(
+                f"The runs in {self.path} were planned from the same plan, but the data or the "
+                "version of eqrm has changed since. Choose another folder with --output."
+            )
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs of the plan, in its order: hash, dataset, objective, domains, draw, trial."""
+        found: list[dict[str, Any]] = self._content()["runs"]
+        return found
+
+    def _content(self) -> Any:
+        if not (self.path / SWEEP).is_file():
+            raise DataFileError(f"{self.path} is not the folder of a sweep: it has no {SWEEP}.")
+        return read_checked_json(self.path / SWEEP, SWEEP_FORMAT, "the list of a sweep's runs")
+
+    def of_run(self, run: str) -> Path:
+        """The folder of a run."""
+        return self.path / RUNS / run
+
+    def prepare(self, run: str, place: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Write what is to be trained, for the process that trains it."""
+        self.of_run(run).mkdir(parents=True, exist_ok=True)
+        if not (self.of_run(run) / RUN).is_file():
+            content = {"format": RUN_FORMAT, "place": place, "config": config}
+            text = json.dumps(content, ensure_ascii=False, indent=1)
+            with suppress(FileNotFoundError):  # another sweep wrote the same, and cleaned up
+                write_text(self.of_run(run) / RUN, text + "\n")
+
+    def prepared(self, run: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The place of a run in its plan, and its configuration."""
+        path = self.of_run(run) / RUN
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return content["place"], content["config"]
+        except (OSError, ValueError, KeyError) as error:
+            raise DataFileError(f"{path} cannot be read: {error}.") from None
+
+    @contextmanager
+    def claimed(self, run: str) -> Iterator[bool]:
+        """Keep other processes from training a run; False inside where one of them has it.
+
+        The operating system ends a claim with its process, however that ends, so a claim is
+        never stale.
+        """
+        handle = os.open(self.of_run(run) / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            own = try_lock(handle)
+            if own:
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{socket.gethostname()} {os.getpid()}\n".encode())
+            yield own
+        finally:
+            os.close(handle)
+
+    def is_claimed(self, run: str) -> bool:
+        """Whether a process trains the run now."""
+        try:
+            handle = os.open(self.of_run(run) / CLAIM, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            return not try_lock(handle, shared=True)
+        finally:
+            os.close(handle)
+
+    def is_finished(self, run: str) -> bool:
+        """Whether the run has a record; a damaged one does not count, and is written again."""
+        if not record_path(self.path, run).is_file():
+            return False
+        try:
+            read_record(self.path, run)
+        except DataFileError:
+            return False
+        return True
+
+    def write_failure(self, failure: Failure) -> None:
+        """Record that a run failed."""
+        content = {"error": failure.error, "traceback": failure.traceback}
+        write_checked_json(self.of_run(failure.run) / FAILURE, FAILURE_FORMAT, content)
+
+    def failure(self, run: str) -> Failure | None:
+        """Why a run failed; None if it did not."""
+        path = self.of_run(run) / FAILURE
+        if not path.is_file():
+            return None
+        try:
+            content = read_checked_json(path, FAILURE_FORMAT, "the failure of a run")
+        except DataFileError as error:
+            return Failure(run, str(error))
+        return Failure(run, content["error"], content["traceback"])
+
+    def forget_failure(self, run: str) -> None:
+        """Let a failed run be tried again."""
+        (self.of_run(run) / FAILURE).unlink(missing_ok=True)
+
+    def state(self, run: str) -> State:
+        """What became of a run, by its files alone; records are not read."""
+        if record_path(self.path, run).is_file():
+            return "finished"
+        if self.is_claimed(run):
+            return "running"
+        return "failed" if (self.of_run(run) / FAILURE).is_file() else "waiting"
+
+    def seconds(self, run: str) -> float | None:
+        """How long a finished run took, from its last claim to its record."""
+        try:
+            began = (self.of_run(run) / CLAIM).stat().st_mtime
+            return max(0.0, record_path(self.path, run).stat().st_mtime - began)
+        except FileNotFoundError:
+            return None

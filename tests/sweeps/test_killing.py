@@ -1,0 +1,123 @@
+"""A sweep that is killed again and again ends with the records of an undisturbed one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps.planned_runs import PlannedSweep
+from eqrm.sweeps.records import record_path
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from sweeps.killing import killed_and_continued, start, wait_for_a_worker, workers_of, written
+from sweeps.small_plans import HereEngine, changed, planned, records_of
+
+LONG = {
+    "steps": 200,
+    "training": {"device": "cpu", "evaluate_every": 100, "checkpoint_every": 20, "log_every": 50},
+}
+
+
+class Watch(threading.Thread):
+    """Notes when each record was first seen, so that one that is written twice is found."""
+
+    def __init__(self, folder: Path, sweep: PlannedSweep) -> None:
+        super().__init__(daemon=True)
+        self.paths = [record_path(folder, run.run) for run in sweep.runs]
+        self.seen: dict[Path, int] = {}
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(0.02):
+            for path in self.paths:
+                if path not in self.seen and path.is_file():
+                    self.seen[path] = path.stat().st_mtime_ns
+
+    def written_twice(self) -> list[Path]:
+        self.over.set()
+        self.join()
+        return [path for path, time in self.seen.items() if path.stat().st_mtime_ns != time]
+
+
+def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> tuple[int, int]:
+    sweep, plan = planned(content), written(tmp_path / "plan.yaml", content)
+    undisturbed = SweepFolder(tmp_path / "undisturbed")
+    run_sweep(sweep, undisturbed, HereEngine(undisturbed))
+    folder = tmp_path / "killed"
+    watch = Watch(folder, sweep)
+    watch.start()
+    counts = killed_and_continued(plan, folder, kills, seed)
+    assert watch.written_twice() == []
+    assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
+    return counts
+
+
+def test_killed_sweeps_and_workers_change_no_record(tmp_path: Path) -> None:
+    compare(tmp_path, changed(run=LONG), kills=3, seed=1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["random", "grid"])
+def test_forty_runs_and_twenty_kills_change_no_record(tmp_path: Path, kind: str) -> None:
+    content = changed(run=LONG, draws=5, trials=4)
+    if kind == "grid":
+        grid = {"learning_rate": [0.1, 0.03, 0.01, 0.003, 0.001]}
+        content = changed(run=LONG, draws=None, search=None, grid=grid, trials=4)
+    assert len(planned(content).runs) == 40
+    of_sweeps, of_workers = compare(tmp_path, content, kills=20, seed=2)
+    assert min(of_sweeps, of_workers) > 3
+
+
+def test_two_sweeps_share_a_folder_and_ctrl_c_stops_one_without_loss(tmp_path: Path) -> None:
+    content = changed(run={**LONG, "steps": 800})
+    plan, folder = written(tmp_path / "plan.yaml", content), tmp_path / "sweep"
+    first = start(plan, folder, workers=1)
+    assert wait_for_a_worker(folder, first)
+    second = start(plan, folder, workers=1)
+    while len(set(workers_of(folder))) < 2 and first.poll() is None:
+        time.sleep(0.05)
+    children = workers_of(folder)
+    assert len(set(children)) == 2
+    second.send_signal(signal.SIGINT)
+    out, err = second.communicate(timeout=60)
+    assert second.returncode == 130, err
+    assert "Stopped. Run the same command again to continue." in err
+    out, err = first.communicate(timeout=300)
+    assert first.returncode == 0, err
+    assert out.startswith("4 runs finished")
+    assert workers_of(folder) == []
+    undisturbed = SweepFolder(tmp_path / "undisturbed")
+    sweep = planned(content)
+    run_sweep(sweep, undisturbed, HereEngine(undisturbed))
+    assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
+
+
+def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
+    plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 100_000}))
+    process = start(plan, tmp_path / "sweep")
+    assert wait_for_a_worker(tmp_path / "sweep", process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 60
+    while workers_of(tmp_path / "sweep") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert workers_of(tmp_path / "sweep") == []
+
+
+def test_workers_are_gone_after_the_engine_is_closed(tmp_path: Path) -> None:
+    sweep = planned(changed(objectives=["erm"]))
+    folder = SweepFolder(tmp_path / "sweep")
+    engine = LocalEngine(folder.path, workers=1)
+    result = run_sweep(sweep, folder, engine)
+    assert result.trained == 2
+    assert engine.running == []
+    assert (folder.of_run(sweep.runs[0].run) / "log.txt").read_text().count("step ") > 0
+    found = subprocess.run(["pgrep", "-f", str(folder.path)], capture_output=True, text=True)
+    assert found.stdout == ""

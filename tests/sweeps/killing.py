@@ -56,10 +56,9 @@ def wait_for_a_worker(folder: Path, process: subprocess.Popen[str]) -> list[int]
 
 
 def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tuple[int, int]:
-    """Kill the sweep or a worker at random, start it again where needed, and let it end.
+    """Kill a worker and the sweep in turns at random moments, then let the sweep end.
 
-    The number of kills of sweeps and of workers. Records that exist at a kill are compared with
-    what is there in the end by the caller.
+    The number of kills of sweeps and of workers.
     """
     generator = random.Random(seed)
     of_sweeps = of_workers = 0
@@ -69,7 +68,7 @@ def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tup
         if not found:
             raise AssertionError(f"The sweep ended after {of_sweeps + of_workers} kills.")
         time.sleep(generator.uniform(0.0, 0.4))
-        if generator.random() < 0.5:
+        if of_workers > of_sweeps:
             process.kill()
             process.communicate()
             of_sweeps += 1

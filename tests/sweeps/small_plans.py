@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import Outcome, execute_run
+from eqrm.sweeps.execution import RunOutcome, execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.records import record_path
 from eqrm.sweeps.sweep_folder import SweepFolder
@@ -46,7 +46,9 @@ def records_of(folder: Path, sweep: PlannedSweep) -> dict[str, bytes]:
 class HereEngine(Engine):
     """Trains a run when it is asked how it ended; outcomes can be put in the place of some."""
 
-    def __init__(self, folder: SweepFolder, first: dict[str, list[Outcome]] | None = None) -> None:
+    def __init__(
+        self, folder: SweepFolder, first: dict[str, list[RunOutcome]] | None = None
+    ) -> None:
         self.folder, self.first = folder, first or {}
         self.submitted: list[str] = []
         self._running: list[str] = []
@@ -63,11 +65,11 @@ class HereEngine(Engine):
         self.submitted.append(run)
         self._running.append(run)
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[RunOutcome]:
         runs, self._running = self._running, []
         return [self._outcome(run) for run in runs]
 
-    def _outcome(self, run: str) -> Outcome:
+    def _outcome(self, run: str) -> RunOutcome:
         if self.first.get(run):
             return self.first[run].pop(0)
         return execute_run(self.folder, run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import record_path
 from eqrm.sweeps.sweep import run_sweep
@@ -59,8 +57,8 @@ def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> t
     return counts
 
 
-def test_killed_sweeps_and_workers_change_no_record(tmp_path: Path) -> None:
-    compare(tmp_path, changed(run=LONG), kills=3, seed=1)
+def test_a_killed_worker_and_a_killed_sweep_change_no_record(tmp_path: Path) -> None:
+    assert compare(tmp_path, changed(run=LONG), kills=2, seed=1) == (1, 1)
 
 
 @pytest.mark.full
@@ -71,12 +69,11 @@ def test_forty_runs_and_twenty_kills_change_no_record(tmp_path: Path, kind: str)
         grid = {"learning_rate": [0.1, 0.03, 0.01, 0.003, 0.001]}
         content = changed(run=LONG, draws=None, search=None, grid=grid, trials=4)
     assert len(planned(content).runs) == 40
-    of_sweeps, of_workers = compare(tmp_path, content, kills=20, seed=2)
-    assert min(of_sweeps, of_workers) > 3
+    assert compare(tmp_path, content, kills=20, seed=2) == (10, 10)
 
 
 def test_two_sweeps_share_a_folder_and_ctrl_c_stops_one_without_loss(tmp_path: Path) -> None:
-    content = changed(run={**LONG, "steps": 800})
+    content = changed(run={**LONG, "steps": 400})
     plan, folder = written(tmp_path / "plan.yaml", content), tmp_path / "sweep"
     first = start(plan, folder, workers=1)
     assert wait_for_a_worker(folder, first)
@@ -93,12 +90,14 @@ def test_two_sweeps_share_a_folder_and_ctrl_c_stops_one_without_loss(tmp_path: P
     assert first.returncode == 0, err
     assert out.startswith("4 runs finished")
     assert workers_of(folder) == []
+    assert "step 400 of 400" in next((folder / "runs").glob("*/log.txt")).read_text()
     undisturbed = SweepFolder(tmp_path / "undisturbed")
     sweep = planned(content)
     run_sweep(sweep, undisturbed, HereEngine(undisturbed))
     assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
 
 
+@pytest.mark.full
 def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
     plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 100_000}))
     process = start(plan, tmp_path / "sweep")
@@ -109,15 +108,3 @@ def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
     while workers_of(tmp_path / "sweep") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert workers_of(tmp_path / "sweep") == []
-
-
-def test_workers_are_gone_after_the_engine_is_closed(tmp_path: Path) -> None:
-    sweep = planned(changed(objectives=["erm"]))
-    folder = SweepFolder(tmp_path / "sweep")
-    engine = LocalEngine(folder.path, workers=1)
-    result = run_sweep(sweep, folder, engine)
-    assert result.trained == 2
-    assert engine.running == []
-    assert (folder.of_run(sweep.runs[0].run) / "log.txt").read_text().count("step ") > 0
-    found = subprocess.run(["pgrep", "-f", str(folder.path)], capture_output=True, text=True)
-    assert found.stdout == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.sweeps.execution import Outcome, checkpoints_of, execute_run
+from eqrm.sweeps.execution import RunOutcome, checkpoints_of, execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import read_records, record_path
 from eqrm.sweeps.status import sweep_status
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> SweepFolder:
 def swept(
     plan: PlannedSweep,
     folder: SweepFolder,
-    first: dict[str, list[Outcome]] | None = None,
+    first: dict[str, list[RunOutcome]] | None = None,
     **options: bool,
 ) -> tuple[SweepResult, HereEngine, list[str]]:
     told: list[str] = []
@@ -98,7 +98,7 @@ def test_failed_runs_are_listed_and_tried_again_on_request(folder: SweepFolder) 
     bad = plan.runs[1].run
     result, _, told = swept(plan, folder)
     assert result.finished == 1
-    assert [(each.run, "learning rate" in each.error) for each in result.failures] == [(bad, True)]
+    assert [(each.run, "must be finite" in each.error) for each in result.failures] == [(bad, True)]
     assert any(bad in line for line in told)
     text = sweep_status(folder.path).to_text()
     assert "1 of 2 runs finished, 1 failed" in text
@@ -149,8 +149,8 @@ def test_a_run_whose_process_died_is_tried_again_but_not_for_ever(
 ) -> None:
     often, once = small.runs[0].run, small.runs[1].run
     first = {
-        often: [Outcome(often, "lost", "The worker process ended by signal 9.")] * MOST_LOSSES,
-        once: [Outcome(once, "lost", "The worker process ended by signal 9.")],
+        often: [RunOutcome(often, "lost", "The worker process ended by signal 9.")] * MOST_LOSSES,
+        once: [RunOutcome(once, "lost", "The worker process ended by signal 9.")],
     }
     result, engine, _ = swept(small, folder, first)
     assert (engine.submitted.count(often), engine.submitted.count(once)) == (MOST_LOSSES, 2)
@@ -171,7 +171,7 @@ def test_a_claimed_run_is_left_to_its_process_and_taken_over_when_that_is_gone(
         assert folder.state(run.run) == "running"
         assert execute_run(folder, run.run).ending == "elsewhere"
     assert folder.state(run.run) == "waiting"
-    first = {run.run: [Outcome(run.run, "elsewhere")]}
+    first = {run.run: [RunOutcome(run.run, "elsewhere")]}
     result, engine, _ = swept(small, folder, first)
     assert engine.submitted.count(run.run) == 2
     assert (result.finished, result.trained) == (4, 4)
@@ -184,9 +184,9 @@ def test_a_run_that_another_sweep_finished_counts_as_finished(
     run = small.runs[0].run
 
     class Shared(HereEngine):
-        def _outcome(self, wanted: str) -> Outcome:
+        def _outcome(self, wanted: str) -> RunOutcome:
             outcome = execute_run(self.folder, wanted)
-            return Outcome(run, "elsewhere") if wanted == run else outcome
+            return RunOutcome(run, "elsewhere") if wanted == run else outcome
 
     result = run_sweep(small, folder, Shared(folder))
     assert (result.finished, result.trained) == (4, 3)

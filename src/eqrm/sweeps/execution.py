@@ -22,7 +22,7 @@ Ending = Literal["finished", "failed", "stopped", "elsewhere", "lost"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: finished, failed with an error, stopped to be resumed, elsewhere or lost.
 
     Elsewhere: another process trains it now. Lost: its process died.
@@ -38,26 +38,26 @@ def execute_run(
     run: str,
     data_root: str | Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
-) -> Outcome:
+) -> RunOutcome:
     """Train a run of a sweep to its end, from its newest checkpoint, and write its record.
 
     A finished run is not trained again. An error is written to the run's folder.
     """
     with folder.claimed(run) as own:
         if not own:
-            return Outcome(run, "elsewhere")
+            return RunOutcome(run, "elsewhere")
         if folder.is_finished(run):
-            return Outcome(run, "finished")
+            return RunOutcome(run, "finished")
         for draft in folder.of_run(run).glob(".*"):  # of a process that was killed
             draft.unlink(missing_ok=True)
         folder.forget_failure(run)
         try:
             _train(folder, run, data_root, tell)
         except TrainingInterrupted:
-            return Outcome(run, "stopped")
+            return RunOutcome(run, "stopped")
         except Exception as error:  # noqa: BLE001 - a defect fails its run, and the sweep goes on
             return _failed(folder, run, error)
-        return Outcome(run, "finished")
+        return RunOutcome(run, "finished")
 
 
 def _train(
@@ -97,7 +97,7 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return [found[step] for step in sorted(found)]
 
 
-def _failed(folder: SweepFolder, run: str, error: Exception) -> Outcome:
+def _failed(folder: SweepFolder, run: str, error: Exception) -> RunOutcome:
     words = str(error) or type(error).__name__
     known = isinstance(error, (EqrmError, OSError))
     if not known:
@@ -105,4 +105,4 @@ def _failed(folder: SweepFolder, run: str, error: Exception) -> Outcome:
     trace = "" if known else traceback.format_exc()
     with suppress(OSError):  # a full disk: whoever started the run is told all the same
         folder.write_failure(Failure(run, words, trace))
-    return Outcome(run, "failed", words)
+    return RunOutcome(run, "failed", words)

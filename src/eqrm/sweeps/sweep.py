@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import Outcome
+from eqrm.sweeps.execution import RunOutcome
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.status import progress_line, seconds_left
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
@@ -86,7 +86,7 @@ class _Progress:
     told: float = -TELL_EVERY
     line: str = ""
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: RunOutcome) -> None:
         """Note how a run ended."""
         run = outcome.run
         if outcome.ending == "finished":

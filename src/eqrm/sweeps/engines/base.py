@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 
-from eqrm.sweeps.execution import Outcome
+from eqrm.sweeps.execution import RunOutcome
 
 
 class Engine(ABC):
@@ -32,7 +32,7 @@ class Engine(ABC):
         """Have a run trained."""
 
     @abstractmethod
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[RunOutcome]:
         """The runs that ended since the last call, waiting up to so many seconds for the first.
 
         A run whose process died is ``"lost"``.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import Outcome
+from eqrm.sweeps.execution import RunOutcome
 
 PATIENCE = 60.0
 """Seconds that workers have to save and end before they are killed."""
@@ -62,20 +62,20 @@ class LocalEngine(Engine):
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
         worker.give(run)
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[RunOutcome]:
         """What workers reported, and the runs of those that died."""
-        found: list[Outcome] = []
+        found: list[RunOutcome] = []
         for key, _ in self._selector.select(seconds):
             worker: _Worker = key.data
             line = worker.reports.readline()
             if line:
-                found.append(Outcome(**json.loads(line)))
+                found.append(RunOutcome(**json.loads(line)))
                 worker.run = None
                 continue
             code = self._remove(worker)
             if worker.run is not None:
                 how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-                found.append(Outcome(worker.run, "lost", f"The worker process ended {how}."))
+                found.append(RunOutcome(worker.run, "lost", f"The worker process ended {how}."))
         return found
 
     def cancel(self) -> None:

@@ -1,0 +1,42 @@
+"""docs/sweeps.md: its plan is the example, which runs and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from eqrm.files.yaml_text import read_yaml
+from eqrm.sweeps.plan import FIELDS, PlannedDataset, PlannedObjective
+from eqrm.sweeps.planned_runs import planned_sweep
+from eqrm.sweeps.status import sweep_status
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from sweeps.small_plans import HereEngine
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs" / "sweeps.md").read_text(encoding="utf-8")
+PLAN = REPOSITORY / "examples" / "sweep.yaml"
+
+
+def test_the_example_runs_and_prints_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"```yaml\n{PLAN.read_text(encoding='utf-8')}```" in PAGE
+    monkeypatch.chdir(tmp_path)
+    folder = SweepFolder("sweeps/sweep")
+    planned = planned_sweep(read_yaml(PLAN), str(PLAN))
+    run_sweep(planned, folder, HereEngine(folder))
+    assert f"```\n{sweep_status(folder.path).to_text()}\n```" in PAGE
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert code is not None
+    exec(code.group(1), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(planned.runs) == 24
+    assert lines[0].startswith("eqrm .9 0 0 {'source-")
+
+
+def test_the_page_names_every_field_of_a_plan() -> None:
+    own = {*PlannedDataset.__dataclass_fields__, *PlannedObjective.__dataclass_fields__}
+    assert {name for name in {*FIELDS, *own} if f"`{name}`" not in PAGE} == set()

@@ -12,6 +12,7 @@ import pytest
 
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import record_path
+from eqrm.sweeps.status import sweep_status
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.killing import killed_and_continued, start, wait_for_a_worker, workers_of, written
@@ -72,29 +73,24 @@ def test_forty_runs_and_twenty_kills_change_no_record(tmp_path: Path, kind: str)
     assert compare(tmp_path, content, kills=20, seed=2) == (10, 10)
 
 
-def test_two_sweeps_share_a_folder_and_ctrl_c_stops_one_without_loss(tmp_path: Path) -> None:
-    content = changed(run={**LONG, "steps": 400})
-    plan, folder = written(tmp_path / "plan.yaml", content), tmp_path / "sweep"
-    first = start(plan, folder, workers=1)
-    assert wait_for_a_worker(folder, first)
-    second = start(plan, folder, workers=1)
-    while len(set(workers_of(folder))) < 2 and first.poll() is None:
+def test_two_sweeps_share_a_folder_and_ctrl_c_stops_each_after_saving(tmp_path: Path) -> None:
+    plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 1_000_000}))
+    folder = tmp_path / "sweep"
+    sweeps = [start(plan, folder, workers=1) for _ in range(2)]
+    deadline = time.monotonic() + 120
+    while len(set(workers_of(folder))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
-    children = workers_of(folder)
-    assert len(set(children)) == 2
-    second.send_signal(signal.SIGINT)
-    out, err = second.communicate(timeout=60)
-    assert second.returncode == 130, err
-    assert "Stopped. Run the same command again to continue." in err
-    out, err = first.communicate(timeout=300)
-    assert first.returncode == 0, err
-    assert out.startswith("4 runs finished")
-    assert workers_of(folder) == []
-    assert "step 400 of 400" in next((folder / "runs").glob("*/log.txt")).read_text()
-    undisturbed = SweepFolder(tmp_path / "undisturbed")
-    sweep = planned(content)
-    run_sweep(sweep, undisturbed, HereEngine(undisturbed))
-    assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
+    assert len(set(workers_of(folder))) == 2  # two processes, two runs
+    for left, sweep in zip((1, 0), sweeps, strict=True):
+        wait_for_a_worker(folder, sweep)
+        sweep.send_signal(signal.SIGINT)
+        _, err = sweep.communicate(timeout=90)
+        assert sweep.returncode == 130, err
+        assert "Stopped. Run the same command again to continue." in err
+        assert len(workers_of(folder)) == left
+    status = sweep_status(folder)
+    assert status.line() == "0 of 4 runs finished, 4 waiting"
+    assert status.failures == []
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ import pytest
 from cli.commands import run
 from data.real_data import ROOT, needs
 from eqrm.sweeps.records import record_path, write_record
+from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.made_records import checkpoint, record
 
 DOMAINS = 3
@@ -66,6 +67,31 @@ def test_the_records_of_a_sweep_are_tabulated(
         "erm        0.250  0.750    0.500\n"
     )
     assert "objective   mean      0      1\nerm        0.500  0.250  0.750\n" in out
+
+
+def test_runs_that_the_plan_has_and_no_record_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where no record shows that there is such an objective or trial."""
+    measured = checkpoint(5, validation={"b": 1.0}, test={"a": 0.5})
+    planned = [
+        replace(record(measured, held_out=("a",), objective=o, trial=t), run=f"{number:016x}")
+        for number, (o, t) in enumerate([("erm", 0), ("erm", 1), ("irm", 0), ("irm", 1)])
+    ]
+    places = [{k: v for k, v in r.to_dict().items() if k != "checkpoints"} for r in planned]
+    SweepFolder(tmp_path).begin({}, places)
+    record_path(tmp_path, planned[0].run).parent.mkdir(parents=True)
+    write_record(tmp_path, planned[0])
+    code, out, _ = run(capsys, "table", str(tmp_path), "--rule", "training-domain")
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()[1:4]]
+    assert rows == [["objective", "a", "average"], ["erm", *["50.0†"] * 2], ["irm", *["–†"] * 2]]
+    assert out.endswith(
+        "Missing runs:\n"
+        "toy, erm, held out a, trial 1: draw 0\n"
+        "toy, irm, held out a, trial 0: draw 0\n"
+        "toy, irm, held out a, trial 1: draw 0\n"
+    )
 
 
 def test_rules_and_their_settings_are_options(

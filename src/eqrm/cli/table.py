@@ -73,6 +73,7 @@ def table(
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.sweeps.domainbed_records import sweep_records
     from eqrm.sweeps.tables.formats import FORMATS
+    from eqrm.sweeps.tables.grid import planned_places
     from eqrm.sweeps.tables.tabulating import LEVELS, TableSettings, sweep_tables
 
     write = FORMATS[_format(as_format, output)]
@@ -81,7 +82,8 @@ def table(
     asked = [str(parsed_level(level, "--levels")) for level in separated(levels or [])]
     settings = TableSettings(metric, asked or LEVELS, divisor, published)
     rules = _rules(separated(rule or []), alpha, checkpoints, metric)
-    content = write(sweep_tables(sweep_records(folder), rules, settings), selected)
+    found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))
+    content = write(found, selected)
     if output is None:
         typer.echo(content)
     else:

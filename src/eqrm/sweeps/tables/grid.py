@@ -1,7 +1,7 @@
 """The grid behind a sweep's records: datasets × objectives × held-out domains × trials × draws.
 
-The grid is what the records themselves span. A run that the grid has and the records lack is
-missing, and is named.
+The grid is what the plan lists or, without a plan, what the records themselves span. A run that the
+grid has and the records lack is missing, and is named.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from eqrm.errors import DomainDataError
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import Candidates
+from eqrm.sweeps.sweep_folder import SWEEP, SweepFolder
 
 
 class RunKey(NamedTuple):
@@ -35,7 +37,7 @@ class RunKey(NamedTuple):
 class DatasetGrid:
     """The runs of one dataset.
 
-    ``expected`` are runs that were planned, whether or not the records span them.
+    ``expected`` are the runs that were planned; without any, the records span the grid.
     """
 
     dataset: str
@@ -79,17 +81,7 @@ class DatasetGrid:
     @cached_property
     def missing(self) -> list[RunKey]:
         """The runs that are expected and not recorded, in order."""
-        draws: dict[str, set[int]] = defaultdict(set)
-        for key in self._known:
-            draws[key.objective].add(key.draw)
-        spanned = {
-            RunKey(objective, held_out, trial, draw)
-            for objective in self.objectives
-            for held_out in self._held_out
-            for trial in self.trials
-            for draw in draws[objective]
-        }
-        absent = (spanned | self.expected) - self.runs.keys()
+        absent = (self.expected or self._spanned()) - self.runs.keys()
         return sorted(absent, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
 
     @cached_property
@@ -107,6 +99,19 @@ class DatasetGrid:
             f"draw{'s' if len(absent) > 1 else ''} {_ranges(absent)}"
             for (objective, held_out, trial), absent in draws.items()
         ]
+
+    def _spanned(self) -> set[RunKey]:
+        """The grid that the records themselves span; objectives may differ in their draws."""
+        draws: dict[str, set[int]] = defaultdict(set)
+        for key in self.runs:
+            draws[key.objective].add(key.draw)
+        return {
+            RunKey(objective, held_out, trial, draw)
+            for objective in self.objectives
+            for held_out in self._held_out
+            for trial in self.trials
+            for draw in draws[objective]
+        }
 
     @cached_property
     def _known(self) -> set[RunKey]:
@@ -140,6 +145,19 @@ class DatasetGrid:
         for key, run in self.runs.items():
             found[key.objective, key.held_out, key.trial][key.draw] = run
         return dict(found)
+
+
+def planned_places(folder: Path) -> list[tuple[str, RunKey]]:
+    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one."""
+    if not (folder / SWEEP).is_file():
+        return []
+    return [
+        (
+            place["dataset"],
+            RunKey(place["objective"], frozenset(place["held_out"]), place["trial"], place["draw"]),
+        )
+        for place in SweepFolder(folder).runs()
+    ]
 
 
 def dataset_grids(

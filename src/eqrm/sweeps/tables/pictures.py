@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 24
 """With more columns than this, their names do not fit below the picture."""
+MOST_LETTERS = 12
+"""Longer names are slanted, so that they do not run into each other."""
 
 
 def pictures_of(table: SweepTable) -> list[tuple[str, str]]:
@@ -51,7 +53,10 @@ def draw_columns(table: SweepTable) -> Figure:
     few = len(table.columns) <= MOST_NAMED
     axes.set_xticks(range(len(table.columns)) if few else [])
     if few:
-        axes.set_xticklabels([one_line(name) for name in table.columns], parse_math=False)
+        names = [one_line(name) for name in table.columns]
+        axes.set_xticklabels(names, parse_math=False)
+        if max(map(len, names)) > MOST_LETTERS:
+            axes.tick_params(axis="x", labelrotation=20)
     axes.set_ylabel("risk" if table.kind == RISK else "accuracy (%)")
     _name_rows(axes, [row.objective for row in rows])
     return figure

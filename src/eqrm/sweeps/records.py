@@ -6,8 +6,10 @@ has a ``record.json`` in it. Selection rules and tables read records only.
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,9 +125,22 @@ def recorded_runs(folder: Path) -> Iterator[str]:
             yield path.name
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the garbage collector, which otherwise visits millions of numbers again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def read_records(folder: Path) -> list[RunRecord]:
     """Every record in a sweep's folder, in the order dataset, objective, domains, draw, trial."""
     if not folder.is_dir():
         raise DataFileError(f"The folder {folder} does not exist.")
-    found = [read_record(folder, run) for run in recorded_runs(folder)]
+    with _without_collection():
+        found = [read_record(folder, run) for run in recorded_runs(folder)]
     return sorted(found, key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial))

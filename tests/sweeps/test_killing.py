@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -104,3 +107,31 @@ def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
     while workers_of(tmp_path / "sweep") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert workers_of(tmp_path / "sweep") == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", ["300k", "600k", "900k"])
+def test_a_full_disk_loses_nothing(tmp_path: Path, size: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mounted, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        sweep, folder = planned(changed(draws=4)), SweepFolder(disk / "sweep")
+        full = False
+        try:
+            full = bool(run_sweep(sweep, folder, HereEngine(folder)).failures)
+        except OSError as error:
+            full = error.errno == errno.ENOSPC
+        assert full
+        finished = {run.run for run in sweep.runs if folder.is_finished(run.run)}
+        subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
+        engine = HereEngine(folder)
+        assert run_sweep(sweep, folder, engine, retry_failed=True).finished == len(sweep.runs)
+        assert not finished & set(engine.submitted)
+        undisturbed = SweepFolder(tmp_path / "undisturbed")
+        run_sweep(sweep, undisturbed, HereEngine(undisturbed))
+        assert records_of(folder.path, sweep) == records_of(undisturbed.path, sweep)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,10 @@ def option(text: str, panel: str | None = None, *names: str, metavar: str | None
     return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
 
 
+DataRoot = Annotated[
+    Path | None,
+    option("Folder that holds the datasets (default: environment variable EQRM_DATA)."),
+]
 HELD_OUT, SHARE = "Held-out domains", 0.5
 IN_TIME = ("--order", "--test-after", "--test-last")
 TestDomains = Annotated[

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from eqrm.cli.options import DataRoot
+
 RUN = "plan"
 
 
@@ -48,12 +50,7 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Train failed runs again.")
     ] = False,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that holds the datasets (default: environment variable EQRM_DATA)."
-        ),
-    ] = None,
+    data_root: DataRoot = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check the plan and its data, but do not train.")
     ] = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.cli.options import DataRoot
 from eqrm.text import counted
 
 if TYPE_CHECKING:
@@ -40,12 +41,7 @@ def train_network(
         bool,
         typer.Option(help="Continue from the latest checkpoint of the run, or start over."),
     ] = True,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that holds the datasets (default: environment variable EQRM_DATA)."
-        ),
-    ] = None,
+    data_root: DataRoot = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Check the configuration and the data, but do not train."),

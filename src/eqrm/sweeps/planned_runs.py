@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from eqrm.sweeps.plan import (
     SweepPlan,
     read_plan,
 )
+from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import (
     HYPERPARAMETERS,
     Space,
@@ -52,33 +52,10 @@ VALIDATION = {"validation_examples": 0.2, "split_test_domains": True}
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(RunPlace):
     """A run of a sweep: its place in the plan, and its configuration."""
 
-    dataset: str
-    objective: str
-    held_out: tuple[str, ...]
-    draw: int
-    trial: int
-    settings: Mapping[str, Any]
     config: RunConfig
-
-    @cached_property
-    def run(self) -> str:
-        """The hash of its configuration."""
-        return self.config.run_name
-
-    def place(self) -> dict[str, Any]:
-        """What its record begins with, in plain types."""
-        return {
-            "run": self.run,
-            "dataset": self.dataset,
-            "objective": self.objective,
-            "held_out": list(self.held_out),
-            "draw": self.draw,
-            "trial": self.trial,
-            "settings": dict(self.settings),
-        }
 
 
 @dataclass(frozen=True)
@@ -154,7 +131,8 @@ def _runs_of(
                 values = {path: value_at(config, path) for path in searched}
                 for held_out in splits:
                     place = (dataset.called, objective.called, held_out, draw, trial)
-                    yield PlannedRun(*place, values, _placed(config, plan, place))
+                    own = _placed(config, plan, place)
+                    yield PlannedRun(own.run_name, *place, values, own)
 
 
 def sets_of_test_domains(

@@ -38,8 +38,8 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class RunRecord:
-    """A finished run of a sweep.
+class RunPlace:
+    """Which run of a sweep.
 
     Attributes:
         run: the hash of its configuration, which is the name of its folder.
@@ -48,7 +48,6 @@ class RunRecord:
         draw: the number of the hyperparameters' draw, or of the point of the grid; 0 is the first.
         trial: the number of the repetition; 0 is the first.
         settings: the values of what the plan searches over, by field of the configuration.
-        checkpoints: in the order of their steps; the last is what the run ended with.
     """
 
     run: str
@@ -57,11 +56,10 @@ class RunRecord:
     held_out: tuple[str, ...]
     draw: int
     trial: int
-    settings: Mapping[str, object]
-    checkpoints: tuple[Checkpoint, ...]
+    settings: Mapping[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+    def place(self) -> dict[str, Any]:
+        """What its record begins with, in plain types."""
         return {
             "run": self.run,
             "dataset": self.dataset,
@@ -70,11 +68,25 @@ class RunRecord:
             "draw": self.draw,
             "trial": self.trial,
             "settings": dict(self.settings),
-            "checkpoints": [
-                {"step": each.step, "risks": each.risks, "accuracies": each.accuracies}
-                for each in self.checkpoints
-            ],
         }
+
+
+@dataclass(frozen=True)
+class RunRecord(RunPlace):
+    """A finished run of a sweep.
+
+    ``checkpoints`` are in the order of their steps; the last is what the run ended with.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+        measured = [
+            {"step": each.step, "risks": each.risks, "accuracies": each.accuracies}
+            for each in self.checkpoints
+        ]
+        return {**self.place(), "checkpoints": measured}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> RunRecord:

@@ -17,6 +17,18 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """A time in words, rounded to what matters.
+
+    >>> duration(40), duration(200), duration(3 * 3600 + 700), duration(4 * 86400)
+    ('40 seconds', '3 minutes', '3 hours', '4 days')
+    """
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            return counted(round(seconds / size), unit)
+    return counted(max(1, round(seconds)), "second")
+
+
 def listed(items: Sequence[object], most: int = 5) -> str:
     """The first few items, quoted, and how many more there are.
 

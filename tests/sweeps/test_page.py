@@ -17,7 +17,7 @@ from sweeps.small_plans import HereEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "sweeps.md").read_text(encoding="utf-8")
-PLAN = REPOSITORY / "examples" / "sweep.yaml"
+PLAN = REPOSITORY / "examples" / "sweeps" / "coloured_digits.yaml"
 
 
 def test_the_example_runs_and_prints_what_the_page_says(

@@ -21,6 +21,7 @@ from eqrm.errors import MissingExtraError
 from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import write_text
 from eqrm.reproductions.outcome import Outcome, Progress
+from eqrm.text import duration
 
 
 def no_progress(share: float, what: str) -> None:
@@ -127,7 +128,10 @@ class Report:
     @property
     def steps(self) -> str:
         """A phrase with the time that the steps took."""
-        parts = [f"{step} {seconds:.2g} s" for step, seconds in self.outcome.timings.items()]
+        parts = [
+            f"{step} {duration(seconds) if seconds > 100.0 else f'{seconds:.2g} s'}"
+            for step, seconds in self.outcome.timings.items()
+        ]
         return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
-from eqrm.text import aligned, counted, shortened
+from eqrm.text import aligned, counted, duration, shortened
 
 FAILURES_SHOWN = 20
 
@@ -87,18 +87,6 @@ def progress_line(counts: dict[State, int], left: float | None) -> str:
     if left is not None and counts["running"] + counts["waiting"]:
         words.append(f"about {duration(left)} left")
     return ", ".join(words)
-
-
-def duration(seconds: float) -> str:
-    """A time in words, rounded to what matters.
-
-    >>> duration(40), duration(200), duration(3 * 3600 + 700), duration(4 * 86400)
-    ('40 seconds', '3 minutes', '3 hours', '4 days')
-    """
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= 1.5 * size:
-            return counted(round(seconds / size), unit)
-    return counted(max(1, round(seconds)), "second")
 
 
 def failures_in_words(failures: Sequence[Failure]) -> str:

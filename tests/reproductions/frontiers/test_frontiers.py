@@ -33,19 +33,27 @@ from eqrm.reproductions.frontiers.settings import (
     LINEAR,
     MLP,
     PUBLISHED,
+    RECALIBRATED,
     SUPERQUANTILE,
     VREX,
     XGBOOST,
     Candidate,
     StudySettings,
 )
-from eqrm.reproductions.frontiers.summary import RECALIBRATED_ERM, auto_by_goal, gains_table
+from eqrm.reproductions.frontiers.summary import (
+    RECALIBRATED_ERM,
+    auto_again,
+    auto_by_goal,
+    gains_table,
+    too_large,
+)
 from eqrm.reproductions.frontiers.tables import StudyTable, load_table, write_prepared
 
 pytestmark = pytest.mark.xdist_group("frontiers")  # what is prepared once serves all tests
 
 TINY = StudySettings(
     splits=2,
+    fresh_splits=0,
     goals=(0.9,),
     steps=20,
     rates=(0.05,),
@@ -185,6 +193,32 @@ def test_summaries_count_every_pair_once_and_say_what_does_not_hold(part: Part) 
     (line,) = auto_by_goal([found, found]).rows
     assert str(line[1]).startswith(f"{100.0 * excess.auto.mean:+.1f}%")
     assert (line[-1] == "holds") == (excess.auto.mean <= min(0.01, excess.plain.mean - 1e-12))
+
+
+def test_an_excess_that_is_too_large_is_shown_beside_that_of_fresh_splits() -> None:
+    """Auto takes EQRM by its cross-fitted risks; ERM is better on the unseen domains at first."""
+    settings = replace(TINY, goals=(0.9,))
+
+    def findings(eqrm: float, splits: range) -> TableFindings:
+        parts = []
+        for split in splits:
+            compared = {Candidate.of(s, 0.9) for s in settings.surrogates(0.9, LINEAR)}
+            compared |= {Candidate(ERM), *(Candidate(m, 0.9) for m in RECALIBRATED.values())}
+            chosen = Candidate(EQRM, 0.9)
+            ordered = sorted(compared, key=str)
+            unseen = np.ones((len(ordered), 4))
+            unseen[ordered.index(chosen)] = eqrm
+            left_out = np.ones((len(ordered), 4))
+            left_out[ordered.index(chosen)] = 0.5
+            part = replace(made_part(split, unseen, left_out), candidates=tuple(ordered))
+            parts.append(with_auto(part, settings))
+        return TableFindings("labels", LINEAR, tuple(parts), settings)
+
+    first, fresh = findings(1.05, range(2)), findings(1.01, range(2, 5))
+    assert too_large([first]) == [first]
+    assert too_large([fresh]) == []
+    (row,) = auto_again([first], [fresh]).rows
+    assert row == ["0.9", "labels", "+5.0% ± 0.0 (2)", "+1.0% ± 0.0 (3)", "yes"]
 
 
 def test_halves_share_no_domain_and_differ_from_split_to_split() -> None:

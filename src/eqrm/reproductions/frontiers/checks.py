@@ -14,6 +14,7 @@ from eqrm.reproductions.frontiers.settings import (
     MAIN_GOAL,
 )
 from eqrm.reproductions.outcome import Check
+from eqrm.text import counted
 
 SOURCE = 'the requirements of `surrogate="auto"`'
 
@@ -28,21 +29,21 @@ def check_frontiers(findings: Sequence[TableFindings]) -> list[Check]:
     shown = f"auto's excess over the best fixed choice at {MAIN_GOAL:g}, share of ERM's quantile"
     found = [
         Check(
-            f"{shown}: mean over tables",
+            f"{shown}: mean over pairs of table and model",
             average.mean <= LARGEST_MEAN_EXCESS,
-            f"{average} over {len(excesses)} tables",
+            f"{average} over {counted(len(excesses), 'pair')}",
             f"at most {100.0 * LARGEST_MEAN_EXCESS:g}%",
             SOURCE,
         ),
         Check(
-            f"{shown}: largest of any table",
+            f"{shown}: largest of any pair",
             excesses[worst].auto.mean <= LARGEST_EXCESS,
             f"{excesses[worst].auto} ({worst})",
             f"at most {100.0 * LARGEST_EXCESS:g}%",
             SOURCE,
         ),
         Check(
-            "auto is below EQRM at the goal's own level, on average over tables",
+            "auto is below EQRM at the goal's own level, on average over pairs",
             average.mean < plain.mean,
             f"excess {average} against {plain}",
             "a lower excess",

@@ -139,6 +139,7 @@ class Part:
 def study_key(table: StudyTable, settings: StudySettings, seed: int) -> str:
     """What a part depends on, besides its name; the number of splits is not among it."""
     about = {**asdict(settings), "splits": 0, "l2": L2, "seed": seed, "table": table.digest()}
+    del about["fresh_splits"]
     return json.dumps(about, sort_keys=True)
 
 

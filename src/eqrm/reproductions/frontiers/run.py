@@ -33,12 +33,14 @@ from eqrm.reproductions.frontiers.settings import ERM, LINEAR, MLP, MODELS, SIZE
 from eqrm.reproductions.frontiers.summary import (
     RECALIBRATED_ERM,
     answer,
+    auto_again,
     auto_by_goal,
     budget_summary,
     cost_table,
     gains_table,
     gradient_summary,
     remarks,
+    too_large,
 )
 from eqrm.reproductions.frontiers.tables import (
     ENDING,
@@ -123,7 +125,11 @@ class Frontiers(Reproduction):
         if not wanted:
             reasons = "\n".join(f"{name}: {reason}" for name, reason in skipped.items())
             raise SettingError(f"No table can be studied.\n{reasons}")
-        findings = self._measured(tables, wanted, settings, seed, progress)
+        study = _Study(self._parts, self._folder, self.workers, tables, settings, seed, progress)
+        findings = study.measured(wanted, range(settings.splits))
+        again = too_large(findings) if settings.fresh_splits else []
+        fresh = range(settings.splits, settings.splits + settings.fresh_splits)
+        repeated = study.measured([(each.table, each.model) for each in again], fresh)
         return Outcome(
             settings={
                 **asdict(settings),
@@ -138,6 +144,7 @@ class Frontiers(Reproduction):
                 gains_table(findings, ERM),
                 gains_table(findings, RECALIBRATED_ERM),
                 auto_by_goal(findings),
+                *([auto_again(findings, repeated)] if repeated else []),
                 budget_summary(findings),
                 gradient_summary(findings),
                 cost_table(findings),
@@ -159,7 +166,7 @@ class Frontiers(Reproduction):
             answer=answer(findings),
             timings={
                 "processor time of all parts": sum(
-                    part.seconds for each in findings for part in each.parts
+                    part.seconds for each in (*findings, *repeated) for part in each.parts
                 )
             },
         )
@@ -206,46 +213,6 @@ class Frontiers(Reproduction):
                     found.append((table, model))
         return found, lacking
 
-    def _measured(
-        self,
-        tables: dict[str, StudyTable],
-        wanted: Sequence[tuple[str, str]],
-        settings: StudySettings,
-        seed: int,
-        progress: Progress,
-    ) -> list[TableFindings]:
-        """Every part, from its file or computed now."""
-        self._parts.mkdir(parents=True, exist_ok=True)
-        keys = {name: study_key(table, settings, seed) for name, table in tables.items()}
-        names = [
-            PartName(table, model, split)
-            for table, model in wanted
-            for split in range(settings.splits)
-        ]
-        missing = [n for n in names if Part.load(n, self._parts, keys[n.table]) is None]
-        missing.sort(key=lambda n: (n.model != MLP, -tables[n.table].X.size, n.split))  # long first
-        jobs = [Job(n, self._parts, self._folder, settings, seed) for n in missing]
-
-        def show(number: int, part: PartName) -> None:
-            done = len(names) - len(missing) + number
-            progress(done / len(names), f"{part.table}, {part.model}, split {part.split}")
-
-        run_jobs(jobs, self.workers, show)
-        parts = {name: Part.load(name, self._parts, keys[name.table]) for name in names}
-        return [
-            TableFindings(
-                table,
-                model,
-                tuple(
-                    with_auto(part, settings)
-                    for name, part in parts.items()
-                    if part is not None and (name.table, name.model) == (table, model)
-                ),
-                settings,
-            )
-            for table, model in wanted
-        ]
-
     def _prepared_only(self, names: Sequence[str], skipped: dict[str, str]) -> Outcome:
         written = [name for name in names if name not in skipped]
         return Outcome(
@@ -258,6 +225,52 @@ class Frontiers(Reproduction):
                 *(f"Skipped: {name}: {reason}" for name, reason in skipped.items()),
             ],
         )
+
+
+@dataclass(frozen=True)
+class _Study:
+    """Parts of the study, from their files or computed now."""
+
+    parts: Path
+    prepared: Path | None
+    workers: int
+    tables: dict[str, StudyTable]
+    settings: StudySettings
+    seed: int
+    progress: Progress
+
+    def measured(
+        self, wanted: Sequence[tuple[str, str]], splits: Sequence[int]
+    ) -> list[TableFindings]:
+        """Every wanted pair of table and model over the splits."""
+        self.parts.mkdir(parents=True, exist_ok=True)
+        keys = {
+            name: study_key(table, self.settings, self.seed) for name, table in self.tables.items()
+        }
+        names = [PartName(*pair, split) for pair in wanted for split in splits]
+        missing = [n for n in names if Part.load(n, self.parts, keys[n.table]) is None]
+        missing.sort(key=lambda n: (n.model != MLP, -self.tables[n.table].X.size, n.split))
+        jobs = [Job(n, self.parts, self.prepared, self.settings, self.seed) for n in missing]
+
+        def show(number: int, part: PartName) -> None:
+            done = len(names) - len(missing) + number
+            self.progress(done / len(names), f"{part.table}, {part.model}, split {part.split}")
+
+        run_jobs(jobs, self.workers, show)  # the long ones first
+        parts = {name: Part.load(name, self.parts, keys[name.table]) for name in names}
+        return [
+            TableFindings(
+                table,
+                model,
+                tuple(
+                    with_auto(part, self.settings)
+                    for name, part in parts.items()
+                    if part is not None and (name.table, name.model) == (table, model)
+                ),
+                self.settings,
+            )
+            for table, model in wanted
+        ]
 
 
 def _names(given: Sequence[str | float] | str) -> list[str]:

@@ -25,7 +25,7 @@ def test_the_example_runs_and_prints_what_the_page_says(
 ) -> None:
     assert f"```yaml\n{PLAN.read_text(encoding='utf-8')}```" in PAGE
     monkeypatch.chdir(tmp_path)
-    folder = SweepFolder("sweeps/sweep")
+    folder = SweepFolder("sweeps/coloured_digits")
     planned = planned_sweep(read_yaml(PLAN), str(PLAN))
     run_sweep(planned, folder, HereEngine(folder))
     assert f"```\n{sweep_status(folder.path).to_text()}\n```" in PAGE

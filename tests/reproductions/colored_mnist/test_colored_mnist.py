@@ -172,7 +172,7 @@ def test_what_is_finished_is_not_trained_again(
     assert [str(c) for c in again.outcome.checks] == [str(c) for c in report.outcome.checks]
     (folder / "parts" / "standard.vrex-erm-50.safetensors").unlink()
     once_more = ColoredMnist(device="cpu").run(folder, "quick")
-    assert trained == ["vrex (erm), 1 values"]
+    assert trained == ["VREx, erm initialisation (1 setting)"]
     tables = [{t.name: t.rows for t in r.outcome.tables} for r in (report, once_more)]
     assert tables[0]["table_1"] == tables[1]["table_1"]  # from the burn-in that was kept
 
@@ -192,7 +192,9 @@ def test_the_same_seed_gives_the_same_table_and_another_seed_another(
 def test_without_time_it_says_what_is_missing(tmp_path: Path) -> None:
     report = ColoredMnist(device="cpu", minutes=0).run(tmp_path, "quick")
     assert report.outcome.tables == []
-    assert report.outcome.remarks[0] == "Not computed yet: eqrm (erm), 2 values."
+    assert report.outcome.answer.startswith(
+        "Not computed yet, and missing in the tables: EQRM, erm initialisation (2 settings);"
+    )
 
 
 def test_both_gradients_agree_with_two_domains(report: Report) -> None:

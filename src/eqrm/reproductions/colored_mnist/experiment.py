@@ -27,11 +27,13 @@ from eqrm.predictors.mlp import MLP
 from eqrm.reproductions.colored_mnist.digits_by_seed import MEASURED, DigitsBySeed
 from eqrm.reproductions.colored_mnist.settings import (
     FLIPS,
+    NAMES,
     PRETRAINED,
     MnistSettings,
     Recipe,
     TableSetting,
 )
+from eqrm.text import counted
 from eqrm.training.stack.train_many import BurnIn, Run, TrainedRuns, train_many
 
 FORMAT, BURN_IN_FORMAT = "eqrm colored-mnist setting 1", "eqrm colored-mnist burn-in 1"
@@ -52,9 +54,9 @@ class Block:
     def title(self) -> str:
         """For people."""
         kinds = dict.fromkeys((s.method, s.initialisation) for s in self.settings)
-        shown = ", ".join(f"{method} ({start})" for method, start in kinds)
-        counted = f"{shown}, {len(self.settings)} values"
-        return counted if self.recipe_name == STANDARD_NAME else f"{self.recipe_name}: {counted}"
+        shown = ", ".join(f"{NAMES[method]}, {start} initialisation" for method, start in kinds)
+        shown = f"{shown} ({counted(len(self.settings), 'setting')})"
+        return shown if self.recipe_name == STANDARD_NAME else f"{self.recipe_name}: {shown}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,7 +27,7 @@ from eqrm.reproductions.colored_mnist.settings import (
     RANDOM,
     WITH_STEPS,
 )
-from eqrm.reproductions.outcome import Cell, ResultTable
+from eqrm.reproductions.outcome import Cell, Check, ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +52,7 @@ def mnist_tables(findings: MnistFindings) -> list[ResultTable]:
     title = f"Table 1: test accuracy in per cent, hyperparameters by {BY_TEST_DOMAIN}"
     some = bool(findings.rows())
     tables = [
-        ResultTable("table_1_in_short", title, head, lines if some else []),
+        ResultTable("table_1_in_short", title, head, lines if some else [], leading=True),
         table_one(findings),
         _values_table(findings),
         _candidates_table(findings),
@@ -246,9 +247,19 @@ def draw_figure(findings: MnistFindings) -> Figure:
     return figure
 
 
+def mnist_answer(findings: MnistFindings, checks: Sequence[Check]) -> str:
+    """Which checks fail, and what is missing."""
+    failed = [check.claim for check in checks if not check.holds]
+    found = [f"Checks that do not hold: {'; '.join(failed)}."] if failed else []
+    if findings.unfinished:
+        missing = "; ".join(dict.fromkeys(findings.unfinished))
+        found.append(f"Not computed yet, and missing in the tables: {missing}.")
+    return "\n\n".join(found)
+
+
 def mnist_remarks(findings: MnistFindings) -> list[str]:
-    """How the choice of hyperparameters matters, and what is missing."""
-    found = [f"Not computed yet: {title}." for title in findings.unfinished]
+    """How the choice of hyperparameters matters."""
+    found = []
     flattery = findings.flattery()
     if flattery is not None:
         largest = _largest_gain(findings)

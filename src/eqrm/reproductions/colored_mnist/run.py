@@ -23,6 +23,7 @@ from eqrm.reproductions.colored_mnist.experiment import (
 from eqrm.reproductions.colored_mnist.findings import MnistFindings
 from eqrm.reproductions.colored_mnist.presentation import (
     draw_figure,
+    mnist_answer,
     mnist_remarks,
     mnist_tables,
     table_latex,
@@ -112,13 +113,15 @@ class ColoredMnist(Reproduction):
         unfinished = self._train(study, blocks, progress)
         findings = self._findings = _put_together(study, blocks, unfinished)
         timings = {"training and measuring": sum(cost.seconds for cost in findings.costs)}
+        checks = check_mnist(findings, size)
         return Outcome(
             settings=_shown(findings),
-            checks=check_mnist(findings, size),
+            checks=checks,
             tables=mnist_tables(findings),
             pictures=_pictures(findings),
             remarks=mnist_remarks(findings),
             timings=timings,
+            answer=mnist_answer(findings, checks),
         )
 
     def _settings(self, size: str) -> MnistSettings:

@@ -123,7 +123,7 @@ def full_grid(seeds: int = 3) -> Iterator[Case]:
         yield Case(law, MANY, 0, -1000.0)
 
 
-def sample_of_grid(every: int = 19, every_large: int = 151) -> Iterator[Case]:
+def sample_of_grid(every: int = 31, every_large: int = 301) -> Iterator[Case]:
     """A fixed sample of the grid: each ``every``-th case, fewer of those with 1000 domains."""
     small = [case for case in full_grid() if case.m < 1000]
     large = [case for case in full_grid() if case.m == 1000]
@@ -133,5 +133,4 @@ def sample_of_grid(every: int = 19, every_large: int = 151) -> Iterator[Case]:
     for law in ("outlier", "pareto", "student"):
         for alpha in (1e-4, 0.4, 1.0 - 1e-6):
             yield Case(law, 1000, 0, math.log1p(-alpha))
-    yield Case("lognormal", LONG_ROW, 0, math.log1p(-0.999))
     yield Case("lognormal", LONG_ROW, 0, -1000.0, weighted=True)

@@ -63,6 +63,7 @@ def sweep(
     from eqrm.files.yaml_text import read_yaml
     from eqrm.sweeps.engines.local import LocalEngine
     from eqrm.sweeps.planned_runs import planned_sweep
+    from eqrm.sweeps.progress import sweep_shown
     from eqrm.sweeps.status import failures_in_words
     from eqrm.sweeps.sweep import run_sweep
     from eqrm.sweeps.sweep_folder import SweepFolder
@@ -71,17 +72,19 @@ def sweep(
     folder = SweepFolder(output or Path("sweeps") / plan.stem)
     planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
     if check:
-        runs = counted(len(planned.runs), "run")
+        runs = counted(planned.number_of_runs, "run")
         typer.echo(f"{plan} is valid: {runs}, which would be written to {folder.path}")
         return
     at_once = workers or max(1, (os.cpu_count() or 1) // threads)
     engine = LocalEngine(folder.path, at_once, threads, data_root)
     try:
-        result = run_sweep(planned, folder, engine, retry_failed=retry_failed, tell=_line)
+        with sweep_shown(_line) as shown:
+            result = run_sweep(planned, folder, engine, retry_failed=retry_failed, shown=shown)
     except KeyboardInterrupt:
         _line("eqrm: Stopped. Run the same command again to continue.")
         raise typer.Exit(130) from None
-    typer.echo(f"{counted(result.finished, 'run')} finished, in {folder.path}")
+    pruned = f", {result.pruned:,} pruned" if result.pruned else ""
+    typer.echo(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
     if result.failures:
         typer.echo(failures_in_words(result.failures))
         raise typer.Exit(1)

@@ -82,7 +82,13 @@ def table(
     asked = [str(parsed_level(level, "--levels")) for level in separated(levels or [])]
     settings = TableSettings(metric, asked or LEVELS, divisor, published)
     rules = _rules(separated(rule or []), alpha, checkpoints, metric)
-    found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))
+    found = sweep_tables(
+        sweep_records(folder),
+        rules,
+        settings,
+        planned_places(folder),
+        planned_places(folder, pruned=True),
+    )
     content = write(found, selected)
     if output is None:
         typer.echo(content)

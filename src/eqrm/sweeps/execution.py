@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eqrm.errors import DataFileError, EqrmError
-from eqrm.sweeps.records import RunRecord, write_record
+from eqrm.sweeps.adaptive_draws import PruningWatch
+from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
-from eqrm.training.interruption import TrainingInterrupted
+from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
+from eqrm.training.interruption import TrainingGivenUp, TrainingInterrupted
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_folder import RunFolder
 
 SPLITS = ("train", "validation", "test")
-Ending = Literal["finished", "failed", "stopped", "elsewhere", "lost"]
+Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended: finished, failed with an error, stopped to be resumed, elsewhere or lost.
+    """How a run ended: finished, failed with an error, stopped to be resumed, and so on.
 
-    Elsewhere: another process trains it now. Lost: its process died.
+    Pruned: an adaptive search gave it up. Elsewhere: another process trains it now. Lost: its
+    process died.
     """
 
     run: str
@@ -48,31 +51,58 @@ def execute_run(
             return RunOutcome(run, "elsewhere")
         if folder.is_finished(run):
             return RunOutcome(run, "finished")
+        if folder.is_pruned(run):
+            return RunOutcome(run, "pruned")
         for draft in folder.of_run(run).glob(".*"):  # of a process that was killed
             draft.unlink(missing_ok=True)
         folder.forget_failure(run)
         try:
-            _train(folder, run, data_root, tell)
+            return RunOutcome(run, _train(folder, run, data_root, tell))
         except TrainingInterrupted:
             return RunOutcome(run, "stopped")
         except Exception as error:  # noqa: BLE001 - a defect fails its run, and the sweep goes on
             return _failed(folder, run, error)
-        return RunOutcome(run, "finished")
 
 
 def _train(
     folder: SweepFolder, run: str, data_root: str | Path | None, tell: Callable[[str], None]
-) -> None:
+) -> Ending:
+    """Train a network or fit a table model, and write the record."""
     place, content = folder.prepared(run)
-    config = RunConfig.read(content)
-    trained = train_run(
-        config, folder.of_run(run).parent, progress=tell, data_root=data_root, tell=tell
-    )
-    if trained.folder is None or trained.folder.name != run:
+    config = read_run_config(content)
+    if config.run_name != run:
         raise DataFileError(f"run.json of {run} describes another run, {config.run_name}.")
-    metrics = RunFolder(trained.folder).metrics()
-    write_record(
-        folder.path, RunRecord.from_dict({**place, "checkpoints": checkpoints_of(metrics)})
+    name = RECORD
+    if isinstance(config, TableRunConfig):
+        checkpoints = fit_table_run(config, folder.of_run(run), data_root, tell)
+    else:
+        try:
+            _train_network(config, folder, place, data_root, tell)
+        except TrainingGivenUp as given_up:
+            tell(str(given_up))
+            name = PRUNED
+        checkpoints = checkpoints_of(RunFolder(folder.of_run(run)).metrics())
+    record = RunRecord.from_dict({**place, "checkpoints": checkpoints})
+    write_record(folder.path, record, name)
+    return "finished" if name == RECORD else "pruned"
+
+
+def _train_network(
+    config: RunConfig,
+    folder: SweepFolder,
+    place: Mapping[str, Any],
+    data_root: str | Path | None,
+    tell: Callable[[str], None],
+) -> None:
+    watch = PruningWatch.of_run(folder, place)
+    metrics = RunFolder(folder.of_run(config.run_name)).metrics
+    train_run(
+        config,
+        folder.of_run(config.run_name).parent,
+        progress=tell,
+        data_root=data_root,
+        tell=tell,
+        gives_up=None if watch is None else lambda: watch.gives_up(checkpoints_of(metrics())),
     )
 
 

@@ -1,5 +1,7 @@
 """A plan: datasets × objectives × held-out domains × hyperparameters × trials, as YAML holds it.
 
+Table models are listed beside objectives, and take their place in records.
+
 This module reads a plan and checks what it says by itself; ``eqrm.sweeps.planned_runs`` turns it
 into runs. All problems are collected, so that a user sees them at once.
 """
@@ -22,7 +24,9 @@ from eqrm.checks import (
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import EqrmError, SettingError
 from eqrm.objectives.registry import OBJECTIVES
+from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.spaces import grid_values, space_of
+from eqrm.sweeps.table_runs import PlannedModel
 from eqrm.text import counted
 from eqrm.training.runs.config import ObjectiveConfig
 from eqrm.training.runs.config_reading import read_as
@@ -135,7 +139,7 @@ class SweepPlan:
     """What a plan says.
 
     Attributes:
-        datasets, objectives: every one with every other.
+        datasets, objectives, models: every dataset with every objective and table model.
         run: the configuration that all runs share (``eqrm train-network``).
         seed: of draws, splits and trials.
         draws: draws of hyperparameters; draw 0 is the defaults. None where there is a grid.
@@ -143,6 +147,7 @@ class SweepPlan:
         draws_per_trial: whether every trial has draws of its own.
         search: spaces of fields of the configuration, such as ``learning_rate``.
         grid: values of fields; every combination is run.
+        adaptive: how draws are proposed from the results of earlier ones; None draws at random.
     """
 
     datasets: tuple[PlannedDataset, ...]
@@ -154,11 +159,18 @@ class SweepPlan:
     draws_per_trial: bool = False
     search: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[PlannedModel, ...] = ()
+    adaptive: AdaptiveSettings | None = None
+
+    @property
+    def methods(self) -> tuple[PlannedObjective | PlannedModel, ...]:
+        """Objectives, then table models."""
+        return (*self.objectives, *self.models)
 
     @property
     def has_grid(self) -> bool:
         """Whether the points of a grid are run instead of random draws."""
-        return bool(self.grid) or any(each.grid for each in self.objectives)
+        return bool(self.grid) or any(each.grid for each in self.methods)
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,8 @@ class Problems(list[str]):
             raise SettingError(f"{source} has {counted(len(self), 'problem')}:{lines}")
 
 
-FIELDS = ("datasets", "objectives", "run", *_Numbers.__dataclass_fields__, "search", "grid")
+LISTS = ("datasets", "objectives", "models")
+FIELDS = (*LISTS, "run", *_Numbers.__dataclass_fields__, "search", "grid", "adaptive")
 
 
 def read_plan(content: Any, problems: Problems) -> SweepPlan:
@@ -222,10 +235,11 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     with problems.noted():
         refuse_unknown(map(str, content), FIELDS, "The plan", "field")
     datasets = _entries(PlannedDataset, content, "datasets", problems)
-    objectives = _entries(PlannedObjective, content, "objectives", problems)
+    objectives = _entries(PlannedObjective, content, "objectives", problems, also="models")
+    models = _entries(PlannedModel, content, "models", problems, also="objectives")
     for name, called in (
         ("datasets", [each.called for each in datasets]),
-        ("objectives", [each.called for each in objectives]),
+        ("objectives" if objectives else "models", [e.called for e in (*objectives, *models)]),
     ):
         for twice in sorted({each for each in called if called.count(each) > 1}):
             problems.note(f"{name} lists {twice!r} twice. Give each a label of its own.")
@@ -237,8 +251,15 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     }
     with problems.noted("run"):
         refuse_fields_of_the_plan(mappings["run"])
-    plan = SweepPlan(datasets, objectives, **vars(numbers), **mappings)
+    adaptive = None
+    if content.get("adaptive") is not None:
+        with problems.noted("adaptive"):
+            adaptive = read_as(AdaptiveSettings, content["adaptive"], "adaptive")
+    plan = SweepPlan(
+        datasets, objectives, **vars(numbers), **mappings, models=models, adaptive=adaptive
+    )
     _check_spaces(plan, problems)
+    _check_adaptive(plan, problems)
     return plan
 
 
@@ -256,11 +277,18 @@ def refuse_fields_of_the_plan(run: Mapping[str, Any]) -> None:
 
 
 def _entries(
-    kind: type[T], content: Mapping[str, Any], name: str, problems: Problems
+    kind: type[T], content: Mapping[str, Any], name: str, problems: Problems, also: str = ""
 ) -> tuple[T, ...]:
-    """The datasets or objectives; a bare name stands for an entry with that name."""
+    """The datasets, objectives or models; a bare name stands for an entry with that name.
+
+    A list may be left out where the plan has the list ``also``.
+    """
     given = content.get(name)
+    if given is None and also and content.get(also):
+        return ()
     if not isinstance(given, list) or not given:
+        if given is None and name == "models":
+            return ()  # objectives are missing too, which is said of them
         problems.note(f"{name} must be a list with at least one entry, got {given!r}.")
         return ()
     found = []
@@ -281,7 +309,7 @@ def _mapping(content: Mapping[str, Any], name: str, problems: Problems) -> dict[
 
 def _check_spaces(plan: SweepPlan, problems: Problems) -> None:
     owners = [("", plan.search, plan.grid)]
-    owners += [(f"{each.called}: ", each.search, each.grid) for each in plan.objectives]
+    owners += [(f"{each.called}: ", each.search, each.grid) for each in plan.methods]
     for owner, search, grid in owners:
         for path, given in search.items():
             with problems.noted():
@@ -289,11 +317,25 @@ def _check_spaces(plan: SweepPlan, problems: Problems) -> None:
         for path, given in grid.items():
             with problems.noted():
                 grid_values(given, f"{owner}grid.{path}")
-    searched = bool(plan.search) or any(each.search for each in plan.objectives)
-    if plan.has_grid and (searched or plan.draws is not None or plan.draws_per_trial):
+    searched = bool(plan.search) or any(each.search for each in plan.methods)
+    drawn = searched or plan.draws is not None or plan.draws_per_trial or plan.adaptive
+    if plan.has_grid and drawn:
         problems.note(
-            "grid cannot be combined with draws, draws_per_trial or search: run every point of a "
-            "grid, or random draws."
+            "grid cannot be combined with draws, draws_per_trial, search or adaptive: run every "
+            "point of a grid, or draws."
         )
     if searched and plan.draws in (None, 1):
         problems.note("search needs draws of at least 2: draw 0 is the defaults.")
+
+
+def _check_adaptive(plan: SweepPlan, problems: Problems) -> None:
+    if plan.adaptive is None:
+        return
+    if plan.draws in (None, 1):
+        problems.note("adaptive needs draws of at least 2: draw 0 is the defaults.")
+    if plan.draws_per_trial:
+        problems.note("draws_per_trial is for random draws: each trial of adaptive has its own.")
+    if plan.adaptive.pruner is not None and not plan.objectives:
+        problems.note(
+            "adaptive.pruner needs objectives: table models are fitted in one go. Leave it out."
+        )

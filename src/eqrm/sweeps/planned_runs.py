@@ -2,72 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import is_integer, refuse_unknown
-from eqrm.data.datasets.registry import DATASETS, dataset_settings, raw_dataset
+from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import parts_of_domains
 from eqrm.errors import SettingError
-from eqrm.predictors.registry import predictor_settings
-from eqrm.sweeps.plan import (
-    HeldOutShare,
-    PlannedDataset,
-    PlannedObjective,
-    Problems,
-    SweepPlan,
-    read_plan,
-)
+from eqrm.sweeps.configurations import Configurations, Method, base_configuration, value_at
+from eqrm.sweeps.optuna_study import AdaptiveSettings
+from eqrm.sweeps.plan import HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
 from eqrm.sweeps.records import RunPlace
-from eqrm.sweeps.spaces import (
-    HYPERPARAMETERS,
-    Space,
-    declared_spaces,
-    drawn,
-    drawn_phases,
-    grid_points,
-    seed_of,
-    space_of,
-    spaces_of_phases,
-)
+from eqrm.sweeps.spaces import Space, seed_of
 from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.table_runs import (
+    AnyRunConfig,
+    TableRunConfig,
+    read_run_config,
+    ready_estimator,
+)
 from eqrm.text import did_you_mean
-from eqrm.training.runs.config import ObjectiveConfig, RunConfig
-from eqrm.training.runs.config_reading import plain_values, read_as, with_value
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
 from eqrm.training.training_settings import naming_field
 
-DEFAULTS: dict[str, Any] = {
-    "data": {"measure_training": True},
-    "training": {"tensorboard": False, "domains_listed": None},
-}
-"""What a run of a sweep has unless the plan says otherwise: all that a record needs."""
-VALIDATION = {"validation_examples": 0.2, "split_test_domains": True}
-"""Unless the plan says how to validate: a fifth of every domain, test domains included."""
+DRAWS_CHECKED = 10
+"""Random draws that are checked of each objective whose draws are proposed while it is trained."""
 
 
 @dataclass(frozen=True)
 class PlannedRun(RunPlace):
     """A run of a sweep: its place in the plan, and its configuration."""
 
-    config: RunConfig
+    config: AnyRunConfig
+
+
+@dataclass(frozen=True)
+class PlannedSearch:
+    """Draws that are proposed one after the other, from what the ones before reached.
+
+    Each dataset, method, set of test domains and trial has a search of its own: a draw knows
+    nothing of the domains that it is tested on.
+    """
+
+    dataset: str
+    objective: str
+    held_out: tuple[str, ...]
+    trial: int
+    draws: int
+    seed: int
+    settings: AdaptiveSettings
+    configurations: Configurations
+    spaces: Mapping[str, Space]
+
+    def run(self, draw: int, values: Mapping[str, Any]) -> PlannedRun:
+        """The run of a draw; draw 0 is the defaults, without values."""
+        config = read_run_config(self.configurations.content(values))
+        place = (self.dataset, self.objective, self.held_out, draw, self.trial)
+        own = _placed(config, self.seed, place)
+        return PlannedRun(own.run_name, *place, _values_of(own, self.spaces), own)
+
+    def seed_of_draw(self, draw: int) -> int:
+        """The seed of a proposal."""
+        place = (self.dataset, self.objective, self.held_out, draw, self.trial)
+        return seed_of(self.seed, "proposal", *place)
+
+    def places(self) -> list[dict[str, Any]]:
+        """The places of its runs, without what is not known before they are proposed."""
+        return [
+            {
+                "run": None,
+                "dataset": self.dataset,
+                "objective": self.objective,
+                "held_out": list(self.held_out),
+                "draw": draw,
+                "trial": self.trial,
+                "settings": {},
+            }
+            for draw in range(self.draws)
+        ]
 
 
 @dataclass(frozen=True)
 class PlannedSweep:
-    """A plan, as it was given, and all of its runs."""
+    """A plan, as it was given, and all of its runs, or the searches that will propose them."""
 
     content: Mapping[str, Any]
     runs: tuple[PlannedRun, ...]
+    searches: tuple[PlannedSearch, ...] = ()
+
+    @property
+    def number_of_runs(self) -> int:
+        """How many runs there are, those that are not proposed yet among them."""
+        return len(self.runs) + sum(search.draws for search in self.searches)
 
     def runs_listed(self) -> list[dict[str, Any]]:
-        """The places of the runs, in plain types."""
-        return [run.place() for run in self.runs]
+        """The places of the runs, in plain types; ``run`` is None before it is proposed."""
+        known = [run.place() for run in self.runs]
+        return known + [place for search in self.searches for place in search.places()]
 
 
 def planned_sweep(
@@ -85,15 +122,22 @@ def planned_sweep(
     problems = Problems()
     plan = read_plan(content, problems)
     found: list[PlannedRun] = []
+    searches: list[PlannedSearch] = []
     for dataset in plan.datasets:
         names: tuple[str, ...] | None = None
         with problems.noted(dataset.called):
             names = _names_of_domains(dataset, data_root)
-        for objective in plan.objectives:
-            found += _runs_of(plan, dataset, objective, names, problems)
+        first: list[PlannedRun] = []
+        for method in plan.methods:
+            runs = list(_runs_of(plan, dataset, method, names, problems))
+            first += runs[:1]
+            if plan.adaptive is None:
+                found += runs
+            elif not problems:
+                searches += _searches_of(plan, plan.adaptive, dataset, method, runs)
         if names is not None and not problems:
-            _make_ready(dataset, found, problems, data_root)
-    planned = PlannedSweep(plain_values(content), tuple(found))
+            _make_ready(first, problems, data_root)
+    planned = PlannedSweep(plain_values(content), tuple(found), tuple(searches))
     if folder is not None:
         with problems.noted():
             folder.refuse_another_plan(planned.content, None if problems else planned.runs_listed())
@@ -109,30 +153,100 @@ def _names_of_domains(dataset: PlannedDataset, root: str | Path | None) -> tuple
 def _runs_of(
     plan: SweepPlan,
     dataset: PlannedDataset,
-    objective: PlannedObjective,
+    method: Method,
     names: Sequence[str] | None,
     problems: Problems,
 ) -> Iterator[PlannedRun]:
-    """The runs of one objective on one dataset; without names, to check its configuration only."""
-    where = f"{objective.called} on {dataset.called}"
+    """The runs of one method on one dataset; without names, to check its configuration only.
+
+    Where draws are proposed later, the defaults, and a few random draws to be checked.
+    """
+    where = f"{method.called} on {dataset.called}"
     splits: list[tuple[str, ...]] = []
     with problems.noted(f"{dataset.called}: held_out"):
         splits = [()] if names is None else sets_of_test_domains(dataset, names, plan.seed)
     with problems.noted(where):
-        RunConfig.read(_base(plan, dataset, objective))
-    points: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        base = read_run_config(base_configuration(plan, dataset, method))
+        if plan.adaptive is not None:
+            _refuse_unsearchable(plan.adaptive, base, splits)
+    points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
     for trial in range(plan.trials):
         if trial == 0 or plan.draws_per_trial:
             with problems.noted(where):
-                points = _points(plan, dataset, objective, trial)
+                points = _points(plan, dataset, method, trial)
         for draw, (content, searched) in enumerate(points):
             with problems.noted(where):
-                config = RunConfig.read(content)
-                values = {path: value_at(config, path) for path in searched}
+                config = read_run_config(content)
+                values = _values_of(config, searched)
                 for held_out in splits:
-                    place = (dataset.called, objective.called, held_out, draw, trial)
-                    own = _placed(config, plan, place)
+                    place = (dataset.called, method.called, held_out, draw, trial)
+                    own = _placed(config, plan.seed, place)
                     yield PlannedRun(own.run_name, *place, values, own)
+
+
+def _points(
+    plan: SweepPlan, dataset: PlannedDataset, method: Method, trial: int
+) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Every draw, or every point of the grid: a configuration, and the fields that are searched."""
+    known = Configurations.of(plan, dataset, method)
+    if plan.has_grid:
+        return [(known.content(point, "grid"), tuple(point)) for point in known.points()]
+    draws = plan.draws or 1
+    if plan.adaptive is not None:
+        known.spaces_that_fit()
+        draws = min(draws, DRAWS_CHECKED)
+    searched = known.searched if draws > 1 else ()
+    key = (plan.seed, dataset.called, method.called, *([trial] if plan.draws_per_trial else []))
+    contents = [known.content({})]
+    contents += [known.content(known.drawn((*key, draw))) for draw in range(1, draws)]
+    return [(content, searched) for content in contents]
+
+
+def _searches_of(
+    plan: SweepPlan,
+    settings: AdaptiveSettings,
+    dataset: PlannedDataset,
+    method: Method,
+    runs: Sequence[PlannedRun],
+) -> Iterator[PlannedSearch]:
+    """A search for each set of test domains and trial."""
+    known = Configurations.of(plan, dataset, method)
+    for held_out, trial in dict.fromkeys((run.held_out, run.trial) for run in runs):
+        yield PlannedSearch(
+            dataset.called,
+            method.called,
+            held_out,
+            trial,
+            plan.draws or 1,
+            plan.seed,
+            settings,
+            known,
+            known.spaces_that_fit(),
+        )
+
+
+def _refuse_unsearchable(
+    adaptive: AdaptiveSettings, config: AnyRunConfig, splits: Sequence[tuple[str, ...]]
+) -> None:
+    """Raise if the results of runs cannot guide a search."""
+    data = config.data
+    if not data.validation and data.validation_examples is None:
+        raise SettingError(
+            "adaptive needs validation data: set data.validation_examples or data.validation."
+        )
+    if isinstance(config, RunConfig) and adaptive.pruner is not None:
+        every = config.training.evaluate_every
+        if every is None or every >= config.steps:
+            raise SettingError(
+                "adaptive.pruner needs evaluations while a run is trained: set "
+                f"training.evaluate_every to less than its {config.steps} steps."
+            )
+    sets = [frozenset(each) for each in splits]
+    if any(one < other and len(other) == len(one) + 1 for one in sets for other in sets):
+        raise SettingError(
+            "adaptive cannot hold out domains and pairs of them (each-and-pairs): leave-one-"
+            "domain-out selection needs the same draws in all runs."
+        )
 
 
 def sets_of_test_domains(
@@ -162,138 +276,35 @@ def sets_of_test_domains(
     return sets
 
 
-def _base(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> dict[str, Any]:
-    """The configuration of a pair of dataset and objective, before draws, splits and seeds."""
-    content = _merged(_merged(DEFAULTS, plan.run), dataset.run)
-    data = content["data"]
-    if isinstance(data, dict):
-        if not {"validation", "validation_examples", "split_test_domains"} & set(data):
-            data = {**VALIDATION, **data}
-        own = {"dataset": DATASETS.name_of(dataset.name), "settings": dict(dataset.settings)}
-        content["data"] = {**data, **own}
-    content["objective"] = objective.content()
-    if objective.phases is not None:
-        content["phases"] = objective.phases
-    return content
-
-
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The second over the first, field by field inside of fields."""
-    both = {
-        key: _merged(first[key], value)
-        for key, value in second.items()
-        if isinstance(value, Mapping) and isinstance(first.get(key), Mapping)
-    }
-    return {**first, **second, **both}
-
-
-def _points(
-    plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective, trial: int
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every draw, or every point of the grid: a configuration, and the fields that are searched."""
-    base = _base(plan, dataset, objective)
-    if plan.has_grid:
-        own = {f"{HYPERPARAMETERS}.{name}": each for name, each in objective.grid.items()}
-        points = grid_points({**plan.grid, **own})
-        return [(_changed(base, point, "grid"), point) for point in points]
-    minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
-    spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
-    spaces |= declared_spaces(minimised, objective.hyperparameters)
-    spaces |= {
-        f"{HYPERPARAMETERS}.{name}": space_of(given, f"search.{name}")
-        for name, given in objective.search.items()
-    }
-    phases = [plain_values(phase) for phase in minimised.recommended_phases()]
-    of_phases = (
-        spaces_of_phases(minimised) if base.get("phases", "recommended") == "recommended" else {}
-    )
-    searched = {**spaces, **of_phases} if (plan.draws or 1) > 1 else {}
-    key = (plan.seed, dataset.called, objective.called, *([trial] if plan.draws_per_trial else []))
-    found = [(base, dict(searched))]
-    for draw in range(1, plan.draws or 1):
-        content = _changed(base, drawn(spaces, (*key, draw)), "search")
-        if of_phases:
-            values = _phases_drawn(of_phases, (*key, draw), phases, content.get("steps"))
-            content = _changed({**content, "phases": phases}, values, "search")
-        found.append((content, dict(searched)))
-    return found
-
-
-def _phases_drawn(
-    spaces: Mapping[str, Space], key: Sequence[object], phases: Sequence[Any], steps: Any
-) -> dict[str, Any]:
-    fixed = sum(
-        phase["steps"] or 0
-        for number, phase in enumerate(phases)
-        if f"phases.{number}.steps" not in spaces
-    )
-    if not is_integer(steps):
-        raise SettingError(f"run.steps must be an integer, got {steps!r}.")
-    return drawn_phases(spaces, key, fixed, int(steps))
-
-
-def _changed(content: Any, values: Mapping[str, Any], source: str) -> Any:
-    for path, value in values.items():
-        content = with_value(content, path, value, f"{source}.{path}")
-    return content
+def _values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:
+    return {path: value_at(config, path) for path in paths}
 
 
 def _placed(
-    config: RunConfig, plan: SweepPlan, place: tuple[str, str, tuple[str, ...], int, int]
-) -> RunConfig:
+    config: AnyRunConfig, seed: int, place: tuple[str, str, tuple[str, ...], int, int]
+) -> AnyRunConfig:
     """The configuration of a run: its test domains, and its seeds.
 
     The examples for validation depend on dataset and trial only, so that runs are compared on
     the same examples; weights and batches differ from run to run.
     """
     dataset, _, held_out, _, trial = place
-    split = seed_of(plan.seed, "examples", dataset, trial)
+    split = seed_of(seed, "examples", dataset, trial)
     with naming_field("data"):
         data = replace(config.data, test=list(held_out), seed=split)
-    seed = seed_of(plan.seed, "training", *place)
-    return replace(config, data=data, training=replace(config.training, seed=seed))
+    own = seed_of(seed, "training", *place)
+    if isinstance(config, TableRunConfig):
+        return replace(config, data=data, seed=own)
+    return replace(config, data=data, training=replace(config.training, seed=own))
 
 
-def value_at(config: RunConfig, path: str) -> Any:
-    """The value of a field in a configuration, or the default that it stands for, in plain types.
-
-    >>> config = RunConfig.read(
-    ...     {"data": {"dataset": "flights"}, "predictor": {"name": "mlp"}, "steps": 10}
-    ... )
-    >>> value_at(config, "learning_rate"), value_at(config, "predictor.settings.width")
-    (0.001, 64)
-    """
-    first, _, name = path.rpartition(".")
-    inside: Any
-    if first == HYPERPARAMETERS:
-        return plain_values(getattr(config.objective.make(num_domains=2), name))
-    if first == "predictor.settings":
-        inside = {**predictor_settings(config.predictor.name), **config.predictor.settings}
-    elif first == "data.settings":
-        inside = {**dataset_settings(config.data.dataset), **config.data.settings}
-    elif first.startswith("phases."):
-        inside = vars(config.made_phases(num_domains=2)[int(first.removeprefix("phases."))])
-    else:
-        inside = config.plain()
-        for part in first.split(".") if first else []:
-            inside = inside.get(part) if isinstance(inside, Mapping) else None
-    refuse_unknown([name], inside if isinstance(inside, Mapping) else (), first or "run", "field")
-    return plain_values(inside[name])
-
-
-def _make_ready(
-    dataset: PlannedDataset,
-    runs: Sequence[PlannedRun],
-    problems: Problems,
-    root: str | Path | None,
-) -> None:
-    """Make the first run of every objective on a dataset ready to train; nothing is written."""
-    first: dict[str, PlannedRun] = {}
-    for run in runs:
-        if run.dataset == dataset.called:
-            first.setdefault(run.objective, run)
+def _make_ready(first: Sequence[PlannedRun], problems: Problems, root: str | Path | None) -> None:
+    """Make the first run of every method on a dataset ready to train; nothing is written."""
     data: RunData | None = None
-    for run in first.values():
+    for run in first:
         with problems.noted(f"{run.objective} on {run.dataset}"):
             data = data or RunData.read(run.config.data, root)
-            trainer_on(run.config, data, "runs")
+            if isinstance(run.config, TableRunConfig):
+                ready_estimator(run.config, data)
+            else:
+                trainer_on(run.config, data, "runs")

@@ -19,6 +19,8 @@ from eqrm.files.checked_json import read_checked_json, write_checked_json
 
 FORMAT = "eqrm run record 1"
 RECORD = "record.json"
+PRUNED = "pruned.json"
+"""The record of a run that an adaptive search gave up: what it had reached by then."""
 RUNS = "runs"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
@@ -106,19 +108,19 @@ class RunRecord(RunPlace):
         )
 
 
-def record_path(folder: Path, run: str) -> Path:
+def record_path(folder: Path, run: str, name: str = RECORD) -> Path:
     """Where the record of a run is in the folder of its sweep."""
-    return folder / RUNS / run / RECORD
+    return folder / RUNS / run / name
 
 
-def write_record(folder: Path, record: RunRecord) -> None:
+def write_record(folder: Path, record: RunRecord, name: str = RECORD) -> None:
     """Write the record of a run, whole or not at all; the folder of the run must exist."""
-    write_checked_json(record_path(folder, record.run), FORMAT, record.to_dict())
+    write_checked_json(record_path(folder, record.run, name), FORMAT, record.to_dict())
 
 
-def read_record(folder: Path, run: str) -> RunRecord:
-    """The record of one run."""
-    path = record_path(folder, run)
+def read_record(folder: Path, run: str, name: str = RECORD) -> RunRecord:
+    """The record of one run; ``name`` is that of its file."""
+    path = record_path(folder, run, name)
     content = read_checked_json(path, FORMAT, "the record of a run")
     try:
         found = RunRecord.from_dict(content)

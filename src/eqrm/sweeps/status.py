@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
-from eqrm.text import aligned, counted, duration, shortened
+from eqrm.text import aligned, counted, duration, listed, shortened
 
-FAILURES_SHOWN = 20
+FAILURES_SHOWN, PRUNED_SHOWN = 20, 5
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,15 @@ class SweepStatus:
     def to_text(self) -> str:
         """The line, a table by dataset and objective, and why runs failed."""
         pairs = Counter((run["dataset"], run["objective"], run["state"]) for run in self.runs)
-        rows = [["dataset, objective", *STATES]]
+        states = [s for s in STATES if s != "pruned" or self.count(s)]
+        rows = [["dataset, objective", *states]]
         for dataset, objective in dict.fromkeys((r["dataset"], r["objective"]) for r in self.runs):
-            counts = [str(pairs[dataset, objective, state]) for state in STATES]
+            counts = [str(pairs[dataset, objective, state]) for state in states]
             rows.append([f"{dataset}, {objective}", *counts])
         parts = [self.line(), aligned(rows)]
+        pruned = [run["run"] for run in self.runs if run["state"] == "pruned"]
+        if pruned:
+            parts.append(f"Pruned, and not in tables: {listed(pruned, PRUNED_SHOWN)}")
         if self.failures:
             parts.append(failures_in_words(self.failures))
         return "\n\n".join(parts)
@@ -74,15 +78,15 @@ def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
     return seconds * (waiting + 0.5 * at_once) / at_once
 
 
-def progress_line(counts: dict[State, int], left: float | None) -> str:
+def progress_line(counts: Mapping[State, int], left: float | None) -> str:
     """Counts of runs and the time left, in one line.
 
-    >>> progress_line({"finished": 3, "failed": 0, "running": 2, "waiting": 5}, 90.0)
+    >>> progress_line({"finished": 3, "pruned": 0, "failed": 0, "running": 2, "waiting": 5}, 90.0)
     '3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left'
     """
     total = sum(counts.values())
     words = [f"{counts['finished']:,} of {counted(total, 'run')} finished"]
-    others: tuple[State, ...] = ("running", "failed", "waiting")
+    others: tuple[State, ...] = ("pruned", "running", "failed", "waiting")
     words += [f"{counts[state]:,} {state}" for state in others if counts[state]]
     if left is not None and counts["running"] + counts["waiting"]:
         words.append(f"about {duration(left)} left")

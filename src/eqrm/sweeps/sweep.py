@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.engines.base import Engine
 from eqrm.sweeps.execution import RunOutcome
-from eqrm.sweeps.planned_runs import PlannedSweep
-from eqrm.sweeps.status import progress_line, seconds_left
+from eqrm.sweeps.planned_runs import PlannedRun, PlannedSweep
+from eqrm.sweeps.progress import SweepLines, SweepShown
+from eqrm.sweeps.status import seconds_left
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 
 MOST_LOSSES = 5
 """A run whose process died this often, in one sweep, has failed."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at runs that another sweep trains."""
-TELL_EVERY = 5.0
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How many runs are finished, how many of them this sweep trained, and which failed."""
+    """How many runs are finished, how many of them this sweep trained, and which failed.
+
+    ``pruned`` are the runs that an adaptive search gave up; they are not among the finished.
+    """
 
     finished: int
     trained: int
     failures: tuple[Failure, ...]
+    pruned: int = 0
 
 
 def run_sweep(
@@ -40,33 +45,31 @@ def run_sweep(
     *,
     retry_failed: bool = False,
     tell: Callable[[str], None] = lambda line: None,
+    shown: SweepShown | None = None,
 ) -> SweepResult:
     """Train what is not finished. Ctrl-C has every run saved, and raises ``KeyboardInterrupt``.
 
-    Failed runs are not tried again unless asked for. ``tell`` is called with a line now and then.
+    Failed runs are not tried again unless asked for. ``tell`` is called with a line now and then;
+    ``shown`` shows progress in another way.
     """
     folder.begin(planned.content, planned.runs_listed())
-    state = _Progress(folder, tell)
-    for run in planned.runs:
-        if folder.is_finished(run.run):
-            state.finished.add(run.run)
-        elif (failure := folder.failure(run.run)) is not None and not retry_failed:
-            state.failed[run.run] = failure
-        else:
-            state.waiting.append(run.run)
-    configs = {run.run: run for run in planned.runs}
+    draws = AdaptiveDraws(planned, folder)
+    state = _Progress(folder, draws, shown or SweepLines(tell), retry_failed)
+    state.add([*planned.runs, *draws.more(0)])
     state.show(engine)
     with engine:
-        while state.waiting or state.elsewhere or engine.running:
+        while state.waiting or state.elsewhere or engine.running or draws.left:
+            state.add(draws.more(engine.free - len(state.waiting)))
             while state.waiting and engine.free:
-                run = configs[state.waiting.popleft()]
-                folder.prepare(run.run, run.place(), run.config.plain())
-                engine.submit(run.run)
+                run = state.waiting.popleft()
+                folder.prepare(run, state.runs[run].place(), state.runs[run].config.plain())
+                engine.submit(run)
             for outcome in engine.poll(LOOK_EVERY):
                 state.take(outcome)
             state.look_elsewhere()
             state.show(engine)
-    return SweepResult(len(state.finished), state.trained, tuple(state.failed.values()))
+    failures = tuple(state.failed.values())
+    return SweepResult(len(state.finished), state.trained, failures, len(state.pruned))
 
 
 @dataclass
@@ -74,23 +77,41 @@ class _Progress:
     """Where every run of a sweep is."""
 
     folder: SweepFolder
-    tell: Callable[[str], None]
+    draws: AdaptiveDraws
+    shown: SweepShown
+    retry_failed: bool
+    runs: dict[str, PlannedRun] = field(default_factory=dict)
     waiting: deque[str] = field(default_factory=deque)
     finished: set[str] = field(default_factory=set)
+    pruned: set[str] = field(default_factory=set)
     failed: dict[str, Failure] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     losses: Counter[str] = field(default_factory=Counter)
     trained: int = 0
     began: float = field(default_factory=time.monotonic)
     looked: float = 0.0
-    told: float = -TELL_EVERY
-    line: str = ""
+
+    def add(self, runs: Iterable[PlannedRun]) -> None:
+        """Take runs in; those that ended before are not trained again."""
+        for run in runs:
+            self.runs[run.run] = run
+            if self.folder.is_finished(run.run):
+                self.finished.add(run.run)
+            elif self.folder.is_pruned(run.run):
+                self.pruned.add(run.run)
+            elif (failure := self.folder.failure(run.run)) is not None and not self.retry_failed:
+                self.failed[run.run] = failure
+            else:
+                self.waiting.append(run.run)
 
     def take(self, outcome: RunOutcome) -> None:
         """Note how a run ended."""
         run = outcome.run
         if outcome.ending == "finished":
             self.finished.add(run)
+            self.trained += 1
+        elif outcome.ending == "pruned":
+            self.pruned.add(run)
             self.trained += 1
         elif outcome.ending == "elsewhere":
             self.elsewhere.add(run)
@@ -109,7 +130,7 @@ class _Progress:
 
     def _fail(self, failure: Failure) -> None:
         self.failed[failure.run] = failure
-        self.tell(f"Run {failure.run} failed: {failure.error}")
+        self.shown.tell(f"Run {failure.run} failed: {failure.error}")
 
     def look_elsewhere(self) -> None:
         """Take over runs that another sweep gave up, and count those that it finished."""
@@ -124,29 +145,26 @@ class _Progress:
             failure = self.folder.failure(run)
             if state == "finished":
                 self.finished.add(run)
+            elif state == "pruned":
+                self.pruned.add(run)
             elif state == "failed" and failure is not None:
                 self._fail(failure)
             else:
                 self.waiting.append(run)
 
     def show(self, engine: Engine) -> None:
-        """Tell how far the sweep is, when that has changed and not too often."""
-        running = len(engine.running) + len(self.elsewhere)
-        left = None
+        """Show how far the sweep is."""
+        waiting, left = len(self.waiting) + self.draws.left, None
         if self.trained and engine.running:
             each = (time.monotonic() - self.began) * len(engine.running) / self.trained
-            left = seconds_left(each, len(self.waiting), len(engine.running))
-        line = progress_line(
+            left = seconds_left(each, waiting, len(engine.running))
+        self.shown.show(
             {
                 "finished": len(self.finished),
+                "pruned": len(self.pruned),
                 "failed": len(self.failed),
-                "running": running,
-                "waiting": len(self.waiting),
+                "running": len(engine.running) + len(self.elsewhere),
+                "waiting": waiting,
             },
             left,
         )
-        ended = not running and not self.waiting
-        due = time.monotonic() - self.told >= TELL_EVERY
-        if line != self.line and (due or ended):
-            self.tell(line)
-            self.line, self.told = line, time.monotonic()

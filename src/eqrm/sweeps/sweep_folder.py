@@ -2,8 +2,10 @@
 
 ``sweep.json`` lists the runs, ``runs/<hash>`` is the folder of one. In it, beside what training
 writes, ``run.json`` says what is to be trained, ``claim`` is locked by the process that trains it,
-``record.json`` (finished) or ``failure.json`` (failed) is written last, and ``log.txt`` has what
-was printed. Files are read and written, so nothing here depends on who runs the sweep.
+``record.json`` (finished), ``pruned.json`` (given up by an adaptive search) or ``failure.json``
+(failed) is written last, and ``log.txt`` has what was printed. Runs that are proposed while the
+sweep goes on are in ``draws/``, a file each. Files are read and written, so nothing here depends
+on who runs the sweep.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from eqrm.errors import DataFileError, SettingError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.files.locks import try_lock
 from eqrm.files.writing import write_text
-from eqrm.sweeps.records import RUNS, read_record, record_path
+from eqrm.sweeps.records import PRUNED, RECORD, RUNS, read_record, record_path
 
 SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
 FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
 CLAIM, RUN, RUN_FORMAT = "claim", "run.json", "eqrm planned run 1"
-State = Literal["finished", "failed", "running", "waiting"]
-STATES: tuple[State, ...] = ("finished", "failed", "running", "waiting")
+DRAWS, DRAW_FORMAT, DRAW_LOCK = "draws", "eqrm proposed run 1", ".lock"
+State = Literal["finished", "pruned", "failed", "running", "waiting"]
+STATES: tuple[State, ...] = ("finished", "pruned", "failed", "running", "waiting")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class SweepFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._draws: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def begin(self, plan: Mapping[str, Any], places: list[dict[str, Any]]) -> None:
         """Make the folder for a plan and its runs; one that belongs to another plan is refused."""
@@ -67,7 +71,8 @@ class SweepFolder:
         """
         if not (self.path / SWEEP).is_file():
             there = self.path.iterdir() if self.path.is_dir() else ()
-            others = [p.name for p in there if p.name != RUNS and not p.name.startswith(".")]
+            known = (RUNS, DRAWS)
+            others = [p.name for p in there if p.name not in known and not p.name.startswith(".")]
             if others:
                 raise SettingError(
                     f"The folder {self.path} is not the folder of a sweep: it holds "
@@ -87,10 +92,45 @@ class SweepFolder:
                 "version of eqrm has changed since. Choose another folder with --output."
             )
 
-    def runs(self) -> list[dict[str, Any]]:
-        """The runs of the plan, in its order: hash, dataset, objective, domains, draw, trial."""
-        found: list[dict[str, Any]] = self._content()["runs"]
+    def plan(self) -> dict[str, Any]:
+        """The plan, as it was given."""
+        found: dict[str, Any] = self._content()["plan"]
         return found
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs of the plan, in its order: hash, dataset, objective, domains, draw, trial.
+
+        The hash of a run that is not proposed yet is None.
+        """
+        found: list[dict[str, Any]] = self._content()["runs"]
+        if any(place["run"] is None for place in found):
+            for number, (place, _) in self.draws().items():
+                found[number] = place
+        return found
+
+    def draws(self) -> Mapping[int, tuple[dict[str, Any], dict[str, Any]]]:
+        """The runs that were proposed, by their number in the plan: place and configuration."""
+        folder = self.path / DRAWS
+        for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+            if path.stem.isdecimal() and int(path.stem) not in self._draws:
+                content = read_checked_json(path, DRAW_FORMAT, "a proposed run")
+                self._draws[int(path.stem)] = content["place"], content["config"]
+        return self._draws
+
+    def write_draw(self, number: int, place: dict[str, Any], config: dict[str, Any]) -> None:
+        """Record a proposed run; it is trained by whoever continues the sweep."""
+        content = {"place": place, "config": config}
+        write_checked_json(self.path / DRAWS / f"{number:06d}.json", DRAW_FORMAT, content)
+
+    @contextmanager
+    def proposing(self) -> Iterator[bool]:
+        """Keep other sweeps from proposing runs; False inside where one of them does."""
+        (self.path / DRAWS).mkdir(exist_ok=True)
+        handle = os.open(self.path / DRAWS / DRAW_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            yield try_lock(handle)
+        finally:
+            os.close(handle)
 
     def _content(self) -> Any:
         if not (self.path / SWEEP).is_file():
@@ -149,10 +189,17 @@ class SweepFolder:
 
     def is_finished(self, run: str) -> bool:
         """Whether the run has a record; a damaged one does not count, and is written again."""
-        if not record_path(self.path, run).is_file():
+        return self._is_recorded(run, RECORD)
+
+    def is_pruned(self, run: str) -> bool:
+        """Whether the run was given up; a damaged record of it does not count."""
+        return self._is_recorded(run, PRUNED)
+
+    def _is_recorded(self, run: str, name: str) -> bool:
+        if not record_path(self.path, run, name).is_file():
             return False
         try:
-            read_record(self.path, run)
+            read_record(self.path, run, name)
         except DataFileError:
             return False
         return True
@@ -177,13 +224,25 @@ class SweepFolder:
         """Let a failed run be tried again."""
         (self.of_run(run) / FAILURE).unlink(missing_ok=True)
 
-    def state(self, run: str) -> State:
+    def state(self, run: str | None) -> State:
         """What became of a run, by its files alone; records are not read."""
-        if record_path(self.path, run).is_file():
+        if run is None:  # not proposed yet
+            return "waiting"
+        names = self._names_in(run)
+        if RECORD in names:
             return "finished"
-        if self.is_claimed(run):
+        if PRUNED in names:
+            return "pruned"
+        if CLAIM in names and self.is_claimed(run):
             return "running"
-        return "failed" if (self.of_run(run) / FAILURE).is_file() else "waiting"
+        return "failed" if FAILURE in names else "waiting"
+
+    def _names_in(self, run: str) -> list[str]:
+        """The files of a run: one look at its folder costs less than one at each file."""
+        try:
+            return os.listdir(self.of_run(run))
+        except FileNotFoundError:
+            return []
 
     def seconds(self, run: str) -> float | None:
         """How long a finished run took, from its last claim to its record."""

@@ -24,7 +24,11 @@ from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradie
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.training.device_data import Batches, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
-from eqrm.training.interruption import InterruptionWatch, TrainingInterrupted
+from eqrm.training.interruption import (
+    InterruptionWatch,
+    TrainingGivenUp,
+    TrainingInterrupted,
+)
 from eqrm.training.phases import Phase, Phases, Place
 from eqrm.training.preflight import as_predictor, check_run
 from eqrm.training.processes import any_process, rank, refuse_different, same_on_all, world_size
@@ -65,6 +69,8 @@ class Trainer:
         folder: where the run is written; None writes nothing, and cannot be resumed.
         loss: for a plain module: a name or a function, as for :class:`eqrm.predictors.Predictor`.
         progress: show a bar on the terminal; or a function that is told a line per evaluation.
+        gives_up: asked after each evaluation but the last; True ends the training by
+            ``TrainingGivenUp``.
 
     Everything is checked before anything is trained. The predictor is trained in place, except
     where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
@@ -96,6 +102,7 @@ class Trainer:
         folder: str | Path | None = None,
         loss: str | Loss | None = None,
         progress: bool | Callable[[str], None] = False,
+        gives_up: Callable[[], bool] | None = None,
     ) -> None:
         self.settings = settings or TrainingSettings()
         # Objectives learn too (a memory, GroupDRO's weights): each trainer has its own.
@@ -115,7 +122,7 @@ class Trainer:
         self.files = None
         if folder is not None:
             self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
-        self.progress = progress
+        self.progress, self.gives_up = progress, gives_up
         self.state = TrainingState(
             network.to(self.device),
             self.phases,
@@ -146,6 +153,7 @@ class Trainer:
                     self._log(losses, place, bar)
                     if self._due(settings.evaluate_every):
                         self._evaluate(bar)
+                        self._give_up_if_hopeless()
                     asked = watch.asked()
                     if asked or self._due(settings.checkpoint_every) or state.step == steps:
                         self._save()
@@ -290,6 +298,12 @@ class Trainer:
                     watch.look(
                         self.state.step, risks.quantile(watch.rule.level), self.state.predictor
                     )
+
+    def _give_up_if_hopeless(self) -> None:
+        if self.gives_up is None or self.state.step == self.phases.steps:
+            return
+        if any_process(rank() == 0 and self.gives_up()):
+            raise TrainingGivenUp(f"Given up after step {self.state.step} of {self.phases.steps}.")
 
     def _measured(self, keep_rows: bool = False) -> dict[str, HeldOutRisks]:
         size = self.settings.evaluation_batch

@@ -113,9 +113,9 @@ class SelectedRun:
 class SweepTables:
     """All tables of a sweep, what was selected, and what is missing.
 
-    ``missing`` names runs that were expected and not recorded, ``unjudged`` those that a rule
-    could not judge, ``remarks`` are on published numbers. ``error_note`` says what the standard
-    errors are.
+    ``missing`` names runs that were expected and not recorded, ``pruned`` those that an adaptive
+    search gave up, ``unjudged`` those that a rule could not judge, ``remarks`` are on published
+    numbers. ``error_note`` says what the standard errors are.
     """
 
     tables: tuple[SweepTable, ...]
@@ -125,3 +125,4 @@ class SweepTables:
     remarks: tuple[str, ...]
     runs: int
     error_note: str
+    pruned: tuple[str, ...] = ()

@@ -89,7 +89,11 @@ def to_csv(found: SweepTables, selected: bool = False) -> str:
                 numbers = [cell.value, cell.error]
                 shown = ["" if number is None else repr(number) for number in numbers]
                 writer.writerow([*place, *shown, cell.trials, int(cell.complete)])
-    for kind, gaps in (("missing", found.missing), ("unjudged", found.unjudged)):
+    for kind, gaps in (
+        ("missing", found.missing),
+        ("pruned", found.pruned),
+        ("unjudged", found.unjudged),
+    ):
         writer.writerows([kind, *[""] * 4, line, *[""] * 4] for line in gaps)
     return stream.getvalue().rstrip("\n")
 
@@ -154,9 +158,10 @@ def _headline(found: SweepTables) -> str:
 
 
 def _gaps(found: SweepTables, most: int | None) -> Iterator[list[str]]:
-    """Headings, each with its lines: missing runs, and runs that could not be judged."""
+    """Headings, each with its lines: runs that are missing, were pruned, or could not be judged."""
     for heading, lines in (
         ("Missing runs", found.missing),
+        ("Pruned runs, which are not chosen from", found.pruned),
         ("Runs that could not be judged or reported", found.unjudged),
     ):
         if lines:

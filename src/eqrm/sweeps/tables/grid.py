@@ -16,7 +16,7 @@ from typing import NamedTuple
 from eqrm.errors import DomainDataError
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import Candidates
-from eqrm.sweeps.sweep_folder import SWEEP, SweepFolder
+from eqrm.sweeps.sweep_folder import DRAWS, SWEEP, SweepFolder
 
 
 class RunKey(NamedTuple):
@@ -37,12 +37,14 @@ class RunKey(NamedTuple):
 class DatasetGrid:
     """The runs of one dataset.
 
-    ``expected`` are the runs that were planned; without any, the records span the grid.
+    ``expected`` are the runs that were planned; without any, the records span the grid. ``pruned``
+    are the runs that an adaptive search gave up: they are neither missing nor chosen from.
     """
 
     dataset: str
     runs: dict[RunKey, RunRecord]
     expected: frozenset[RunKey] = frozenset()
+    pruned: frozenset[RunKey] = frozenset()
 
     @cached_property
     def objectives(self) -> list[str]:
@@ -81,8 +83,7 @@ class DatasetGrid:
     @cached_property
     def missing(self) -> list[RunKey]:
         """The runs that are expected and not recorded, in order."""
-        absent = (self.expected or self._spanned()) - self.runs.keys()
-        return sorted(absent, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
+        return _sorted((self.expected or self._spanned()) - self.runs.keys() - self.pruned)
 
     @cached_property
     def incomplete(self) -> set[tuple[str, frozenset[str], int]]:
@@ -91,8 +92,15 @@ class DatasetGrid:
 
     def missing_lines(self) -> list[str]:
         """The missing runs in words, a line per objective, held-out domains and trial."""
+        return self._lines(self.missing)
+
+    def pruned_lines(self) -> list[str]:
+        """The pruned runs in words, in the same way."""
+        return self._lines(_sorted(self.pruned))
+
+    def _lines(self, runs: Iterable[RunKey]) -> list[str]:
         draws: dict[tuple[str, frozenset[str], int], list[int]] = defaultdict(list)
-        for key in self.missing:
+        for key in runs:
             draws[key.objective, key.held_out, key.trial].append(key.draw)
         return [
             f"{self.dataset}, {objective}, held out {_set_name(held_out)}, trial {trial}: "
@@ -147,23 +155,33 @@ class DatasetGrid:
         return dict(found)
 
 
-def planned_places(folder: Path) -> list[tuple[str, RunKey]]:
-    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one."""
-    if not (folder / SWEEP).is_file():
+def planned_places(folder: Path, pruned: bool = False) -> list[tuple[str, RunKey]]:
+    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one.
+
+    With ``pruned`` only those that an adaptive search gave up.
+    """
+    if not (folder / (DRAWS if pruned else SWEEP)).exists():
         return []
+    files = SweepFolder(folder)
     return [
         (
             place["dataset"],
             RunKey(place["objective"], frozenset(place["held_out"]), place["trial"], place["draw"]),
         )
-        for place in SweepFolder(folder).runs()
+        for place in files.runs()
+        if not pruned or files.state(place["run"]) == "pruned"
     ]
 
 
 def dataset_grids(
-    records: Iterable[RunRecord], planned: Iterable[tuple[str, RunKey]] = ()
+    records: Iterable[RunRecord],
+    planned: Iterable[tuple[str, RunKey]] = (),
+    pruned: Iterable[tuple[str, RunKey]] = (),
 ) -> list[DatasetGrid]:
-    """The grid of every dataset, by name; ``planned`` are runs that should have been recorded."""
+    """The grid of every dataset, by name; ``planned`` are runs that should have been recorded.
+
+    Those of them that were ``pruned`` are left out.
+    """
     runs: dict[str, dict[RunKey, RunRecord]] = defaultdict(dict)
     for record in records:
         known = runs[record.dataset].setdefault(RunKey.of(record), record)
@@ -174,13 +192,22 @@ def dataset_grids(
                 f"{_set_name(frozenset(record.held_out))}. Tables need one of them: move the "
                 "other one to another folder."
             )
-    expected: dict[str, set[RunKey]] = defaultdict(set)
-    for dataset, key in planned:
-        expected[dataset].add(key)
+    expected, given_up = _by_dataset(planned), _by_dataset(pruned)
     return [
-        DatasetGrid(name, runs[name], frozenset(expected[name]))
+        DatasetGrid(name, runs[name], frozenset(expected[name]), frozenset(given_up[name]))
         for name in sorted({*runs, *expected})
     ]
+
+
+def _by_dataset(places: Iterable[tuple[str, RunKey]]) -> dict[str, set[RunKey]]:
+    found: dict[str, set[RunKey]] = defaultdict(set)
+    for dataset, key in places:
+        found[dataset].add(key)
+    return found
+
+
+def _sorted(keys: Iterable[RunKey]) -> list[RunKey]:
+    return sorted(keys, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
 
 
 def _in_order(held_out: frozenset[str]) -> tuple[int, list[str]]:

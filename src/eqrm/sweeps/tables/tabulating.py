@@ -101,16 +101,18 @@ def sweep_tables(
     rules: Mapping[str, SelectionRule] | None = None,
     settings: TableSettings | None = None,
     planned: Iterable[tuple[str, RunKey]] = (),
+    pruned: Iterable[tuple[str, RunKey]] = (),
 ) -> SweepTables:
     """Tabulate the records of a sweep under every selection rule.
 
     ``rules`` are by name, by default all of ``SELECTION_RULES``; those that judge by accuracy
     judge by risk where a dataset has no accuracies. ``planned`` are runs, by dataset, that should
-    have been recorded. A mean over held-out domains counts the trials that have all of them.
+    have been recorded, ``pruned`` those of them that were given up. A mean over held-out domains
+    counts the trials that have all of them.
     """
     chosen = rules or {name: SELECTION_RULES.load(name)() for name in SELECTION_RULES}
     how = settings or TableSettings()
-    grids = dataset_grids(records, planned)
+    grids = dataset_grids(records, planned, pruned)
     tabulated = [_Tabulated(grid, rule, chosen[rule], how) for grid in grids for rule in chosen]
     tables = [table for each in tabulated for table in each.tables()]
     tables += [t for rule in chosen if (t := _averages(tables, rule, grids, how)) is not None]
@@ -118,6 +120,7 @@ def sweep_tables(
         tables=tuple(tables),
         selected=tuple(found for each in tabulated for found in each.selected()),
         missing=tuple(line for grid in grids for line in grid.missing_lines()),
+        pruned=tuple(line for grid in grids for line in grid.pruned_lines()),
         unjudged=tuple(line for each in tabulated for line in each.unjudged()),
         remarks=tuple(_remarks(tables)),
         runs=sum(len(grid.runs) for grid in grids),

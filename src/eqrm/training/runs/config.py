@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -194,5 +194,10 @@ class RunConfig:
     @property
     def run_name(self) -> str:
         """The name of the run's folder: a hash of the whole configuration."""
-        text = json.dumps(self.plain(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return configuration_hash(self.plain())
+
+
+def configuration_hash(content: Mapping[str, Any]) -> str:
+    """A hash of a configuration in plain values: 16 hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

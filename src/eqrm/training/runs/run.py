@@ -26,13 +26,15 @@ def train_run(
     progress: bool | Callable[[str], None] = False,
     data_root: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
+    gives_up: Callable[[], bool] | None = None,
 ) -> Trained:
     """Train what a configuration describes, in ``output/<hash of the configuration>``.
 
-    ``tell`` is called with what a user should know about the data.
+    ``tell`` is called with what a user should know about the data; ``gives_up`` as in
+    :class:`~eqrm.training.trainer.Trainer`.
     """
     data = RunData.read(config.data, data_root)
-    trainer = trainer_on(config, data, output, progress)
+    trainer = trainer_on(config, data, output, progress, gives_up)
     files, spec = RunFolder(run_folder(config, output)), PredictorSpec.of(config.predictor, data)
     if resume:
         _refuse_other_table(files, spec)
@@ -67,6 +69,7 @@ def trainer_on(
     data: RunData,
     output: str | Path,
     progress: bool | Callable[[str], None] = False,
+    gives_up: Callable[[], bool] | None = None,
 ) -> Trainer:
     """The trainer of a run, on data that was read before."""
     phases = config.made_phases(data.train.num_domains, data.train.counts)
@@ -86,6 +89,7 @@ def trainer_on(
         settings=config.training,
         folder=run_folder(config, output),
         progress=progress,
+        gives_up=gives_up,
     )
 
 

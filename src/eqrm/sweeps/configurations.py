@@ -1,0 +1,219 @@
+"""The configurations of one objective, or table model, on one dataset: what is fixed, what varies.
+
+Fields that vary have spaces to be drawn from, or values of a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eqrm.checks import is_integer, refuse_unknown
+from eqrm.data.datasets.registry import DATASETS, dataset_settings
+from eqrm.errors import SettingError
+from eqrm.objectives.hyperparameters import LogUniformSpace
+from eqrm.predictors.registry import predictor_settings
+from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
+from eqrm.sweeps.spaces import (
+    HYPERPARAMETERS,
+    Space,
+    declared_spaces,
+    drawn,
+    drawn_phases,
+    grid_points,
+    space_of,
+    spaces_of_phases,
+)
+from eqrm.sweeps.table_runs import (
+    SPACES,
+    AnyRunConfig,
+    PlannedModel,
+    TableRunConfig,
+    setting_path,
+)
+from eqrm.training.runs.config import ObjectiveConfig
+from eqrm.training.runs.config_reading import plain_values, read_as, with_value
+
+DEFAULTS: dict[str, Any] = {
+    "data": {"measure_training": True},
+    "training": {"tensorboard": False, "domains_listed": None},
+}
+"""What a run of a sweep has unless the plan says otherwise: all that a record needs."""
+VALIDATION = {"validation_examples": 0.2, "split_test_domains": True}
+"""Unless the plan says how to validate: a fifth of every domain, test domains included."""
+Method = PlannedObjective | PlannedModel
+"""What is compared in a sweep: the column ``objective`` of its records."""
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """The configurations of a pair of dataset and method, before splits and seeds.
+
+    Attributes:
+        base: what is fixed, in plain content.
+        spaces: of the fields that are drawn.
+        phases, phase_spaces: the objective's recommended phases, where they are drawn too.
+        grid: values of the fields of a grid.
+    """
+
+    base: Mapping[str, Any]
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    phases: Sequence[Any] = ()
+    phase_spaces: Mapping[str, Space] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: SweepPlan, dataset: PlannedDataset, method: Method) -> Configurations:
+        """What a plan says of a dataset and a method."""
+        base = base_configuration(plan, dataset, method)
+        if isinstance(method, PlannedModel):
+            grid = {setting_path(name): values for name, values in method.grid.items()}
+            declared = {k: v for k, v in SPACES[method.name].items() if k not in method.settings}
+            own = {k: space_of(given, f"search.{k}") for k, given in method.search.items()}
+            spaces = {setting_path(name): each for name, each in (declared | own).items()}
+            return cls(base, spaces, grid=grid)
+        grid = {
+            **plan.grid,
+            **{f"{HYPERPARAMETERS}.{name}": each for name, each in method.grid.items()},
+        }
+        minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
+        spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
+        spaces |= declared_spaces(minimised, method.hyperparameters)
+        spaces |= {
+            f"{HYPERPARAMETERS}.{name}": space_of(given, f"search.{name}")
+            for name, given in method.search.items()
+        }
+        phases = [plain_values(phase) for phase in minimised.recommended_phases()]
+        recommended = base.get("phases", "recommended") == "recommended"
+        return cls(base, spaces, phases, spaces_of_phases(minimised) if recommended else {}, grid)
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The fields that are drawn."""
+        return (*self.spaces, *self.phase_spaces)
+
+    def points(self) -> list[dict[str, Any]]:
+        """Every point of the grid."""
+        return grid_points(self.grid)
+
+    def drawn(self, key: Sequence[object]) -> dict[str, Any]:
+        """A random draw of all fields that are drawn."""
+        values = drawn(self.spaces, key)
+        if self.phase_spaces:
+            steps = values.get("steps", self.base.get("steps"))
+            values |= drawn_phases(self.phase_spaces, key, self._fixed_steps(), _integer(steps))
+        return values
+
+    def content(self, values: Mapping[str, Any], source: str = "search") -> dict[str, Any]:
+        """The configuration with these values, in plain content."""
+        content: Any = dict(self.base)
+        if any(path in self.phase_spaces for path in values):
+            content["phases"] = list(self.phases)
+        for path, value in values.items():
+            content = with_value(content, path, value, f"{source}.{path}")
+        found: dict[str, Any] = content
+        return found
+
+    def spaces_that_fit(self) -> dict[str, Space]:
+        """The spaces of all fields that are drawn, for a search that does not draw again.
+
+        Lengths of phases are limited such that each leaves a step for the last phase.
+        """
+        found = {**self.spaces, **self.phase_spaces}
+        lengths = [path for path in self.phase_spaces if path.endswith(".steps")]
+        if lengths and "steps" in self.spaces:
+            raise SettingError(
+                "adaptive cannot search steps together with the lengths of recommended phases. "
+                "Use phases: single, or fix run.steps."
+            )
+        if lengths:
+            most = (_integer(self.base.get("steps")) - self._fixed_steps() - 1) // len(lengths)
+            for path in lengths:
+                found[path] = _at_most(found[path], most, path)
+        return found
+
+    def _fixed_steps(self) -> int:
+        """The steps of the recommended phases that are not drawn."""
+        return sum(
+            phase["steps"] or 0
+            for number, phase in enumerate(self.phases)
+            if f"phases.{number}.steps" not in self.phase_spaces
+        )
+
+
+def base_configuration(plan: SweepPlan, dataset: PlannedDataset, method: Method) -> dict[str, Any]:
+    """The configuration of a pair of dataset and method, before draws, splits and seeds."""
+    content = _merged(_merged(DEFAULTS, plan.run), dataset.run)
+    data = content["data"]
+    if isinstance(data, dict):
+        if not {"validation", "validation_examples", "split_test_domains"} & set(data):
+            data = {**VALIDATION, **data}
+        own = {"dataset": DATASETS.name_of(dataset.name), "settings": dict(dataset.settings)}
+        content["data"] = {**data, **own}
+    if isinstance(method, PlannedModel):
+        return {"data": content["data"], **method.content()}
+    content["objective"] = method.content()
+    if method.phases is not None:
+        content["phases"] = method.phases
+    return content
+
+
+def value_at(config: AnyRunConfig, path: str) -> Any:
+    """The value of a field in a configuration, or the default that it stands for, in plain types.
+
+    >>> from eqrm.training.runs.config import RunConfig
+    >>> config = RunConfig.read(
+    ...     {"data": {"dataset": "flights"}, "predictor": {"name": "mlp"}, "steps": 10}
+    ... )
+    >>> value_at(config, "learning_rate"), value_at(config, "predictor.settings.width")
+    (0.001, 64)
+    """
+    first, _, name = path.rpartition(".")
+    inside: Any
+    if isinstance(config, TableRunConfig):
+        inside = {**PlannedModel(config.model).estimator_settings, **config.settings}
+        inside = inside if first == "settings" else config.plain()
+    elif first == HYPERPARAMETERS:
+        return plain_values(getattr(config.objective.make(num_domains=2), name))
+    elif first == "predictor.settings":
+        inside = {**predictor_settings(config.predictor.name), **config.predictor.settings}
+    elif first == "data.settings":
+        inside = {**dataset_settings(config.data.dataset), **config.data.settings}
+    elif first.startswith("phases."):
+        inside = vars(config.made_phases(num_domains=2)[int(first.removeprefix("phases."))])
+    else:
+        inside = config.plain()
+        for part in first.split(".") if first else []:
+            inside = inside.get(part) if isinstance(inside, Mapping) else None
+    refuse_unknown([name], inside if isinstance(inside, Mapping) else (), first or "run", "field")
+    return plain_values(inside[name])
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The second over the first, field by field inside of fields."""
+    both = {
+        key: _merged(first[key], value)
+        for key, value in second.items()
+        if isinstance(value, Mapping) and isinstance(first.get(key), Mapping)
+    }
+    return {**first, **second, **both}
+
+
+def _integer(steps: Any) -> int:
+    if not is_integer(steps):
+        raise SettingError(f"run.steps must be an integer, got {steps!r}.")
+    return int(steps)
+
+
+def _at_most(space: Space, most: int, path: str) -> Space:
+    """A space of integers without what is above ``most``."""
+    if isinstance(space, LogUniformSpace):
+        highest = math.log(max(most, 1), space.base)
+        if highest > space.low:
+            return replace(space, high=min(space.high, highest))
+    raise SettingError(
+        f"The recommended phases ({path}) do not fit into the run's steps. Train longer, or use "
+        "phases: single."
+    )

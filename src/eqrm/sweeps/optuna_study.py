@@ -1,0 +1,227 @@
+"""Adaptive search through Optuna: its samplers propose draws, its pruners give up hopeless runs.
+
+A study is made again from the runs in the folder of the sweep whenever it is asked something, so
+that nothing but the folder has to be kept. This suits samplers and pruners that decide by the
+finished and running trials alone; those with a memory of their own (CMA-ES, Hyperband) are not
+offered.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from eqrm.checks import POSITIVE_INTEGER
+from eqrm.errors import MissingExtraError, SettingError
+from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
+from eqrm.registry import Registry
+from eqrm.sweeps.selection import QuantileSelection
+from eqrm.sweeps.spaces import Space
+
+SAMPLERS: Registry[Any] = Registry(
+    "sampler",
+    {
+        "tpe": "optuna.samplers:TPESampler",
+        "gp": "optuna.samplers:GPSampler",
+        "random": "optuna.samplers:RandomSampler",
+    },
+)
+PRUNERS: Registry[Any] = Registry(
+    "pruner",
+    {
+        "median": "optuna.pruners:MedianPruner",
+        "percentile": "optuna.pruners:PercentilePruner",
+        "threshold": "optuna.pruners:ThresholdPruner",
+    },
+)
+Ended = Literal["complete", "pruned", "fail", "running"]
+
+
+@dataclass(frozen=True)
+class OptunaChoice:
+    """A sampler or a pruner by name, and settings that Optuna has for it."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AdaptiveSettings:
+    """How draws are proposed: by the α-quantile of the validation domains' risk in earlier ones.
+
+    Attributes:
+        sampler: ``tpe``, ``gp`` or ``random``, or its name and settings.
+        pruner: ``median``, ``percentile`` or ``threshold``, or its name and settings; None
+            trains every run to its end.
+        alpha: the level of the quantile.
+        checkpoints: ``best`` or ``last``: by which checkpoint a run is judged.
+        at_once: how many draws of one search may be trained at the same time.
+    """
+
+    sampler: str | OptunaChoice = "tpe"
+    pruner: str | OptunaChoice | None = None
+    alpha: float | str = 0.9
+    checkpoints: str = "best"
+    at_once: int = 4
+
+    def __post_init__(self) -> None:
+        POSITIVE_INTEGER.check(self.at_once, "at_once")
+        _ = self.rule  # checks the level
+        if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
+            raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
+        _import_optuna()
+        self.made_sampler(seed=0)
+        self.made_pruner()
+
+    @property
+    def rule(self) -> QuantileSelection:
+        """What is minimised, as the selection rule that tables have."""
+        return QuantileSelection(alpha=self.alpha, checkpoints=self.checkpoints)
+
+    def made_sampler(self, seed: int) -> Any:
+        """Optuna's sampler."""
+        given = _choice(self.sampler)
+        defaults = {"constant_liar": True} if SAMPLERS.name_of(given.name) == "tpe" else {}
+        settings = {"seed": seed, **defaults, **given.settings}
+        return _made(SAMPLERS, given.name, settings, "sampler")
+
+    def made_pruner(self) -> Any:
+        """Optuna's pruner; None without one."""
+        if self.pruner is None:
+            return None
+        given = _choice(self.pruner)
+        return _made(PRUNERS, given.name, given.settings, "pruner")
+
+
+@dataclass(frozen=True)
+class TriedDraw:
+    """What became of a draw.
+
+    Attributes:
+        values: of the fields that are searched.
+        ended: how; a draw that is trained now is ``running``.
+        value: what it reached, if complete.
+        by_step: what it had reached at each evaluation.
+    """
+
+    values: Mapping[str, Any]
+    ended: Ended
+    value: float | None = None
+    by_step: Mapping[int, float] = field(default_factory=dict)
+
+
+def proposed_draw(
+    settings: AdaptiveSettings,
+    spaces: Mapping[str, Space],
+    tried: Sequence[TriedDraw],
+    seed: int,
+) -> dict[str, Any]:
+    """Values of the searched fields for the next draw.
+
+    They follow from the seed and from what earlier draws reached. A draw outside of the spaces,
+    as defaults may be, tells the sampler nothing.
+    """
+    with _quiet_optuna() as optuna:
+        study = optuna.create_study(sampler=settings.made_sampler(seed), direction="minimize")
+        distributions = {path: _distribution(space) for path, space in spaces.items()}
+        for each in tried:
+            parameters = {
+                path: _parameter(space, each.values.get(path)) for path, space in spaces.items()
+            }
+            inside = all(
+                value is not None and distributions[path]._contains(value)
+                for path, value in parameters.items()
+            )
+            if inside:
+                study.add_trial(_trial(optuna, each, parameters, distributions))
+        asked = study.ask(fixed_distributions=distributions)
+        return {path: _value(space, asked.params[path]) for path, space in spaces.items()}
+
+
+def is_hopeless(settings: AdaptiveSettings, others: Sequence[TriedDraw], own: TriedDraw) -> bool:
+    """Whether the pruner gives up a run that is being trained."""
+    pruner = settings.made_pruner()
+    if pruner is None:
+        return False
+    with _quiet_optuna() as optuna:
+        study = optuna.create_study(pruner=pruner, direction="minimize")
+        for each in (*others, own):
+            study.add_trial(_trial(optuna, each, {}, {}))
+        return bool(pruner.prune(study, study.get_trials(deepcopy=False)[-1]))
+
+
+def _trial(
+    optuna: Any, draw: TriedDraw, parameters: dict[str, Any], distributions: dict[str, Any]
+) -> Any:
+    return optuna.trial.create_trial(
+        state=optuna.trial.TrialState[draw.ended.upper()],
+        value=draw.value,
+        params=parameters,
+        distributions=distributions,
+        intermediate_values=dict(draw.by_step),
+    )
+
+
+def _distribution(space: Space) -> Any:
+    """Optuna's form of a space; a choice is the place of its value, which may be a list."""
+    from optuna import distributions
+
+    if isinstance(space, ChoiceSpace):
+        return distributions.CategoricalDistribution(range(len(space.values)))
+    if isinstance(space, UniformSpace):
+        return distributions.FloatDistribution(space.low, space.high)
+    if isinstance(space, LogUniformSpace):
+        low, high = space.base**space.low, space.base**space.high
+        if space.integer:
+            return distributions.IntDistribution(max(1, int(low)), max(1, int(high)), log=True)
+        return distributions.FloatDistribution(low, high, log=True)
+    raise SettingError(f"adaptive cannot search a {type(space).__name__}.")
+
+
+def _parameter(space: Space, value: Any) -> Any:
+    """A value as Optuna holds it; None where it cannot."""
+    if isinstance(space, ChoiceSpace):
+        return space.values.index(value) if value in space.values else None
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def _value(space: Space, parameter: Any) -> Any:
+    return space.values[parameter] if isinstance(space, ChoiceSpace) else parameter
+
+
+def _choice(given: str | OptunaChoice) -> OptunaChoice:
+    return OptunaChoice(given) if isinstance(given, str) else given
+
+
+def _made(registry: Registry[Any], name: str, settings: Mapping[str, Any], what: str) -> Any:
+    with _quiet_optuna():
+        try:
+            return registry.make(name, given=settings)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"{what} {name}: {error}") from None
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError("optuna", "optuna", "adaptive") from None
+    return optuna
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[Any]:
+    """Optuna without its lines about studies, and without warnings of what is experimental."""
+    optuna = _import_optuna()
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield optuna
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from eqrm.sweeps.records import recorded_runs
 from eqrm.sweeps.sweep_folder import SweepFolder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -55,10 +57,21 @@ def wait_for_a_worker(folder: Path, process: subprocess.Popen[str]) -> list[int]
     return []
 
 
+def wait_for_another_record(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Until one more run is finished, or the sweep has ended."""
+    before = len(list(recorded_runs(folder)))
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if len(list(recorded_runs(folder))) > before:
+            return
+        time.sleep(0.01)
+
+
 def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tuple[int, int]:
     """Kill a worker and the sweep in turns at random moments, then let the sweep end.
 
-    The number of kills of sweeps and of workers.
+    One kill in two comes soon after a worker began, the others soon after a run was finished.
+    Returns the number of kills of sweeps and of workers.
     """
     generator = random.Random(seed)
     of_sweeps = of_workers = 0
@@ -67,6 +80,8 @@ def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tup
         found = wait_for_a_worker(folder, process)
         if not found:
             raise AssertionError(f"The sweep ended after {of_sweeps + of_workers} kills.")
+        if (of_sweeps + of_workers) % 4 in (1, 2):
+            wait_for_another_record(folder, process)
         time.sleep(generator.uniform(0.0, 0.4))
         if of_workers > of_sweeps:
             process.kill()
@@ -74,11 +89,10 @@ def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tup
             of_sweeps += 1
             process = start(plan, folder)
         else:
-            try:
-                os.kill(generator.choice(found), signal.SIGKILL)
-                of_workers += 1
-            except ProcessLookupError:
-                continue
+            for worker in wait_for_a_worker(folder, process)[:1]:
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(worker, signal.SIGKILL)
+                    of_workers += 1
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, out + err
     return of_sweeps, of_workers

@@ -12,7 +12,7 @@ BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/s
 	benchmarks/many_runs.py benchmarks/boosting.py benchmarks/small_domains.py \
 	benchmarks/estimator_speed.py benchmarks/training_step.py \
 	benchmarks/many_domains_training.py benchmarks/recalibrate_large.py \
-	benchmarks/sweep_tables.py
+	benchmarks/sweep_tables.py benchmarks/sweep_overhead.py
 
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1

@@ -8,6 +8,7 @@ from . import linear as linear
 from . import objectives as objectives
 from . import predictors as predictors
 from . import risks as risks
+from . import sweeps as sweeps
 from . import training as training
 from .data.datasets.registry import dataset as dataset
 from .distributions.empirical import Empirical as Empirical

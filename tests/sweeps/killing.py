@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from eqrm.sweeps.records import recorded_runs
 from eqrm.sweeps.sweep_folder import SweepFolder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -57,42 +58,77 @@ def wait_for_a_worker(folder: Path, process: subprocess.Popen[str]) -> list[int]
     return []
 
 
-def wait_for_another_record(folder: Path, process: subprocess.Popen[str]) -> None:
-    """Until one more run is finished, or the sweep has ended."""
-    before = len(list(recorded_runs(folder)))
-    deadline = time.monotonic() + 120
+@dataclass
+class Kills:
+    """How often sweeps and single workers were killed, and how many runs were finished then.
+
+    ``while_writing`` counts kills that left a half-written file behind.
+    """
+
+    of_sweeps: int = 0
+    of_workers: int = 0
+    while_writing: int = 0
+    finished: list[int] = field(default_factory=list)
+
+
+def ended_runs(folder: Path) -> int:
+    """The number of runs that are finished or pruned."""
+    runs = folder / "runs"
+    return sum(1 for name in ("record", "pruned") for _ in runs.glob(f"*/{name}.json"))
+
+
+def drafts(folder: Path) -> set[Path]:
+    """Files of runs that are being written, or were when their process was killed."""
+    return set((folder / "runs").glob("*/.*.json"))
+
+
+def wait_until(process: subprocess.Popen[str], reached: Callable[[], bool]) -> bool:
+    """Whether something is reached before the sweep ends."""
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
-        if len(list(recorded_runs(folder))) > before:
-            return
-        time.sleep(0.01)
+        if reached():
+            return True
+        time.sleep(0.001)
+    return False
 
 
-def killed_and_continued(plan: Path, folder: Path, kills: int, seed: int) -> tuple[int, int]:
-    """Kill a worker and the sweep in turns at random moments, then let the sweep end.
+def killed_and_continued(plan: Path, folder: Path, runs: int, kills: int, seed: int) -> Kills:
+    """Kill a worker and the sweep in turns, spread over all of its runs, then let it end.
 
-    One kill in two comes soon after a worker began, the others soon after a run was finished.
-    Returns the number of kills of sweeps and of workers.
+    Half of the kills come at a random moment while runs are trained, the others as soon as a file
+    of a run, such as its record, is seen being written.
     """
     generator = random.Random(seed)
-    of_sweeps = of_workers = 0
+    done = Kills()
     process = start(plan, folder)
-    while of_sweeps + of_workers < kills:
-        found = wait_for_a_worker(folder, process)
-        if not found:
-            raise AssertionError(f"The sweep ended after {of_sweeps + of_workers} kills.")
-        if (of_sweeps + of_workers) % 4 in (1, 2):
-            wait_for_another_record(folder, process)
-        time.sleep(generator.uniform(0.0, 0.4))
-        if of_workers > of_sweeps:
+    for kill in range(kills):
+        due = kill * (runs - 3) // kills
+        assert wait_until(process, lambda: ended_runs(folder) >= due)  # noqa: B023
+        assert wait_for_a_worker(folder, process), f"The sweep ended after {kill} kills."
+        left = drafts(folder)
+        if kill % 4 < 2:
+            time.sleep(generator.uniform(0.0, 0.4))
+        else:
+            wait_until(process, lambda: bool(drafts(folder) - left))  # noqa: B023
+        if kill % 2:
             process.kill()
             process.communicate()
-            of_sweeps += 1
-            process = start(plan, folder)
+            done.of_sweeps += 1
         else:
-            for worker in wait_for_a_worker(folder, process)[:1]:
-                with suppress(ProcessLookupError):  # it has just ended
-                    os.kill(worker, signal.SIGKILL)
-                    of_workers += 1
+            done.of_workers += _kill_a_worker(folder, process)
+        done.while_writing += bool(drafts(folder) - left)
+        done.finished.append(ended_runs(folder))
+        if kill % 2:
+            process = start(plan, folder)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, out + err
-    return of_sweeps, of_workers
+    return done
+
+
+def _kill_a_worker(folder: Path, process: subprocess.Popen[str]) -> int:
+    """Kill one process that trains, now or as soon as there is one."""
+    while found := wait_for_a_worker(folder, process):
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(found[0], signal.SIGKILL)
+            return 1
+    return 0

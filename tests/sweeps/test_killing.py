@@ -13,14 +13,20 @@ from typing import Any
 
 import pytest
 
-from eqrm.sweeps.planned_runs import PlannedSweep
-from eqrm.sweeps.records import record_path
+from eqrm.sweeps.records import read_records, record_path, recorded_runs
 from eqrm.sweeps.status import sweep_status
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.formats import to_text
+from eqrm.sweeps.tables.grid import planned_places
+from eqrm.sweeps.tables.tabulating import sweep_tables
 from sweeps.killing import killed_and_continued, start, wait_for_a_worker, workers_of, written
 from sweeps.small_plans import HereEngine, changed, planned, records_of
 
+ADAPTIVE = {
+    "sampler": {"name": "tpe", "settings": {"n_startup_trials": 3}},
+    "pruner": {"name": "median", "settings": {"n_startup_trials": 3}},
+}
 LONG = {
     "steps": 200,
     "training": {"device": "cpu", "evaluate_every": 100, "checkpoint_every": 20, "log_every": 50},
@@ -28,19 +34,20 @@ LONG = {
 
 
 class Watch(threading.Thread):
-    """Notes when each record was first seen, so that one that is written twice is found."""
+    """Notes when each record and each proposed run was first seen: none may be written again."""
 
-    def __init__(self, folder: Path, sweep: PlannedSweep) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
-        self.paths = [record_path(folder, run.run) for run in sweep.runs]
+        self.folder = folder
         self.seen: dict[Path, int] = {}
         self.over = threading.Event()
 
     def run(self) -> None:
         while not self.over.wait(0.02):
-            for path in self.paths:
-                if path not in self.seen and path.is_file():
-                    self.seen[path] = path.stat().st_mtime_ns
+            for pattern in ("runs/*/record.json", "runs/*/pruned.json", "draws/*.json"):
+                for path in self.folder.glob(pattern):
+                    if path not in self.seen:
+                        self.seen[path] = path.stat().st_mtime_ns
 
     def written_twice(self) -> list[Path]:
         self.over.set()
@@ -48,21 +55,34 @@ class Watch(threading.Thread):
         return [path for path, time in self.seen.items() if path.stat().st_mtime_ns != time]
 
 
-def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> tuple[int, int]:
-    sweep, plan = planned(content), written(tmp_path / "plan.yaml", content)
+def killed(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> Path:
+    """The folder of a sweep that was killed and continued, and what the kills hit."""
+    plan, folder = written(tmp_path / "plan.yaml", content), tmp_path / "killed"
+    watch = Watch(folder)
+    watch.start()
+    done = killed_and_continued(plan, folder, planned(content).number_of_runs, kills, seed)
+    print(done)
+    assert (done.of_sweeps, done.of_workers) == (kills // 2, kills - kills // 2)
+    assert watch.written_twice() == []
+    return folder
+
+
+def table(folder: Path) -> str:
+    planned_runs = planned_places(folder), planned_places(folder, pruned=True)
+    return to_text(sweep_tables(read_records(folder), None, None, *planned_runs), selected=True)
+
+
+def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> None:
+    sweep = planned(content)
     undisturbed = SweepFolder(tmp_path / "undisturbed")
     run_sweep(sweep, undisturbed, HereEngine(undisturbed))
-    folder = tmp_path / "killed"
-    watch = Watch(folder, sweep)
-    watch.start()
-    counts = killed_and_continued(plan, folder, kills, seed)
-    assert watch.written_twice() == []
+    folder = killed(tmp_path, content, kills, seed)
     assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
-    return counts
+    assert table(folder) == table(undisturbed.path)
 
 
 def test_a_killed_worker_and_a_killed_sweep_change_no_record(tmp_path: Path) -> None:
-    assert compare(tmp_path, changed(run=LONG), kills=2, seed=1) == (1, 1)
+    compare(tmp_path, changed(run=LONG), kills=2, seed=1)
 
 
 @pytest.mark.full
@@ -73,7 +93,29 @@ def test_forty_runs_and_twenty_kills_change_no_record(tmp_path: Path, kind: str)
         grid = {"learning_rate": [0.1, 0.03, 0.01, 0.003, 0.001]}
         content = changed(run=LONG, draws=None, search=None, grid=grid, trials=4)
     assert len(planned(content).runs) == 40
-    assert compare(tmp_path, content, kills=20, seed=2) == (10, 10)
+    compare(tmp_path, content, kills=20, seed=2)
+
+
+@pytest.mark.full
+def test_twenty_kills_lose_and_repeat_nothing_of_an_adaptive_sweep(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    content = changed(run=LONG, draws=10, trials=2, adaptive=ADAPTIVE)
+    folder = killed(tmp_path, content, kills=20, seed=3)
+    assert_whole(SweepFolder(folder), 40)
+
+
+def assert_whole(folder: SweepFolder, runs: int) -> None:
+    """Every place has one run, every run has one place and one record, and nothing is left."""
+    places = folder.runs()
+    names = [place["run"] for place in places]
+    assert None not in names
+    assert len(set(names)) == len(names) == runs
+    assert {path.name for path in (folder.path / "runs").iterdir()} == set(names)
+    for name in names:
+        assert folder.is_finished(name) != folder.is_pruned(name)
+    status = sweep_status(folder.path)
+    assert status.count("finished") + status.count("pruned") == runs
+    print(status.to_text())
 
 
 def test_two_sweeps_share_a_folder_and_ctrl_c_stops_each_after_saving(tmp_path: Path) -> None:
@@ -111,27 +153,41 @@ def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("size", ["300k", "600k", "900k"])
-def test_a_full_disk_loses_nothing(tmp_path: Path, size: str) -> None:
+@pytest.mark.parametrize("kind", ["random", "adaptive"])
+def test_a_full_disk_loses_nothing(tmp_path: Path, size: str, kind: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)]
     if shutil.which("mount") is None or subprocess.run(mounted, capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")
+    content = changed(draws=4)
+    if kind == "adaptive":
+        pytest.importorskip("optuna")
+        content = changed(draws=4, adaptive={"sampler": "tpe"})
     try:
-        sweep, folder = planned(changed(draws=4)), SweepFolder(disk / "sweep")
+        sweep, folder = planned(content), SweepFolder(disk / "sweep")
         full = False
         try:
             full = bool(run_sweep(sweep, folder, HereEngine(folder)).failures)
         except OSError as error:
             full = error.errno == errno.ENOSPC
         assert full
-        finished = {run.run for run in sweep.runs if folder.is_finished(run.run)}
+        finished = {name: path.stat().st_mtime_ns for name, path in whole_records(folder).items()}
         subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
         engine = HereEngine(folder)
-        assert run_sweep(sweep, folder, engine, retry_failed=True).finished == len(sweep.runs)
-        assert not finished & set(engine.submitted)
-        undisturbed = SweepFolder(tmp_path / "undisturbed")
-        run_sweep(sweep, undisturbed, HereEngine(undisturbed))
-        assert records_of(folder.path, sweep) == records_of(undisturbed.path, sweep)
+        assert run_sweep(sweep, folder, engine, retry_failed=True).finished == 8
+        assert not finished.keys() & set(engine.submitted)
+        after = whole_records(folder)
+        assert {name: after[name].stat().st_mtime_ns for name in finished} == finished
+        assert_whole(SweepFolder(folder.path), 8)
+        if kind == "random":
+            undisturbed = SweepFolder(tmp_path / "undisturbed")
+            run_sweep(sweep, undisturbed, HereEngine(undisturbed))
+            assert records_of(folder.path, sweep) == records_of(undisturbed.path, sweep)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def whole_records(folder: SweepFolder) -> dict[str, Path]:
+    names = recorded_runs(folder.path)
+    return {name: record_path(folder.path, name) for name in names if folder.is_finished(name)}

@@ -1,1 +1,5 @@
-"""Sweeps: many runs of one plan, their records, selection rules and tables."""
+"""Many runs of one plan: trained, recorded, selected by rules, and tabulated (``eqrm sweep``)."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

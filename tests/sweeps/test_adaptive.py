@@ -1,0 +1,260 @@
+"""Adaptive sweeps: what is proposed follows from the folder, and hopeless runs are given up."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqrm.errors import SettingError
+from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
+from eqrm.sweeps.adaptive_draws import AdaptiveDraws
+from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, is_hopeless, proposed_draw
+from eqrm.sweeps.records import PRUNED, read_record, read_records
+from eqrm.sweeps.selection import Candidates, QuantileSelection
+from eqrm.sweeps.status import sweep_status
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.formats import to_csv, to_text
+from eqrm.sweeps.tables.grid import planned_places
+from eqrm.sweeps.tables.tabulating import sweep_tables
+from sweeps.small_plans import HereEngine, changed, planned
+
+pytest.importorskip("optuna")
+RATE = "learning_rate"
+FEW = {"name": "tpe", "settings": {"n_startup_trials": 2}}
+SPACES = {
+    "x": UniformSpace(-1.0, 1.0),
+    "rate": LogUniformSpace(10, -4, 0),
+    "steps": LogUniformSpace(10, 0, 2, integer=True),
+    "widths": ChoiceSpace(([4], [8], [4, 4])),
+}
+
+
+def values_of(sweep: Any, folder: SweepFolder) -> list[dict[str, Any]]:
+    run_sweep(sweep, folder, HereEngine(folder))
+    return [place["settings"] for place in folder.runs()]
+
+
+def tried(number: int) -> list[TriedDraw]:
+    """Draws whose value is smallest at x = 0.3, rate = 0.01 and widths = [8]."""
+    settings, found = AdaptiveSettings(sampler="random"), []
+    for seed in range(number):
+        values = proposed_draw(settings, SPACES, found, seed)
+        loss = (values["x"] - 0.3) ** 2 + (math.log10(values["rate"]) + 2) ** 2
+        found.append(TriedDraw(values, "complete", loss + (values["widths"] != [8])))
+    return found
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_samplers_propose_what_was_good_and_the_same_for_the_same_seed(sampler: str) -> None:
+    known, settings = tried(40), AdaptiveSettings(sampler=sampler)
+    outside = TriedDraw({"x": 7.0, "rate": 1.0, "steps": 1, "widths": [4]}, "complete", -9.0)
+    running = TriedDraw(known[0].values, "running")
+    found = [proposed_draw(settings, SPACES, [outside, *known, running], seed) for seed in range(4)]
+    assert found[0] == proposed_draw(settings, SPACES, [outside, *known, running], 0)
+    distance = [abs(each["x"] - 0.3) + abs(math.log10(each["rate"]) + 2) for each in found]
+    before = [abs(d.values["x"] - 0.3) + abs(math.log10(d.values["rate"]) + 2) for d in known]
+    assert sum(distance) / len(distance) < 0.6 * sum(before) / len(before)
+    assert all(isinstance(each["steps"], int) and 1 <= each["steps"] <= 100 for each in found)
+    assert all(each["widths"] in ([4], [8], [4, 4]) for each in found)
+
+
+def test_the_median_pruner_gives_up_what_is_worse_than_most() -> None:
+    settings = AdaptiveSettings(pruner={"name": "median", "settings": {"n_startup_trials": 3}})  # type: ignore[arg-type]
+    settings = AdaptiveSettings(pruner="median")
+    others = [TriedDraw({}, "complete", 1.0, {5: 1.0 + 0.1 * n, 10: 1.0}) for n in range(5)]
+    assert is_hopeless(settings, others, TriedDraw({}, "running", None, {5: 1.3}))
+    assert not is_hopeless(settings, others, TriedDraw({}, "running", None, {5: 1.1}))
+    assert not is_hopeless(settings, others[:4], TriedDraw({}, "running", None, {5: 9.0}))
+    assert not is_hopeless(AdaptiveSettings(), others, TriedDraw({}, "running", None, {5: 9.0}))
+
+
+def test_every_search_starts_at_the_defaults_and_its_draws_are_recorded(tmp_path: Path) -> None:
+    content = changed(
+        datasets=[{"name": "coloured-digits", "held_out": ["source-01", "source-02"]}],
+        objectives=["erm"],
+        draws=4,
+        trials=2,
+        adaptive={"sampler": FEW},
+    )
+    sweep, folder = planned(content), SweepFolder(tmp_path / "sweep")
+    assert len(sweep.searches) == 4  # two test domains, two trials
+    assert sweep.number_of_runs == 16
+    values = values_of(sweep, folder)
+    rates = [value[RATE] for value in values]
+    assert rates[::4] == [1e-3] * 4
+    assert len(set(rates)) == 1 + 12
+    assert all(1e-3 <= rate <= 1e-1 for rate in rates)
+    records = {record.run: record for record in read_records(folder.path)}
+    for place in folder.runs():
+        assert records[place["run"]].place() == place
+    assert sweep_status(folder.path).line() == "16 of 16 runs finished"
+    found = sweep_tables(records.values(), planned=planned_places(folder.path))
+    assert found.missing == ()
+
+
+def test_a_stopped_search_goes_on_with_the_same_draws(tmp_path: Path) -> None:
+    content = changed(objectives=["groupdro"], draws=6, adaptive={"sampler": FEW, "at_once": 1})
+    sweep = planned(content)
+    undisturbed, stopped = SweepFolder(tmp_path / "one"), SweepFolder(tmp_path / "two")
+    expected = values_of(sweep, undisturbed)
+
+    class Stopping(HereEngine):
+        def submit(self, run: str) -> None:
+            if len(self.submitted) == 2:
+                raise KeyboardInterrupt
+            super().submit(run)
+
+    for _ in range(6):
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep, stopped, Stopping(stopped))
+        stopped = SweepFolder(stopped.path)
+        if sum(stopped.state(place["run"]) == "finished" for place in stopped.runs()) >= 4:
+            break
+    assert values_of(sweep, SweepFolder(stopped.path)) == expected
+    assert [r.to_dict() for r in read_records(stopped.path)] == [
+        r.to_dict() for r in read_records(undisturbed.path)
+    ]
+
+
+def test_sweeps_that_share_a_folder_share_the_draws(tmp_path: Path) -> None:
+    sweep = planned(changed(draws=3, adaptive={"sampler": "random"}))
+    folders = [SweepFolder(tmp_path / "sweep") for _ in range(2)]
+    folders[0].begin(sweep.content, sweep.runs_listed())
+    first, second = (AdaptiveDraws(sweep, folder) for folder in folders)
+    mine = first.more(2)
+    assert [(run.objective, run.draw) for run in mine] == [("erm", 0), ("groupdro", 0)]
+    assert [run.run for run in second.more(0)] == [run.run for run in mine]
+    with folders[0].proposing() as own:
+        assert own
+        assert second.more(1) == []  # the other sweep is proposing
+    rest = second.more(9)
+    assert len({run.run for run in (*mine, *rest)}) == 6 == sweep.number_of_runs
+    assert [run.run for run in first.more(0)] == [run.run for run in rest]
+    assert (first.left, second.left) == (0, 0)
+
+
+def test_no_more_draws_of_a_search_than_asked_for_are_in_training(tmp_path: Path) -> None:
+    sweep = planned(changed(draws=5, adaptive={"sampler": "random", "at_once": 2}))
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.begin(sweep.content, sweep.runs_listed())
+    assert len(AdaptiveDraws(sweep, folder).more(100)) == 4
+
+
+def test_pruned_runs_are_recorded_named_and_not_chosen_from(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"objectives": ["erm"], "draws": 6}
+    full = SweepFolder(tmp_path / "full")
+    values_of(planned(changed(**fields, adaptive={"sampler": "random"})), full)
+    rule = QuantileSelection()
+    early = {}
+    for record in read_records(full.path):
+        candidates = Candidates(frozenset(record.held_out), {})
+        (score,) = rule.scores(record, record.checkpoints[:1], candidates)
+        early[record.draw] = -score
+    limit = sorted(early.values())[3]
+    pruner = {"name": "threshold", "settings": {"upper": limit}}
+    sweep = planned(changed(**fields, adaptive={"sampler": "random", "pruner": pruner}))
+    folder = SweepFolder(tmp_path / "pruned")
+    engine = HereEngine(folder)
+    result = run_sweep(sweep, folder, engine)
+    assert (result.finished, result.pruned, result.trained) == (4, 2, 6)
+    worst = {draw for draw, value in early.items() if value > limit}
+    records = {record.draw: record for record in read_records(folder.path)}
+    assert records.keys() == early.keys() - worst
+    pruned = [place for place in folder.runs() if place["draw"] in worst]
+    for place in pruned:
+        assert folder.state(place["run"]) == "pruned"
+        assert [c.step for c in read_record(folder.path, place["run"], PRUNED).checkpoints] == [4]
+    status = sweep_status(folder.path)
+    assert status.line() == "4 of 6 runs finished, 2 pruned"
+    assert all(place["run"] in status.to_text() for place in pruned)
+    again = HereEngine(folder)
+    assert run_sweep(sweep, folder, again).pruned == 2
+    assert again.submitted == []
+    tables = sweep_tables(
+        records.values(),
+        None,
+        None,
+        planned_places(folder.path),
+        planned_places(folder.path, pruned=True),
+    )
+    assert tables.missing == ()
+    draws = ", ".join(map(str, sorted(worst)))
+    assert tables.pruned == (
+        f"coloured-digits, erm, held out source-01 + source-02, trial 0: draws {draws}",
+    )
+    assert "Pruned runs, which are not chosen from:" in to_text(tables)
+    assert f'pruned,,,,,"{tables.pruned[0]}"' in to_csv(tables)
+    assert "†" not in to_text(tables)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"adaptive": {"sampler": "tpa"}}, "Unknown sampler 'tpa'. Did you mean 'tpe'?"),
+        ({"adaptive": {"pruner": "medan"}}, "Unknown pruner 'medan'. Did you mean 'median'?"),
+        (
+            {"adaptive": {"sampler": {"name": "tpe", "settings": {"startup": 3}}}},
+            "no setting 'startup'",
+        ),
+        ({"adaptive": {"alpha": 2}}, "alpha"),
+        ({"adaptive": {"at_once": 0}}, "at_once must be an integer of at least 1"),
+        ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),
+        ({"adaptive": {}, "draws": None, "search": None}, "adaptive needs draws of at least 2"),
+        ({"adaptive": {}, "draws_per_trial": True}, "draws_per_trial is for random draws"),
+        (
+            {"adaptive": {}, "draws": None, "search": None, "grid": {RATE: [0.1]}},
+            "grid cannot be combined with",
+        ),
+        (
+            {
+                "adaptive": {"pruner": "median"},
+                "run": {"training": {"device": "cpu", "evaluate_every": 8}},
+            },
+            "set training.evaluate_every to less than its 8 steps",
+        ),
+        (
+            {
+                "adaptive": {},
+                "datasets": [
+                    {
+                        "name": "coloured-digits",
+                        "held_out": ["source-01", ["source-01", "source-02"]],
+                    }
+                ],
+            },
+            "each-and-pairs",
+        ),
+        (
+            {"adaptive": {}, "run": {"data": {"validation": []}}},
+            "adaptive needs validation data",
+        ),
+        (
+            {"adaptive": {"pruner": "median"}, "objectives": None, "models": ["linear"]},
+            "adaptive.pruner needs objectives",
+        ),
+    ],
+)
+def test_a_bad_adaptive_plan_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError) as error:
+        planned(changed(**fields))
+    assert words in str(error.value)
+
+
+def test_without_optuna_the_plan_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    with pytest.raises(SettingError, match=r"pip install 'eqrm\[optuna\]'"):
+        planned(changed(adaptive={}))
+
+
+def test_lengths_of_phases_that_are_proposed_fit_into_the_run(tmp_path: Path) -> None:
+    run = {"steps": 400, "phases": "recommended"}
+    sweep = planned(changed(objectives=["eqrm"], draws=3, run=run, adaptive={"sampler": "random"}))
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.begin(sweep.content, sweep.runs_listed())
+    runs = AdaptiveDraws(sweep, folder).more(3)
+    for each in runs[1:]:
+        assert 316 <= each.settings["phases.0.steps"] < 400

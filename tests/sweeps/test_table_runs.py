@@ -50,7 +50,7 @@ def test_networks_and_table_models_are_compared_in_one_plan(tmp_path: Path) -> N
             assert measured.risks[split].keys() == network.risks[split].keys()
             assert measured.accuracies[split].keys() == network.accuracies[split].keys()
     found = sweep_tables(records.values())
-    assert [row.objective for row in found.tables[0].rows if row.source == "sweep"][0] == "erm"
+    assert found.tables[0].rows[0].objective == "erm"
     assert (found.missing, found.unjudged) == ((), found.unjudged)
     assert {row.objective for row in found.tables[0].rows} >= {"linear .9", "xgboost"}
 
@@ -134,5 +134,5 @@ def test_a_bad_table_model_is_refused(fields: dict[str, Any], words: str) -> Non
 
 def test_a_missing_library_is_named_before_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
-    with pytest.raises(SettingError, match="xgboost on coloured-digits: .*not installed"):
+    with pytest.raises(SettingError, match=r"xgboost on coloured-digits: .*not installed"):
         planned(table_plan(models=["xgboost"]))

@@ -239,7 +239,10 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     models = _entries(PlannedModel, content, "models", problems, also="objectives")
     for name, called in (
         ("datasets", [each.called for each in datasets]),
-        ("objectives" if objectives else "models", [e.called for e in (*objectives, *models)]),
+        (
+            "objectives" if objectives else "models",
+            [each.called for each in objectives] + [each.called for each in models],
+        ),
     ):
         for twice in sorted({each for each in called if called.count(each) > 1}):
             problems.note(f"{name} lists {twice!r} twice. Give each a label of its own.")

@@ -154,12 +154,8 @@ class PlannedModel:
 
     def content(self) -> dict[str, Any]:
         """The configuration of a run but for its data, before anything is drawn."""
-        return {
-            "model": self.name,
-            "alpha": self.alpha,
-            "measure": self.measure,
-            "settings": dict(self.settings),
-        }
+        goal = {name: getattr(self, name) for name in GOAL}
+        return {"model": self.name, **goal, "settings": dict(self.settings)}
 
 
 def setting_path(name: str) -> str:

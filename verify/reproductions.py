@@ -81,3 +81,11 @@ def sem(options: Options) -> Result:
 )
 def frontiers(options: Options) -> Result:
     return all_checks(reproduce(options, "frontiers"))
+
+
+@check(
+    "reproductions.quantile-selection",
+    "flights by day: runs selected by a quantile and by the mean, 10 splits of 40 runs",
+)
+def quantile_selection(options: Options) -> Result:
+    return all_checks(reproduce(options, "quantile-selection"))

@@ -18,7 +18,7 @@ from eqrm.reproductions.frontiers import experiment as experiment_module
 from eqrm.reproductions.frontiers import run as run_module
 from eqrm.reproductions.frontiers import tables as tables_module
 from eqrm.reproductions.frontiers.experiment import Part, PartName, measure_part, study_key
-from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings, with_auto
+from eqrm.reproductions.frontiers.findings import TableFindings, with_auto
 from eqrm.reproductions.frontiers.fitting import LinearFits, fit_candidates, rows_of
 from eqrm.reproductions.frontiers.presentation import budgets_table
 from eqrm.reproductions.frontiers.run import Frontiers
@@ -48,6 +48,7 @@ from eqrm.reproductions.frontiers.summary import (
     too_large,
 )
 from eqrm.reproductions.frontiers.tables import StudyTable, load_table, write_prepared
+from eqrm.reproductions.split_interval import SplitInterval
 
 pytestmark = pytest.mark.xdist_group("frontiers")  # what is prepared once serves all tests
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
+from eqrm.reproductions.frontiers.findings import TableFindings
 from eqrm.reproductions.frontiers.settings import (
     LARGEST_COST,
     LARGEST_EXCESS,
@@ -14,6 +14,7 @@ from eqrm.reproductions.frontiers.settings import (
     MAIN_GOAL,
 )
 from eqrm.reproductions.outcome import Check
+from eqrm.reproductions.split_interval import SplitInterval
 from eqrm.text import counted
 
 SOURCE = 'the requirements of `surrogate="auto"`'

@@ -1,20 +1,15 @@
 """What the parts say together: changes against ERM with intervals, choices, excesses.
 
-All comparisons are paired: candidates of a split are measured on the same unseen domains. Splits
-overlap, so that their spread understates the uncertainty of a mean over them; the variance is
-multiplied by 1/S + test/train instead of 1/S (Nadeau & Bengio 2003, the corrected resampled t).
+All comparisons are paired: candidates of a split are measured on the same unseen domains.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
 
 from eqrm.estimators.selection.surrogates import (
     ERM as ERM_SURROGATE,
@@ -30,7 +25,6 @@ from eqrm.level import Level
 from eqrm.reproductions.frontiers.experiment import Part, Step
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
-    CONFIDENCE,
     EQRM,
     ERM,
     METHODS,
@@ -38,6 +32,7 @@ from eqrm.reproductions.frontiers.settings import (
     Candidate,
     StudySettings,
 )
+from eqrm.reproductions.split_interval import SplitInterval
 
 Array = NDArray[np.float64]
 
@@ -58,55 +53,6 @@ def with_auto(part: Part, settings: StudySettings) -> Part:
         cross_fitted=np.concatenate([part.cross_fitted, part.cross_fitted[places]]),
         chosen=chosen,
     )
-
-
-@dataclass(frozen=True)
-class SplitInterval:
-    """A mean over splits and half the width of its interval (NaN with one split).
-
-    >>> SplitInterval.of(np.array([-0.03, -0.05, -0.04]), test_to_train=1.0)
-    SplitInterval(mean=-0.04, half=0.049682...)
-    >>> str(SplitInterval(-0.04, 0.01)), SplitInterval(-0.04, 0.01).word
-    ('-4.0% ± 1.0', 'lower')
-    """
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, values: Array, test_to_train: float) -> SplitInterval:
-        """The corrected resampled t; differences are taken over the same splits."""
-        number = len(values)
-        if number < 2:
-            return cls(round(float(values.mean()), 12), math.nan)
-        variance = float(values.var(ddof=1)) * (1.0 / number + test_to_train)
-        times = float(t.ppf(0.5 + CONFIDENCE / 2.0, number - 1))
-        return cls(round(float(values.mean()), 12), times * math.sqrt(variance))
-
-    @classmethod
-    def average(
-        cls, intervals: Sequence[SplitInterval], sources: Sequence[str] | None = None
-    ) -> SplitInterval:
-        """Of the means of several tables.
-
-        Tables are independent of each other; those of one source have the same errors at worst.
-        """
-        halves: dict[str | int, float] = {}
-        for place, each in enumerate(intervals):
-            source = place if sources is None else sources[place]
-            halves[source] = halves.get(source, 0.0) + each.half
-        half = math.sqrt(sum(each**2 for each in halves.values())) / len(intervals)
-        return cls(float(np.mean([each.mean for each in intervals])), half)
-
-    @property
-    def word(self) -> str:
-        """Lower, higher, or a tie."""
-        if self.mean + self.half < 0.0:
-            return "lower"
-        return "higher" if self.mean - self.half > 0.0 else "tie"
-
-    def __str__(self) -> str:
-        return f"{100.0 * self.mean:+.1f}% ± {100.0 * self.half:.1f}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings, WithinBudget
+from eqrm.reproductions.frontiers.findings import TableFindings, WithinBudget
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
     BUDGETS,
@@ -21,6 +21,7 @@ from eqrm.reproductions.frontiers.settings import (
     Candidate,
 )
 from eqrm.reproductions.outcome import Cell, ResultTable
+from eqrm.reproductions.split_interval import SplitInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

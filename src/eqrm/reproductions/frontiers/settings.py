@@ -27,7 +27,6 @@ BUDGETS = (0.01, 0.02, 0.05, 0.1)
 """How much more mean risk than ERM's is allowed."""
 LARGEST_MEAN_EXCESS, LARGEST_EXCESS, LARGEST_COST = 0.01, 0.03, 6.0
 """What ``surrogate="auto"`` may lose against the best fixed choice, and cost in path fits."""
-CONFIDENCE = 0.95
 
 CONSTANT, EQUAL_ODDS, ERM = "constant", "equal odds", "ERM"
 RECALIBRATED = {SHIFT: "ERM recalibrated (shift)", SHIFT_AND_SCALE: "ERM recalibrated"}

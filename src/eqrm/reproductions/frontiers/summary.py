@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqrm.estimators.selection.surrogates import NEAR, SHIFT_AND_SCALE
-from eqrm.reproductions.frontiers.findings import SplitInterval, TableFindings
+from eqrm.reproductions.frontiers.findings import TableFindings
 from eqrm.reproductions.frontiers.presentation import GRADIENT_COLUMNS
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
@@ -22,6 +22,7 @@ from eqrm.reproductions.frontiers.settings import (
 )
 from eqrm.reproductions.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
 from eqrm.reproductions.outcome import Cell, ResultTable
+from eqrm.reproductions.split_interval import SplitInterval
 from eqrm.text import counted
 
 RECALIBRATED_ERM = RECALIBRATED[SHIFT_AND_SCALE]

@@ -1,0 +1,1 @@
+"""Quantile selection against mean selection: which runs they take, and what these give."""

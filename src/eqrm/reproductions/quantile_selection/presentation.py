@@ -1,0 +1,273 @@
+"""The tables, the picture and the words of the study of selection rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from eqrm.evaluation.presenting.plots import new_figure
+from eqrm.reproductions.outcome import Cell, ResultTable
+from eqrm.reproductions.quantile_selection.findings import (
+    DEFAULTS,
+    HINDSIGHT,
+    MEAN,
+    MEASURES,
+    RANDOM,
+    REFERENCES,
+    RULES,
+    SelectionFindings,
+    groups_and_rules,
+    measured,
+    quantile_name,
+)
+from eqrm.reproductions.quantile_selection.settings import (
+    DECAY,
+    DEPTH,
+    DROPOUT,
+    EITHER,
+    EQRM,
+    ERM,
+    EXAMPLES,
+    GROUPS,
+    LINEAR,
+    MAIN_LEVEL,
+    OBJECTIVES,
+    RATE,
+    WIDTH,
+)
+from eqrm.sweeps.selection import TEST, VALIDATION
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAIN = quantile_name(MAIN_LEVEL)
+AMONG: Mapping[str, str] = {ERM: "ERM", EQRM: EQRM, EITHER: f"ERM and {EQRM}"}
+"""What the runs are that a rule selects among."""
+DRAWN = {
+    RATE: "learning rate",
+    WIDTH: "width",
+    DEPTH: "depth",
+    DROPOUT: "dropout",
+    DECAY: "weight decay",
+    EXAMPLES: "examples per day",
+}
+DIGITS = 6
+"""Of the numbers that are kept in files."""
+
+
+def selection_tables(findings: SelectionFindings) -> list[ResultTable]:
+    """All tables; the first three are on the page."""
+    return [
+        _changes(findings),
+        _risks(findings),
+        _taken(findings),
+        _choices(findings),
+        _candidates(findings),
+    ]
+
+
+def _options(group: str) -> list[str]:
+    """Rules and references of a group; defaults are those of one objective."""
+    return [*RULES, *(name for name in REFERENCES if name != DEFAULTS or group != EITHER)]
+
+
+def _changes(findings: SelectionFindings) -> ResultTable:
+    rows: list[list[Cell]] = []
+    for group in GROUPS:
+        for option in (name for name in _options(group) if name != MEAN):
+            changes = [findings.from_mean(group, option, measure) for measure in MEASURES]
+            rows.append([AMONG[group], option, *(f"{each} {each.word}" for each in changes)])
+    title = "Change on unseen days against selection by the mean"
+    return ResultTable("changes", title, ["runs of", "selected by", *MEASURES], rows, leading=True)
+
+
+def _risks(findings: SelectionFindings) -> ResultTable:
+    pairs = [(group, option) for group in GROUPS for option in _options(group)]
+    rows: list[list[Cell]] = [
+        [AMONG[group], option, *map(float, findings.unseen(group, option).mean(axis=0))]
+        for group, option in pairs
+    ]
+    rows.append([LINEAR, "", *map(float, findings.linear.mean(axis=0))])
+    title = "Risk (cross-entropy) over unseen days, mean over splits"
+    return ResultTable("risks", title, ["runs of", "selected by", *MEASURES], rows, leading=True)
+
+
+def _taken(findings: SelectionFindings) -> ResultTable:
+    """How often rules agree, and the median of what they take."""
+    rows: list[list[Cell]] = []
+    for group, rule in groups_and_rules():
+        chosen = [each.selected[rule] for each in findings.selections[group]]
+        run, both = findings.agreement(group, rule)
+        steps = f"{median_low([each.checkpoint.step for each in chosen])}"
+        medians = [median_low([c.run.settings[path] for c in chosen]) for path in DRAWN]
+        rows.append(
+            [
+                AMONG[group],
+                rule,
+                "" if rule == MEAN else f"{run} of {len(chosen)}",
+                "" if rule == MEAN else f"{both} of {len(chosen)}",
+                f"{sum(each.run.objective == EQRM for each in chosen)} of {len(chosen)}",
+                steps,
+                *(f"{value:.2g}" for value in medians),
+            ]
+        )
+    columns = [
+        "runs of",
+        "selected by",
+        "same run as by the mean",
+        "same checkpoint too",
+        "EQRM",
+        "step",
+        *DRAWN.values(),
+    ]
+    title = "What each rule selects (medians over splits)"
+    return ResultTable("taken", title, columns, rows, leading=True)
+
+
+def _choices(findings: SelectionFindings) -> ResultTable:
+    """Every selection, split by split."""
+    rows: list[list[Cell]] = []
+    for group, rule in groups_and_rules():
+        for split, each in enumerate(findings.selections[group]):
+            chosen = each.selected[rule]
+            rows.append(
+                [
+                    str(split),
+                    AMONG[group],
+                    rule,
+                    chosen.run.objective,
+                    str(chosen.run.draw),
+                    str(chosen.checkpoint.step),
+                    *(float(chosen.run.settings[path]) for path in DRAWN),
+                    round(-chosen.score, DIGITS),
+                    *(round(float(value), DIGITS) for value in each.unseen[rule]),
+                ]
+            )
+    columns = ["split", "runs of", "selected by", "objective", "draw", "step", *DRAWN.values()]
+    columns += ["validation", *(f"unseen {measure}" for measure in MEASURES)]
+    return ResultTable("choices", "Every selection", columns, rows, on_page=False)
+
+
+def _candidates(findings: SelectionFindings) -> ResultTable:
+    """Every run and checkpoint: what selections can be computed from again."""
+    rows: list[list[Cell]] = []
+    for split, runs in enumerate(findings.splits):
+        for run in (*(r for name in OBJECTIVES for r in runs.runs[name]), runs.linear):
+            seen, unseen = (measured(run, run.checkpoints, part) for part in (VALIDATION, TEST))
+            for at, checkpoint in enumerate(run.checkpoints):
+                numbers = [round(float(v), DIGITS) for v in (*seen[at], *unseen[at])]
+                place = [str(split), run.objective, str(run.draw), str(checkpoint.step)]
+                rows.append([*place, *numbers])
+    columns = ["split", "objective", "draw", "step"]
+    columns += [f"{part} {measure}" for part in ("validation", "unseen") for measure in MEASURES]
+    return ResultTable("candidates", "Every candidate", columns, rows, on_page=False)
+
+
+def selection_answer(findings: SelectionFindings) -> str:
+    """What the study says, and what to do."""
+    own = {group: findings.from_mean(group, MAIN, MAIN) for group in GROUPS}
+    words = {"lower": "clearly lower", "tie": "a tie", "higher": "clearly higher"}
+    shown = {group: f"{change} ({words[change.word]})" for group, change in own.items()}
+    splits = len(findings.splits)
+    first = (
+        f"**Selected by the {MAIN} of validation days instead of their mean, the {MAIN} of risk on "
+        f"unseen days changes by {shown[ERM]} with ERM, by {shown[EQRM]} with EQRM, and by "
+        f"{shown[EITHER]} where the rule also chooses between the two objectives.**"
+    )
+    agreed = {group: findings.agreement(group, MAIN)[0] for group in GROUPS}
+    of_eqrm = {
+        rule: sum(s.selected[rule].run.objective == EQRM for s in findings.selections[EITHER])
+        for rule in (MEAN, MAIN)
+    }
+    room = {group: findings.from_mean(group, HINDSIGHT, MAIN) for group in OBJECTIVES}
+    objective = findings.change((EQRM, MAIN), (ERM, MAIN), MAIN)
+    paid = findings.change((EQRM, MAIN), (ERM, MAIN), MEAN)
+    lines = [
+        f"What they select: the same run in {agreed[ERM]} of {splits} splits with ERM and in "
+        f"{agreed[EQRM]} with EQRM. Among the runs of both, the mean takes EQRM in "
+        f"{of_eqrm[MEAN]} of {splits} splits, the {MAIN} in {of_eqrm[MAIN]}.",
+        f"What it costs: the mean risk on unseen days changes by "
+        f"{findings.from_mean(ERM, MAIN, MEAN)} with ERM, {findings.from_mean(EQRM, MAIN, MEAN)} "
+        f"with EQRM, {findings.from_mean(EITHER, MAIN, MEAN)} with either.",
+        f"How much there is to select: the best candidate in hindsight has a {MAIN} that differs "
+        f"from that of selection by the mean by {room[ERM]} with ERM and {room[EQRM]} with EQRM; a "
+        f"random draw by {findings.from_mean(ERM, RANDOM, MAIN)} and "
+        f"{findings.from_mean(EQRM, RANDOM, MAIN)}.",
+        f"The objective: both selected by the {MAIN}, EQRM's {MAIN} differs from ERM's by "
+        f"{objective}, its mean by {paid}.",
+    ]
+    return "\n".join([first, "", *(f"- {line}" for line in lines), "", advice(findings)])
+
+
+def advice(findings: SelectionFindings) -> str:
+    """What a user should do, by which differences are clear."""
+    words = {group: findings.from_mean(group, MAIN, MAIN).word for group in GROUPS}
+    says = {
+        "lower": "select by the quantile of the level that you are judged by",
+        "higher": "select by the mean",
+        "tie": "either rule will do: the difference is within the noise of the splits",
+    }
+    found = []
+    if len({words[group] for group in OBJECTIVES}) == 1:
+        found.append(f"With a given objective, {says[words[ERM]]}.")
+    else:
+        found += [f"With {group}, {says[words[group]]}." for group in OBJECTIVES]
+    found.append(f"Where the rule chooses between objectives too, {says[words[EITHER]]}.")
+    price = findings.from_mean(EITHER, MAIN, MEAN)
+    if words[EITHER] == "lower" and price.word == "higher":
+        found.append(
+            f"It costs {price} in the mean, so do this if bad days matter more than the average."
+        )
+    return f"**What to do.** {' '.join(found)}"
+
+
+def selection_remarks(findings: SelectionFindings) -> list[str]:
+    """How to read the numbers, and what the study does not say."""
+    failures = [line for split in findings.splits for line in split.failures]
+    return [
+        *(f"Failed: {line}" for line in failures),
+        "± is half of a 95% interval over splits. Splits overlap, so the variance over splits is "
+        "multiplied by 1/S + test/train (Nadeau & Bengio 2003). An interval that includes 0 is "
+        "called a tie.",
+        "The best in hindsight is picked by the unseen days themselves, for each column its own: "
+        "part of it is luck that no rule can have.",
+        "A random draw is the mean over draws after the last step; the defaults are draw 0 after "
+        "the last step.",
+        "Quantiles are empirical ones (step), of whole days. Every selection, and every candidate "
+        "with its risks on validation and unseen days, is in choices.csv and candidates.csv.",
+        "Not part of this study: recalibrating the selected network on validation days, which "
+        "needs no second training and on these features gives ERM as low a 0.9-quantile as "
+        "training for it ([networks](../../training.md#from-a-file), "
+        "[linear models](../../flights.md)).",
+    ]
+
+
+def draw_changes(findings: SelectionFindings) -> Figure:
+    """A panel per group: change of every measure against selection by the mean."""
+    figure = new_figure(width=10.0, height=3.4)
+    panels = figure.subplots(1, len(GROUPS))
+    options = [*(rule for rule in RULES if rule != MEAN), HINDSIGHT]
+    for panel, group in zip(panels, GROUPS, strict=True):
+        for place, option in enumerate(options):
+            changes = [findings.from_mean(group, option, measure) for measure in MEASURES]
+            panel.errorbar(
+                [at + 0.16 * (place - 1.5) for at in range(len(MEASURES))],
+                [100.0 * each.mean for each in changes],
+                yerr=[100.0 * each.half for each in changes],
+                fmt="_" if option == HINDSIGHT else "o",
+                color="0.6" if option == HINDSIGHT else f"C{place}",
+                markersize=4,
+                capsize=2,
+                linewidth=1.0,
+                label=option if option == HINDSIGHT else f"selected by the {option}",
+            )
+        panel.axhline(0.0, color="0.3", linewidth=0.8)
+        panel.set_xticks(range(len(MEASURES)), MEASURES, fontsize=8)
+        panel.set_title(f"runs of {AMONG[group]}", fontsize=9)
+    panels[0].set_ylabel("change against selection by the mean, %")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, frameon=False, loc="outside upper center", ncols=len(options), fontsize=8
+    )
+    return figure

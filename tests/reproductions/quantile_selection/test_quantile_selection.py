@@ -12,6 +12,7 @@ import pytest
 from eqrm.errors import EqrmError, SettingError
 from eqrm.reproductions import reproduction
 from eqrm.reproductions.base import write_page
+from eqrm.reproductions.quantile_selection import experiment as experiment_module
 from eqrm.reproductions.quantile_selection import run as run_module
 from eqrm.reproductions.quantile_selection.checks import check_selection
 from eqrm.reproductions.quantile_selection.experiment import SplitRuns
@@ -37,12 +38,15 @@ from eqrm.reproductions.quantile_selection.settings import (
     EQRM,
     ERM,
     LINEAR,
+    WITH_ERM_PHASE,
     SelectionSettings,
 )
 from eqrm.sweeps.records import RunRecord, read_record, record_path, recorded_runs
+from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.made_records import checkpoint, record
+from sweeps.small_plans import HereEngine
 
-SETTINGS = SelectionSettings(splits=2)
+SETTINGS = SelectionSettings(splits=2, steps=2)
 EVEN, SPREAD = [1.0] * 10, [0.5] * 8 + [2.0] * 2
 """Risks of ten days: mean 1 and 0.9-quantile 1; mean 0.8 and 0.9-quantile 2."""
 
@@ -79,7 +83,9 @@ def split(
         name: tuple(own or (made(name, 0, EVEN, EVEN), made(name, 1, SPREAD, SPREAD)))
         for name, own in ((ERM, erm), (EQRM, eqrm))
     }
-    return SplitRuns(runs, made(LINEAR, 0, [linear] * 10, [linear] * 10), 5)
+    return SplitRuns(
+        runs, made(LINEAR, 0, [linear] * 10, [linear] * 10), 1 + sum(map(len, runs.values()))
+    )
 
 
 def findings(*splits: SplitRuns) -> SelectionFindings:
@@ -136,6 +142,19 @@ def test_where_both_objectives_compete_a_rule_chooses_the_objective() -> None:
     assert "It costs +25.0% ± 0.0 in the mean" in text
 
 
+def test_the_erm_phase_of_eqrm_is_a_group_of_its_own() -> None:
+    """The mean takes the first checkpoint, which is ERM, unless that phase is left out."""
+    better = [made(EQRM, draw, EVEN, EVEN, early=0.5) for draw in (0, 1)]
+    one = split(eqrm=better)
+    found = SelectionFindings(SelectionSettings(splits=2, steps=3), (one, one))
+    steps = {
+        group: found.selections[group][0].selected[MEAN].checkpoint.step
+        for group in (EQRM, WITH_ERM_PHASE)
+    }
+    assert steps == {EQRM: 2, WITH_ERM_PHASE: 1}
+    assert "the mean takes one of them in 2 of 2 splits" in selection_answer(found)
+
+
 def test_advice_says_what_loses() -> None:
     lucky = (made(ERM, 0, EVEN, [3.0] * 10), made(ERM, 1, SPREAD, SPREAD))
     found = findings(split(erm=lucky), split(erm=lucky))
@@ -185,9 +204,9 @@ def test_tables_say_what_is_selected() -> None:
     assert rows["ERM", MEAN][3:5] == ["1", "2"]
     risks = {(row[0], row[1]): row[2:] for row in shown["risks"].rows}
     assert risks["ERM", MEAN] == [0.8, 0.5, 2.0, 2.0]
-    assert ("ERM and EQRM at 0.9", DEFAULTS) not in risks
+    assert (EITHER, DEFAULTS) not in risks
     assert len(shown["candidates"].rows) == 2 * 5 * 2
-    assert len(shown["choices"].rows) == 3 * 4 * 2
+    assert len(shown["choices"].rows) == 4 * 4 * 2
 
 
 TINY = SelectionSettings(
@@ -205,6 +224,9 @@ TINY = SelectionSettings(
 
 def test_a_tiny_study_runs_and_continues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(run_module.SIZES, "quick", TINY)
+    monkeypatch.setattr(  # worker processes take seconds to start
+        experiment_module, "LocalEngine", lambda path, workers: HereEngine(SweepFolder(path))
+    )
     study = QuantileSelectionStudy()
     first = study.run(tmp_path, "quick")
     assert first.passed

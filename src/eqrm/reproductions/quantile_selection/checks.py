@@ -32,7 +32,7 @@ def check_selection(findings: SelectionFindings) -> list[Check]:
 
 
 def _finished(findings: SelectionFindings) -> Check:
-    finished = sum(split.finished for split in findings.splits)
+    finished = sum(len(split.all_runs) for split in findings.splits)
     planned = sum(split.planned for split in findings.splits)
     return Check(
         "every run is finished",

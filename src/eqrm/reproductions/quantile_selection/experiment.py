@@ -32,9 +32,9 @@ class SplitRuns:
     seconds: float = 0.0
 
     @property
-    def finished(self) -> int:
-        """How many runs have a record."""
-        return 1 + sum(map(len, self.runs.values()))
+    def all_runs(self) -> tuple[RunRecord, ...]:
+        """Every run that has a record, linear ERM last."""
+        return (*(run for runs in self.runs.values() for run in runs), self.linear)
 
 
 def run_splits(

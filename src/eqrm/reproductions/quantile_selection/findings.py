@@ -18,10 +18,12 @@ from eqrm.errors import EqrmError
 from eqrm.reproductions.quantile_selection.experiment import SplitRuns
 from eqrm.reproductions.quantile_selection.settings import (
     EITHER,
+    EQRM,
+    ERM,
     GROUPS,
     LEVELS,
     LINEAR,
-    OBJECTIVES,
+    WITH_ERM_PHASE,
     SelectionSettings,
 )
 from eqrm.reproductions.split_interval import SplitInterval
@@ -113,15 +115,17 @@ class SelectionFindings:
     @cached_property
     def selections(self) -> dict[str, tuple[SplitSelection, ...]]:
         """For each group the candidates of every split; ERM's come first where both are."""
-        found = {
-            name: tuple(SplitSelection(split.runs[name]) for split in self.splits)
-            for name in OBJECTIVES
+        runs = [(split.runs[ERM], split.runs[EQRM]) for split in self.splits]
+        return {
+            ERM: tuple(SplitSelection(erm) for erm, _ in runs),
+            EQRM: tuple(SplitSelection(tuple(map(self._after_erm, eqrm))) for _, eqrm in runs),
+            WITH_ERM_PHASE: tuple(SplitSelection(eqrm) for _, eqrm in runs),
+            EITHER: tuple(SplitSelection((*erm, *eqrm)) for erm, eqrm in runs),
         }
-        found[EITHER] = tuple(
-            SplitSelection(tuple(run for name in OBJECTIVES for run in split.runs[name]))
-            for split in self.splits
-        )
-        return found
+
+    def _after_erm(self, run: RunRecord) -> RunRecord:
+        kept = (each for each in run.checkpoints if each.step > self.settings.erm_steps)
+        return replace(run, checkpoints=tuple(kept))
 
     @cached_property
     def linear(self) -> Array:
@@ -155,11 +159,7 @@ class SelectionFindings:
     @cached_property
     def drifts(self) -> Array:
         """The change of every run's mean validation risk before its end, as a share."""
-        runs = [
-            run
-            for s in self.splits
-            for run in (*s.runs[OBJECTIVES[0]], *s.runs[OBJECTIVES[1]], s.linear)
-        ]
+        runs = [run for split in self.splits for run in split.all_runs]
         risks = np.stack([measured(run, run.checkpoints[-2:], VALIDATION)[:, 0] for run in runs])
         return np.abs(risks[:, 1] / risks[:, 0] - 1.0)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median_low
 from typing import TYPE_CHECKING
 
 from eqrm.evaluation.presenting.plots import new_figure
 from eqrm.reproductions.outcome import Cell, ResultTable
 from eqrm.reproductions.quantile_selection.findings import (
-    DEFAULTS,
     HINDSIGHT,
     MEAN,
     MEASURES,
@@ -35,6 +33,7 @@ from eqrm.reproductions.quantile_selection.settings import (
     OBJECTIVES,
     RATE,
     WIDTH,
+    WITH_ERM_PHASE,
 )
 from eqrm.sweeps.selection import TEST, VALIDATION
 
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAIN = quantile_name(MAIN_LEVEL)
-AMONG: Mapping[str, str] = {ERM: "ERM", EQRM: EQRM, EITHER: f"ERM and {EQRM}"}
-"""What the runs are that a rule selects among."""
 DRAWN = {
     RATE: "learning rate",
     WIDTH: "width",
@@ -68,8 +65,8 @@ def selection_tables(findings: SelectionFindings) -> list[ResultTable]:
 
 
 def _options(group: str) -> list[str]:
-    """Rules and references of a group; defaults are those of one objective."""
-    return [*RULES, *(name for name in REFERENCES if name != DEFAULTS or group != EITHER)]
+    """Rules and references of a group; a random draw and defaults are those of an objective."""
+    return [*RULES, *(REFERENCES if group in OBJECTIVES else (HINDSIGHT,))]
 
 
 def _changes(findings: SelectionFindings) -> ResultTable:
@@ -77,7 +74,7 @@ def _changes(findings: SelectionFindings) -> ResultTable:
     for group in GROUPS:
         for option in (name for name in _options(group) if name != MEAN):
             changes = [findings.from_mean(group, option, measure) for measure in MEASURES]
-            rows.append([AMONG[group], option, *(f"{each} {each.word}" for each in changes)])
+            rows.append([group, option, *(f"{each} {each.word}" for each in changes)])
     title = "Change on unseen days against selection by the mean"
     return ResultTable("changes", title, ["runs of", "selected by", *MEASURES], rows, leading=True)
 
@@ -85,7 +82,7 @@ def _changes(findings: SelectionFindings) -> ResultTable:
 def _risks(findings: SelectionFindings) -> ResultTable:
     pairs = [(group, option) for group in GROUPS for option in _options(group)]
     rows: list[list[Cell]] = [
-        [AMONG[group], option, *map(float, findings.unseen(group, option).mean(axis=0))]
+        [group, option, *map(float, findings.unseen(group, option).mean(axis=0))]
         for group, option in pairs
     ]
     rows.append([LINEAR, "", *map(float, findings.linear.mean(axis=0))])
@@ -103,7 +100,7 @@ def _taken(findings: SelectionFindings) -> ResultTable:
         medians = [median_low([c.run.settings[path] for c in chosen]) for path in DRAWN]
         rows.append(
             [
-                AMONG[group],
+                group,
                 rule,
                 "" if rule == MEAN else f"{run} of {len(chosen)}",
                 "" if rule == MEAN else f"{both} of {len(chosen)}",
@@ -134,7 +131,7 @@ def _choices(findings: SelectionFindings) -> ResultTable:
             rows.append(
                 [
                     str(split),
-                    AMONG[group],
+                    group,
                     rule,
                     chosen.run.objective,
                     str(chosen.run.draw),
@@ -153,7 +150,7 @@ def _candidates(findings: SelectionFindings) -> ResultTable:
     """Every run and checkpoint: what selections can be computed from again."""
     rows: list[list[Cell]] = []
     for split, runs in enumerate(findings.splits):
-        for run in (*(r for name in OBJECTIVES for r in runs.runs[name]), runs.linear):
+        for run in runs.all_runs:
             seen, unseen = (measured(run, run.checkpoints, part) for part in (VALIDATION, TEST))
             for at, checkpoint in enumerate(run.checkpoints):
                 numbers = [round(float(v), DIGITS) for v in (*seen[at], *unseen[at])]
@@ -166,38 +163,52 @@ def _candidates(findings: SelectionFindings) -> ResultTable:
 
 def selection_answer(findings: SelectionFindings) -> str:
     """What the study says, and what to do."""
-    own = {group: findings.from_mean(group, MAIN, MAIN) for group in GROUPS}
     words = {"lower": "clearly lower", "tie": "a tie", "higher": "clearly higher"}
+    own = {group: findings.from_mean(group, MAIN, MAIN) for group in GROUPS}
     shown = {group: f"{change} ({words[change.word]})" for group, change in own.items()}
-    splits = len(findings.splits)
+    paid = {group: findings.from_mean(group, MAIN, MEAN) for group in GROUPS}
+    room = {group: findings.from_mean(group, HINDSIGHT, MAIN) for group in OBJECTIVES}
+    random = {group: findings.from_mean(group, RANDOM, MAIN) for group in OBJECTIVES}
+    lines = [
+        _what_is_selected(findings),
+        f"The price: the mean risk on unseen days changes by {paid[ERM]} with ERM, {paid[EQRM]} "
+        f"with EQRM, {paid[EITHER]} with either.",
+        f"How much there is to select: the {MAIN} of the best candidate in hindsight differs from "
+        f"that of selection by the mean by {room[ERM]} with ERM and {room[EQRM]} with EQRM; that "
+        f"of a random draw by {random[ERM]} and {random[EQRM]}.",
+        f"The objective: both selected by the {MAIN}, EQRM's {MAIN} differs from ERM's by "
+        f"{findings.change((EQRM, MAIN), (ERM, MAIN), MAIN)}, its mean by "
+        f"{findings.change((EQRM, MAIN), (ERM, MAIN), MEAN)}.",
+        f"The network: ERM selected by the mean differs from linear ERM by "
+        f"{findings.change((ERM, MEAN), (LINEAR, ''), MEAN)} in the mean, and by "
+        f"{findings.change((ERM, MEAN), (LINEAR, ''), MAIN)} in the {MAIN}.",
+    ]
     first = (
         f"**Selected by the {MAIN} of validation days instead of their mean, the {MAIN} of risk on "
         f"unseen days changes by {shown[ERM]} with ERM, by {shown[EQRM]} with EQRM, and by "
         f"{shown[EITHER]} where the rule also chooses between the two objectives.**"
     )
-    agreed = {group: findings.agreement(group, MAIN)[0] for group in GROUPS}
-    of_eqrm = {
+    return "\n".join([first, "", advice(findings), "", *(f"- {line}" for line in lines)])
+
+
+def _what_is_selected(findings: SelectionFindings) -> str:
+    splits = len(findings.splits)
+    agreed = {group: findings.agreement(group, MAIN)[0] for group in OBJECTIVES}
+    eqrm = {
         rule: sum(s.selected[rule].run.objective == EQRM for s in findings.selections[EITHER])
         for rule in (MEAN, MAIN)
     }
-    room = {group: findings.from_mean(group, HINDSIGHT, MAIN) for group in OBJECTIVES}
-    objective = findings.change((EQRM, MAIN), (ERM, MAIN), MAIN)
-    paid = findings.change((EQRM, MAIN), (ERM, MAIN), MEAN)
-    lines = [
-        f"What they select: the same run in {agreed[ERM]} of {splits} splits with ERM and in "
-        f"{agreed[EQRM]} with EQRM. Among the runs of both, the mean takes EQRM in "
-        f"{of_eqrm[MEAN]} of {splits} splits, the {MAIN} in {of_eqrm[MAIN]}.",
-        f"What it costs: the mean risk on unseen days changes by "
-        f"{findings.from_mean(ERM, MAIN, MEAN)} with ERM, {findings.from_mean(EQRM, MAIN, MEAN)} "
-        f"with EQRM, {findings.from_mean(EITHER, MAIN, MEAN)} with either.",
-        f"How much there is to select: the best candidate in hindsight has a {MAIN} that differs "
-        f"from that of selection by the mean by {room[ERM]} with ERM and {room[EQRM]} with EQRM; a "
-        f"random draw by {findings.from_mean(ERM, RANDOM, MAIN)} and "
-        f"{findings.from_mean(EQRM, RANDOM, MAIN)}.",
-        f"The objective: both selected by the {MAIN}, EQRM's {MAIN} differs from ERM's by "
-        f"{objective}, its mean by {paid}.",
-    ]
-    return "\n".join([first, "", *(f"- {line}" for line in lines), "", advice(findings)])
+    early = sum(
+        each.selected[MEAN].checkpoint.step <= findings.settings.erm_steps
+        for each in findings.selections[WITH_ERM_PHASE]
+    )
+    return (
+        f"What they select: both rules take the same run in {agreed[ERM]} of {splits} splits with "
+        f"ERM and in {agreed[EQRM]} with EQRM. Among the runs of both objectives, the mean takes "
+        f"EQRM in {eqrm[MEAN]} of {splits} splits, the {MAIN} in {eqrm[MAIN]}. Where checkpoints "
+        f"of EQRM's ERM phase compete, the mean takes one of them in {early} of {splits} splits: "
+        "it then undoes the objective."
+    )
 
 
 def advice(findings: SelectionFindings) -> str:
@@ -245,7 +256,7 @@ def selection_remarks(findings: SelectionFindings) -> list[str]:
 
 def draw_changes(findings: SelectionFindings) -> Figure:
     """A panel per group: change of every measure against selection by the mean."""
-    figure = new_figure(width=10.0, height=3.4)
+    figure = new_figure(width=11.0, height=3.4)
     panels = figure.subplots(1, len(GROUPS))
     options = [*(rule for rule in RULES if rule != MEAN), HINDSIGHT]
     for panel, group in zip(panels, GROUPS, strict=True):
@@ -263,8 +274,8 @@ def draw_changes(findings: SelectionFindings) -> Figure:
                 label=option if option == HINDSIGHT else f"selected by the {option}",
             )
         panel.axhline(0.0, color="0.3", linewidth=0.8)
-        panel.set_xticks(range(len(MEASURES)), MEASURES, fontsize=8)
-        panel.set_title(f"runs of {AMONG[group]}", fontsize=9)
+        panel.set_xticks(range(len(MEASURES)), [m.removesuffix("-quantile") for m in MEASURES])
+        panel.set_title(group, fontsize=9)
     panels[0].set_ylabel("change against selection by the mean, %")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(

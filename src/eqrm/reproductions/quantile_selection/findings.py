@@ -62,7 +62,7 @@ HINDSIGHT, RANDOM, DEFAULTS = "best in hindsight", "random draw", "defaults"
 REFERENCES = (HINDSIGHT, RANDOM, DEFAULTS)
 
 
-def measured(run: RunRecord, checkpoints: Sequence[Checkpoint], split: str) -> Array:
+def measures_of(run: RunRecord, checkpoints: Sequence[Checkpoint], split: str) -> Array:
     """Every measure (checkpoints, measures) of the risks over the domains of a split."""
     shown = [
         replace(each, risks={VALIDATION: each.risks[split]}, accuracies={}) for each in checkpoints
@@ -91,9 +91,9 @@ class SplitSelection:
     @cached_property
     def unseen(self) -> dict[str, Array]:
         """The measures (4,) on unseen days of what each rule takes, and of references."""
-        everything = [measured(run, run.checkpoints, TEST) for run in self.runs]
+        everything = [measures_of(run, run.checkpoints, TEST) for run in self.runs]
         found = {
-            name: measured(chosen.run, [chosen.checkpoint], TEST)[0]
+            name: measures_of(chosen.run, [chosen.checkpoint], TEST)[0]
             for name, chosen in self.selected.items()
         }
         found[HINDSIGHT] = np.concatenate(everything).min(axis=0)
@@ -131,7 +131,7 @@ class SelectionFindings:
     def linear(self) -> Array:
         """The measures (splits, 4) of linear ERM, after its last step."""
         return np.stack(
-            [measured(s.linear, s.linear.checkpoints[-1:], TEST)[0] for s in self.splits]
+            [measures_of(s.linear, s.linear.checkpoints[-1:], TEST)[0] for s in self.splits]
         )
 
     def unseen(self, group: str, option: str) -> Array:
@@ -160,7 +160,7 @@ class SelectionFindings:
     def drifts(self) -> Array:
         """The change of every run's mean validation risk before its end, as a share."""
         runs = [run for split in self.splits for run in split.all_runs]
-        risks = np.stack([measured(run, run.checkpoints[-2:], VALIDATION)[:, 0] for run in runs])
+        risks = np.stack([measures_of(run, run.checkpoints[-2:], VALIDATION)[:, 0] for run in runs])
         return np.abs(risks[:, 1] / risks[:, 0] - 1.0)
 
 

@@ -16,7 +16,7 @@ from eqrm.reproductions.quantile_selection.findings import (
     RULES,
     SelectionFindings,
     groups_and_rules,
-    measured,
+    measures_of,
     quantile_name,
 )
 from eqrm.reproductions.quantile_selection.settings import (
@@ -55,13 +55,8 @@ DIGITS = 6
 
 def selection_tables(findings: SelectionFindings) -> list[ResultTable]:
     """All tables; the first three are on the page."""
-    return [
-        _changes(findings),
-        _risks(findings),
-        _taken(findings),
-        _choices(findings),
-        _candidates(findings),
-    ]
+    makers = (_changes, _risks, _taken, _choices, _candidates)
+    return [table(findings) for table in makers]
 
 
 def _options(group: str) -> list[str]:
@@ -109,15 +104,8 @@ def _taken(findings: SelectionFindings) -> ResultTable:
                 *(f"{value:.2g}" for value in medians),
             ]
         )
-    columns = [
-        "runs of",
-        "selected by",
-        "same run as by the mean",
-        "same checkpoint too",
-        "EQRM",
-        "step",
-        *DRAWN.values(),
-    ]
+    columns = ["runs of", "selected by", "same run as by the mean", "same checkpoint too"]
+    columns += ["EQRM", "step", *DRAWN.values()]
     title = "What each rule selects (medians over splits)"
     return ResultTable("taken", title, columns, rows, leading=True)
 
@@ -151,7 +139,7 @@ def _candidates(findings: SelectionFindings) -> ResultTable:
     rows: list[list[Cell]] = []
     for split, runs in enumerate(findings.splits):
         for run in runs.all_runs:
-            seen, unseen = (measured(run, run.checkpoints, part) for part in (VALIDATION, TEST))
+            seen, unseen = (measures_of(run, run.checkpoints, part) for part in (VALIDATION, TEST))
             for at, checkpoint in enumerate(run.checkpoints):
                 numbers = [round(float(v), DIGITS) for v in (*seen[at], *unseen[at])]
                 place = [str(split), run.objective, str(run.draw), str(checkpoint.step)]

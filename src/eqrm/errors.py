@@ -6,9 +6,25 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class EqrmError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package.
+
+    Errors are copied and pickled with their fields: a pool of worker processes waits for ever for
+    a result that cannot be unpickled.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(kind: type[EqrmError], args: tuple[Any, ...], fields: dict[str, Any]) -> EqrmError:
+    """The error with this message and these fields, whatever its class is called with."""
+    made = kind.__new__(kind, *args)
+    made.__dict__.update(fields)
+    return made
 
 
 class LevelError(EqrmError, ValueError):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from eqrm.errors import SettingError
 from eqrm.objectives import ARM, MTL, SD, Batch, Objective
 from eqrm.objectives.domain_context import ContextPredictor, MarginalTransferPredictor
-from eqrm.predictors import MLP, Predictor
+from eqrm.predictors import MLP, Predictor, ResNet
 from objectives.toy_worlds import image_batch, image_predictor, predictor_for, toy_batch
 from objectives.training_loop import only_update, train
 
@@ -165,3 +165,17 @@ def test_mtl_differentiates_the_batch_part_of_the_embedding() -> None:
     (gradient,) = torch.autograd.grad(outputs[0, 0], x)
     through_mean = 0.5 * predictor.head.weight[0, 2:] / 2
     assert torch.allclose(gradient[1], through_mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_arm_takes_images_in_bytes_and_scales_them_before_the_context(scale: bool) -> None:
+    network = ResNet(3, 2, depth=18, scale=scale).eval()
+    predictor = ARM().prepare(network, num_domains=2).eval()
+    images = torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8)
+    scaled = network.featurizer[0](images)
+    with torch.no_grad():
+        seen = predictor.with_context(images, torch.tensor([0, 1, 0]))
+        assert torch.equal(seen[:, :3], scaled)
+        expected = predictor.context(scaled)[[0, 2]].mean(dim=0)
+        assert torch.allclose(seen[[0, 2], 3:], expected.expand(2, -1, -1, -1), atol=1e-6)
+        assert predictor(images).shape == (3, 2)

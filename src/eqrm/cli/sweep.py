@@ -74,6 +74,9 @@ def sweep(
     if check:
         runs = counted(planned.number_of_runs, "run")
         typer.echo(f"{plan} is valid: {runs}, which would be written to {folder.path}")
+        if planned.notes:
+            typer.echo(f"It departs from the protocol {planned.content['protocol']}:")
+            typer.echo("\n".join(f"  - {note}" for note in planned.notes))
         return
     at_once = workers or max(1, (os.cpu_count() or 1) // threads)
     engine = LocalEngine(folder.path, at_once, threads, data_root)

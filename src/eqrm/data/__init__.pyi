@@ -1,3 +1,4 @@
+from .augmentation import Augmentation as Augmentation
 from .batches import DomainBatches as DomainBatches
 from .datasets.coloured_digits import coloured_digits as coloured_digits
 from .datasets.flights import load_flights as load_flights

@@ -20,6 +20,7 @@ from .perturbation import RSC as RSC
 from .perturbation import Mixup as Mixup
 from .perturbation import SagNet as SagNet
 from .registry import OBJECTIVES as OBJECTIVES
+from .registry import PRESETS as PRESETS
 from .risk_based import EQRM as EQRM
 from .risk_based import ERM as ERM
 from .risk_based import GroupDRO as GroupDRO

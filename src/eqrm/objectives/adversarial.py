@@ -206,12 +206,12 @@ class CDANN(DomainAdversary):
 
     def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
         """Features plus an embedding of the class."""
-        embeddings: Tensor = self.class_embeddings(_classes(y))
+        embeddings: Tensor = self.class_embeddings(integer_classes(y))
         return features + embeddings
 
     def example_weights(self, batch: Batch) -> Tensor:
         """1/(m·K_e·n_ek): domains count equally, and so do the K_e classes within each."""
-        classes = _classes(batch.y)
+        classes = integer_classes(batch.y)
         cells = batch.domains * (int(classes.max()) + 1) + classes
         cell, counts = torch.unique(cells, return_inverse=True, return_counts=True)[1:]
         first_of_cell = torch.zeros_like(counts).scatter(0, cell, batch.domains)
@@ -226,7 +226,8 @@ def _balanced_weights(groups: Tensor) -> Tensor:
     return 1 / (len(counts) * sizes)
 
 
-def _classes(y: Tensor) -> Tensor:
+def integer_classes(y: Tensor) -> Tensor:
+    """The targets as (n,) integers; other targets are refused."""
     if y.is_floating_point() and not bool((y == y.round()).all()):
         raise DomainDataError(
             "CDANN aligns features within each class and needs integers as targets, but y "

@@ -29,8 +29,8 @@ from eqrm.objectives.hyperparameters import (
     SearchSpace,
     declared_hyperparameters,
 )
-from eqrm.objectives.optimizers import OptimizerSettings
-from eqrm.objectives.registry import OBJECTIVES
+from eqrm.objectives.optimizers import OptimizerChoice, OptimizerSettings
+from eqrm.objectives.registry import OBJECTIVES, PRESETS
 from eqrm.predictors.base import Predictor
 
 O = TypeVar("O", bound="Objective")  # noqa: E741
@@ -82,6 +82,8 @@ class Objective(nn.Module, ABC):
     """
 
     name: ClassVar[str]
+    preset: ClassVar[str | None] = None
+    """Whose version of the method it is, where it is not ours (:data:`PRESETS`)."""
     hyperparameters = _Declared()
     min_domains: ClassVar[int] = 1
     """How many domains a batch needs for the method to mean anything."""
@@ -129,6 +131,13 @@ class Objective(nn.Module, ABC):
         """Optimizers for the objective's own networks, by the name their updates carry."""
         return {}
 
+    def predictor_optimizer(self, choice: OptimizerChoice, learning_rate: float) -> OptimizerChoice:
+        """What trains the predictor: the run's choice, unless the method has settings of its own.
+
+        Called when a phase begins, with the phase's learning rate.
+        """
+        return choice
+
     def recommended_phases(self) -> tuple[Phase, ...]:
         """The phases that its authors (or DomainBed) use; by default, a single phase."""
         return (Phase(),)
@@ -138,27 +147,33 @@ class Objective(nn.Module, ABC):
         """The updates of one training step; each is applied before the next is asked for."""
 
 
-def objective_class(name: str) -> type[Objective]:
+def objective_class(name: str, preset: str | None = None) -> type[Objective]:
     """The class behind a name; upper and lower case, - and _ do not matter.
 
-    >>> objective_class("IRM").__name__
-    'IRM'
+    A ``preset`` is somebody else's version of the method (:data:`PRESETS`): its update, its
+    defaults and its search spaces.
+
+    >>> objective_class("IRM").__name__, objective_class("irm", preset="domainbed").__name__
+    ('IRM', 'DomainBedIRM')
     >>> objective_class("coal")
     Traceback (most recent call last):
         ...
     eqrm.errors.SettingError: Unknown objective 'coal'. Did you mean 'coral'? Choose from: ...
     """
-    found: type[Objective] = OBJECTIVES.load(name)
+    known = OBJECTIVES if preset is None else PRESETS[one_of(preset, PRESETS, "preset")]
+    found: type[Objective] = known.load(name)
     return found
 
 
-def objective(name: str, **hyperparameters: Any) -> Objective:
+def objective(name: str, *, preset: str | None = None, **hyperparameters: Any) -> Objective:
     """An objective by name, with the hyperparameters that differ from its defaults.
 
     >>> objective("irm", penalty_weight=10.0).penalty_weight
     10.0
+    >>> objective("irm", preset="domainbed").unbiased
+    True
     """
-    return objective_class(name)(**hyperparameters)
+    return objective_class(name, preset)(**hyperparameters)
 
 
 @dataclass(frozen=True)

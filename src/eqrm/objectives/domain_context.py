@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import ChoiceSpace, hyperparameter
 from eqrm.predictors.base import Predictor
+from eqrm.predictors.images import Fractions, ImageScaling
 from eqrm.predictors.layers import first_layer, input_size, layers, widened
 
 
@@ -49,17 +50,25 @@ class ContextPredictor(Predictor):
     In ``forward`` examples adapt to those with the same ``domains``; without them, to all.
     """
 
-    def __init__(self, predictor: Predictor, context_size: int, width: int) -> None:
+    def __init__(
+        self, predictor: Predictor, context_size: int, width: int, normalised: bool = False
+    ) -> None:
         whole = widened(nn.Sequential(predictor.featurizer, predictor.head), context_size)
         featurizer, head = whole.children()
+        scaling: nn.Module = nn.Identity()
+        if isinstance(featurizer, nn.Sequential) and isinstance(
+            featurizer[0], Fractions | ImageScaling
+        ):  # the context is that of scaled images, and is not scaled itself
+            scaling, featurizer[0] = featurizer[0], scaling
         super().__init__(featurizer, head, predictor.loss)
+        self.scaling = scaling
         first = first_layer(predictor)
         self.flat = isinstance(first, nn.Linear)
-        self.context = _context_network(first, context_size, width).to(first.weight)
+        self.context = _context_network(first, context_size, width, normalised).to(first.weight)
 
     def with_context(self, x: Tensor, domains: Tensor | None) -> Tensor:
         """x and its domain's context side by side: (n, d + context_size, …)."""
-        x = x.flatten(1) if self.flat else x
+        x = self.scaling(x.flatten(1) if self.flat else x)
         means, of_example = domain_means(self.context(x), domains)
         return torch.cat([x, means[of_example]], dim=1)
 
@@ -73,14 +82,19 @@ class ContextPredictor(Predictor):
         return outputs
 
 
-def _context_network(first: nn.Linear | nn.Conv2d, context_size: int, width: int) -> nn.Module:
+def _context_network(
+    first: nn.Linear | nn.Conv2d, context_size: int, width: int, normalised: bool
+) -> nn.Module:
+    """c(x); with ``normalised`` batch norm follows each of its convolutions but the last."""
     if isinstance(first, nn.Linear):
         return layers(first.in_features, width, context_size)
     channels = (first.in_channels, width, width, context_size)
     convolutions: list[nn.Module] = []
     for inputs, outputs in pairwise(channels):
-        convolutions += [nn.Conv2d(inputs, outputs, kernel_size=5, padding=2), nn.ReLU()]
-    return nn.Sequential(*convolutions[:-1])
+        convolutions.append(nn.Conv2d(inputs, outputs, kernel_size=5, padding=2))
+        convolutions += [nn.BatchNorm2d(outputs)] if normalised else []
+        convolutions.append(nn.ReLU())
+    return nn.Sequential(*convolutions[: -2 if normalised else -1])
 
 
 @dataclass(eq=False, repr=False)
@@ -103,6 +117,7 @@ class ARM(Objective):
     """
 
     name = "arm"
+    normalised: ClassVar[bool] = False
     context_size: int = hyperparameter(
         1, "numbers, or channels for images, in the context", POSITIVE_INTEGER
     )
@@ -113,11 +128,11 @@ class ARM(Objective):
     def prepare(self, predictor: Predictor, num_domains: int) -> ContextPredictor:
         """Widen the first layer and add the context network."""
         predictor = super().prepare(predictor, num_domains)
-        return ContextPredictor(predictor, self.context_size, self.context_width)
+        return ContextPredictor(predictor, self.context_size, self.context_width, self.normalised)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of predictor and context network together."""
-        outputs = _prepared(self, predictor, ContextPredictor)(batch.x, batch.domains)
+        outputs = prepared_by(self, predictor, ContextPredictor)(batch.x, batch.domains)
         loss = mean_risk(predictor.losses(outputs, batch.y), batch)
         yield Update(loss, tuple(predictor.parameters()))
 
@@ -205,7 +220,7 @@ class MTL(Objective):
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""
-        network = _prepared(self, predictor, MarginalTransferPredictor)
+        network = prepared_by(self, predictor, MarginalTransferPredictor)
         outputs = network.while_training(batch.x, batch.domains, self.update_rate)
         loss = mean_risk(predictor.losses(outputs, batch.y), batch)
         yield Update(loss, tuple(predictor.parameters()))
@@ -214,7 +229,8 @@ class MTL(Objective):
 P = TypeVar("P", bound=Predictor)
 
 
-def _prepared(objective: Objective, predictor: Predictor, kind: type[P]) -> P:
+def prepared_by(objective: Objective, predictor: Predictor, kind: type[P]) -> P:
+    """The predictor, if it is of the kind that the objective's ``prepare`` returns."""
     if not isinstance(predictor, kind):
         name = type(objective).__name__
         raise SettingError(

@@ -75,7 +75,7 @@ class MLDG(Objective):
             terms.append(inner)
             if self.beta > 0:
                 stepped = self.after_inner_step(inner, predictor)
-                outer = [_risk(domains[e], predictor, stepped) for e in test]
+                outer = [risk_under(domains[e], predictor, stepped) for e in test]
                 terms.append(self.beta * torch.stack(outer).mean())
         loss = torch.stack(terms).sum() / len(splits)
         yield Update(loss, tuple(predictor.parameters()))
@@ -96,7 +96,7 @@ class MLDG(Objective):
         }
 
 
-def _risk(batch: Batch, predictor: Predictor, parameters: dict[str, Tensor]) -> Tensor:
+def risk_under(batch: Batch, predictor: Predictor, parameters: dict[str, Tensor]) -> Tensor:
     """The risk of one domain under other parameters; buffers (batch norm's) stay untouched."""
     buffers = {name: buffer.clone() for name, buffer in predictor.named_buffers()}
     outputs = functional_call(predictor, {**parameters, **buffers}, (batch.x, batch.domains))

@@ -135,8 +135,12 @@ class IGA(Objective):
         risks = [losses[r].mean() for r in rows.values()]
         parameters = tuple(p for p in predictor.parameters() if p.requires_grad)
         loss = torch.stack(risks).mean()
-        loss = loss + self.penalty_weight * gradient_variance(risks, parameters)
+        loss = loss + self.penalty_weight * self.penalty(risks, parameters)
         yield Update(loss, parameters)
+
+    def penalty(self, risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:
+        """trace Var_e(∇R_e)."""
+        return gradient_variance(risks, parameters)
 
 
 def gradient_variance(risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:

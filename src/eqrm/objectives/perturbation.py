@@ -16,6 +16,7 @@ from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
 from eqrm.objectives.optimizers import OptimizerSettings
 from eqrm.predictors.base import Predictor
+from eqrm.predictors.images import as_fractions
 
 
 @dataclass(eq=False, repr=False)
@@ -58,16 +59,23 @@ class Mixup(Objective):
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor, on mixed examples only."""
-        if not isinstance(batch.x, Tensor) or not batch.x.is_floating_point():
-            raise DomainDataError("Mixup averages inputs: x must be a tensor of real numbers.")
+        x = mixable(batch.x)
         partner, weight = self.partners(batch)
-        weight = weight.to(batch.x.dtype)
-        share = weight.reshape(-1, *[1] * (batch.x.ndim - 1))
-        outputs = predictor(share * batch.x + (1 - share) * batch.x[partner], batch.domains)
+        weight = weight.to(x.dtype)
+        share = weight.reshape(-1, *[1] * (x.ndim - 1))
+        outputs = predictor(share * x + (1 - share) * x[partner], batch.domains)
         own = predictor.losses(outputs, batch.y)
         other = predictor.losses(outputs, batch.y[partner])
         loss = mean_risk(weight * own + (1 - weight) * other, batch)
         yield Update(loss, tuple(predictor.parameters()))
+
+
+def mixable(x: object) -> Tensor:
+    """Inputs that have a mean: real numbers, and bytes of images as fractions."""
+    found = as_fractions(x) if isinstance(x, Tensor) else None
+    if found is None or not found.is_floating_point():
+        raise DomainDataError("Mixup averages inputs: x must be a tensor of real numbers.")
+    return found
 
 
 @dataclass(eq=False, repr=False)
@@ -104,12 +112,16 @@ class RSC(Objective):
         z = features.detach().requires_grad_()
         logits = predictor.class_logits(predictor.head(z))
         (gradient,) = torch.autograd.grad(logits.gather(1, true_class).sum(), z)
-        keep = _without_largest(gradient.flatten(1), self.feature_drop).reshape(z.shape)
+        keep = self.kept(gradient.flatten(1), self.feature_drop).reshape(z.shape)
         with torch.no_grad():
             muted = predictor.class_logits(predictor.head(z * keep))
             fall = (logits.softmax(dim=1) - muted.softmax(dim=1)).gather(1, true_class)
-            spared = _without_largest(fall.T, self.example_drop).T
+            spared = self.kept(fall.T, self.example_drop).T
         return torch.maximum(keep, spared.reshape(-1, *[1] * (z.ndim - 1)))
+
+    def kept(self, values: Tensor, share: float) -> Tensor:
+        """1 everywhere but at the ``share`` of largest values of each row, where it is 0."""
+        return _without_largest(values, share)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor, on muted features."""
@@ -175,14 +187,22 @@ class SagNet(Objective):
         """Adam for the style head, with the predictor's learning rate and weight decay."""
         return {"style": OptimizerSettings(tuple(self.style_head.parameters()))}
 
+    def other_style(self, features: Tensor) -> Tensor:
+        """Each example's content in another style."""
+        return randomise_style(features)
+
+    def other_content(self, features: Tensor) -> Tensor:
+        """Another example's content in each example's style."""
+        return randomise_content(features)
+
     def style_outputs(self, features: Tensor) -> Tensor:
         """What the style head makes of each example's style on another's content."""
-        outputs: Tensor = self.style_head(randomise_content(features))
+        outputs: Tensor = self.style_head(self.other_content(features))
         return outputs
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """Content, style, adversary."""
-        outputs = predictor.head(randomise_style(predictor.features(batch.x)))
+        outputs = predictor.head(self.other_style(predictor.features(batch.x)))
         content = mean_risk(predictor.losses(outputs, batch.y), batch)
         yield Update(content, tuple(predictor.parameters()))
 

@@ -30,3 +30,30 @@ OBJECTIVES: Registry[Any] = Registry(
     },
 )
 """Name → its class. ``eqrm.objective`` makes one (``eqrm.objectives.base``)."""
+
+_LOSSES, _NETWORKS = "eqrm.objectives.domainbed.losses", "eqrm.objectives.domainbed.networks"
+PRESETS: dict[str, Registry[Any]] = {
+    "domainbed": Registry(
+        "objective of DomainBed",
+        {
+            "arm": f"{_NETWORKS}:DomainBedARM",
+            "cdann": f"{_NETWORKS}:DomainBedCDANN",
+            "coral": f"{_LOSSES}:DomainBedCORAL",
+            "dann": f"{_NETWORKS}:DomainBedDANN",
+            "eqrm": f"{_LOSSES}:DomainBedEQRM",
+            "erm": "eqrm.objectives.risk_based:ERM",  # ours is theirs, here and below
+            "groupdro": "eqrm.objectives.risk_based:GroupDRO",
+            "iga": f"{_LOSSES}:DomainBedIGA",
+            "irm": f"{_LOSSES}:DomainBedIRM",
+            "mixup": f"{_LOSSES}:DomainBedMixup",
+            "mldg": f"{_LOSSES}:DomainBedMLDG",
+            "mmd": "eqrm.objectives.alignment:MMD",
+            "mtl": f"{_NETWORKS}:DomainBedMTL",
+            "rsc": f"{_LOSSES}:DomainBedRSC",
+            "sagnet": f"{_NETWORKS}:DomainBedSagNet",
+            "sd": "eqrm.objectives.penalties:SD",
+            "vrex": "eqrm.objectives.risk_based:VREx",
+        },
+    ),
+}
+"""Name of a preset → its objectives: those whose update is that of somebody else's code."""

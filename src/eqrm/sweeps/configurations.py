@@ -16,6 +16,7 @@ from eqrm.errors import SettingError
 from eqrm.objectives.hyperparameters import LogUniformSpace
 from eqrm.predictors.registry import predictor_settings
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
+from eqrm.sweeps.protocols import protocol_run, protocol_spaces
 from eqrm.sweeps.spaces import (
     HYPERPARAMETERS,
     Space,
@@ -81,6 +82,7 @@ class Configurations:
         minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
         spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
         spaces |= declared_spaces(minimised, method.hyperparameters)
+        spaces |= protocol_spaces(plan, dataset, method, base)
         spaces |= {
             f"{HYPERPARAMETERS}.{name}": space_of(given, f"search.{name}")
             for name, given in method.search.items()
@@ -145,7 +147,10 @@ class Configurations:
 
 def base_configuration(plan: SweepPlan, dataset: PlannedDataset, method: Method) -> dict[str, Any]:
     """The configuration of a pair of dataset and method, before draws, splits and seeds."""
-    content = _merged(_merged(DEFAULTS, plan.run), dataset.run)
+    content: dict[str, Any] = DEFAULTS
+    if isinstance(method, PlannedObjective):
+        content = _merged(content, protocol_run(plan, dataset, method))
+    content = _merged(_merged(content, plan.run), dataset.run)
     data = content["data"]
     if isinstance(data, dict):
         if not {"validation", "validation_examples", "split_test_domains"} & set(data):

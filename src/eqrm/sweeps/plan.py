@@ -23,6 +23,7 @@ from eqrm.checks import (
 )
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import EqrmError, SettingError
+from eqrm.objectives.base import objective_class
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.spaces import grid_values, space_of
@@ -95,7 +96,7 @@ class PlannedObjective:
         label: what records call it; its name unless given.
         hyperparameters: fixed values. The others are drawn from the spaces that the objective
             declares, or stay at their defaults in a grid.
-        memory, phases: as in the configuration of a run.
+        memory, phases, preset: as in the configuration of a run.
         search: spaces of hyperparameters by name, in place of the declared ones.
         grid: values of hyperparameters by name.
     """
@@ -107,10 +108,11 @@ class PlannedObjective:
     phases: str | list[Any] | None = None
     search: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
+    preset: str | None = None
 
     def __post_init__(self) -> None:
         read_as(ObjectiveConfig, self.content())
-        known = OBJECTIVES.load(self.name).hyperparameters
+        known = objective_class(self.name, self.preset).hyperparameters
         for where, given in (("search", self.search), ("grid", self.grid)):
             refuse_unknown(given, known, f"{where} of {self.called}", "hyperparameter")
             both = sorted(set(given) & set(self.hyperparameters))
@@ -131,6 +133,8 @@ class PlannedObjective:
             made["hyperparameters"] = dict(self.hyperparameters)
         if self.memory is not None:
             made["memory"] = dict(self.memory)
+        if self.preset is not None:
+            made["preset"] = self.preset
         return made
 
 
@@ -148,6 +152,7 @@ class SweepPlan:
         search: spaces of fields of the configuration, such as ``learning_rate``.
         grid: values of fields; every combination is run.
         adaptive: how draws are proposed from the results of earlier ones; None draws at random.
+        protocol: the name of what fills in the rest (``eqrm.sweeps.protocols``).
     """
 
     datasets: tuple[PlannedDataset, ...]
@@ -161,6 +166,7 @@ class SweepPlan:
     grid: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[PlannedModel, ...] = ()
     adaptive: AdaptiveSettings | None = None
+    protocol: str | None = None
 
     @property
     def methods(self) -> tuple[PlannedObjective | PlannedModel, ...]:
@@ -181,6 +187,7 @@ class _Numbers:
     draws: int | None = None
     trials: int = 1
     draws_per_trial: bool = False
+    protocol: str | None = None
 
     def __post_init__(self) -> None:
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")

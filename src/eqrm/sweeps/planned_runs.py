@@ -15,6 +15,7 @@ from eqrm.errors import SettingError
 from eqrm.sweeps.configurations import Configurations, Method, base_configuration, value_at
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.plan import HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
+from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import Space, seed_of
 from eqrm.sweeps.sweep_folder import SweepFolder
@@ -95,6 +96,8 @@ class PlannedSweep:
     content: Mapping[str, Any]
     runs: tuple[PlannedRun, ...]
     searches: tuple[PlannedSearch, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the plan changes of its protocol."""
 
     @property
     def number_of_runs(self) -> int:
@@ -120,7 +123,10 @@ def planned_sweep(
     belongs to another plan is a problem too.
     """
     problems = Problems()
-    plan = read_plan(content, problems)
+    filled = content
+    with problems.noted():
+        filled = with_protocol(content)
+    plan = read_plan(filled, problems)
     found: list[PlannedRun] = []
     searches: list[PlannedSearch] = []
     for dataset in plan.datasets:
@@ -137,7 +143,8 @@ def planned_sweep(
                 searches += _searches_of(plan, plan.adaptive, dataset, method, runs)
         if names is not None and not problems:
             _make_ready(first, problems, data_root)
-    planned = PlannedSweep(plain_values(content), tuple(found), tuple(searches))
+    notes = tuple(protocol_notes(plan))
+    planned = PlannedSweep(plain_values(content), tuple(found), tuple(searches), notes)
     if folder is not None:
         with problems.noted():
             folder.refuse_another_plan(planned.content, None if problems else planned.runs_listed())

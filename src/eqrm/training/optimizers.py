@@ -34,6 +34,7 @@ class Optimizers:
         objective: Objective,
         kept: torch.optim.Optimizer | None = None,
     ) -> None:
+        choice = objective.predictor_optimizer(choice, learning_rate)
         parameters = [p for p in predictor.parameters() if p.requires_grad]
         if not parameters:
             raise SettingError("The predictor has no parameter that can be trained.")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from eqrm.data.augmentation import check_images
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective
@@ -62,6 +63,8 @@ def check_run(
     """Raise if the training could not run to its end."""
     refuse_several_processes(phase.minimised for phase in phases.phases)
     refuse_local_batch_norm(predictor)
+    if settings.augment is not None:
+        check_images(data.rows(torch.arange(min(2, len(data)))).x)
     _check_batches(batches, phases, data)
     _check_held_out(data, held_out, settings)
     for what, part in {"training": data, **held_out}.items():

@@ -22,6 +22,7 @@ from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.images import as_fractions
 from eqrm.training.device_data import Batches, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import (
@@ -151,7 +152,7 @@ class Trainer:
                     losses = self._take_step(self._next_batch(), place)
                     state.step += 1
                     self._log(losses, place, bar)
-                    if self._due(settings.evaluate_every):
+                    if self._due(settings.evaluate_every, settings.evaluate_first):
                         self._evaluate(bar)
                         self._give_up_if_hopeless()
                     asked = watch.asked()
@@ -199,8 +200,11 @@ class Trainer:
             raise CheckpointError(f"The checkpoint {found.path} cannot be used. {error}") from None
 
     def _next_batch(self) -> Batch:
-        rows = rows_on(self.device, self.data, next(self.state.batches))
-        return Batch(rows.x, rows.y, rows.domains, self.data.num_domains, self.data.names)
+        numbers, augment = next(self.state.batches), self.settings.augment
+        x, y, domains = rows_on(self.device, self.data, numbers)
+        if augment is not None:
+            x = augment(as_fractions(x), numbers, self.settings.seed, self.state.step)
+        return Batch(x, y, domains, self.data.num_domains, self.data.names)
 
     def _take_step(self, batch: Batch, place: Place) -> dict[str, Tensor]:
         """Apply every update of one step; returns the last loss by optimizer."""
@@ -247,8 +251,8 @@ class Trainer:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
-    def _due(self, every: int | None) -> bool:
-        return every is not None and self.state.step % every == 0
+    def _due(self, every: int | None, first: bool = False) -> bool:
+        return every is not None and (self.state.step - first) % every == 0
 
     def _log(self, losses: Mapping[str, Tensor], place: Place, bar: Display) -> None:
         """Look at the loss now and then; on a GPU looking waits for the step to end."""
@@ -264,20 +268,20 @@ class Trainer:
                     f"The loss ({key}) of step {step} is {value}. Lower the learning rate, set "
                     "clip_gradients, or check the data for values that are not finite."
                 )
-        loss = values.pop("predictor")
+        loss = values.pop("predictor", None)  # some steps train the objective's own networks only
         rate = phase.rate(place.step)
         others = {f"loss_{key}": value for key, value in values.items()}
+        found = others if loss is None else {"loss": loss, **others}
         self._record(
             {
                 "step": step,
                 "phase": place.phase,
                 "objective": name,
-                "loss": loss,
-                **others,
+                **found,
                 "learning_rate": rate,
             }
         )
-        self.board.add(step, {"loss": loss, **others, "learning_rate": rate})
+        self.board.add(step, {**found, "learning_rate": rate})
         bar.step(step, name, loss)
 
     def _evaluate(self, bar: Display) -> None:

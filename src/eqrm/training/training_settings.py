@@ -16,6 +16,7 @@ from eqrm.checks import (
     one_of,
     optional,
 )
+from eqrm.data.augmentation import Augmentation
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.training.early_stopping import EarlyStopping
@@ -49,6 +50,9 @@ class TrainingSettings:
         tensorboard: write TensorBoard's files too; None for where it is installed.
         domains_listed: ``metrics.jsonl`` lists the risk of every domain where a split has at most
             this many; None for any number.
+        evaluate_first: evaluate after the first step too, and count from there: after 1, 301,
+            601, … steps with an ``evaluate_every`` of 300, as DomainBed does.
+        augment: random changes of the training images; None for none.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
@@ -71,6 +75,8 @@ class TrainingSettings:
     checkpoints_kept: int = 2
     tensorboard: bool | None = None
     domains_listed: int | None = field(default=20, metadata=ADDED)
+    evaluate_first: bool = field(default=False, metadata=ADDED)
+    augment: Augmentation | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")

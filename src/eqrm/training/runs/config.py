@@ -90,18 +90,22 @@ class PredictorConfig:
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What the run minimises, by name, with the hyperparameters that differ from its defaults."""
+    """What the run minimises, by name, with the hyperparameters that differ from its defaults.
+
+    ``preset: domainbed`` is the method as DomainBed has it.
+    """
 
     name: str = "erm"
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     memory: MemorySettings | None = None
+    preset: str | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         self.make(num_domains=2)
 
     def make(self, num_domains: int, domain_sizes: Any = None) -> Objective:
         """The objective, with a memory for this many domains if configured."""
-        kind = objective_class(self.name)
+        kind = objective_class(self.name, self.preset)
         if "memory" in self.hyperparameters:
             raise SettingError(
                 "memory is not a hyperparameter but a field beside them: objective.memory."

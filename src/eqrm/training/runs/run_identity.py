@@ -45,6 +45,7 @@ def description_of_run(
         "phases": [
             {
                 "objective": phase.minimised.name,
+                **({"preset": phase.minimised.preset} if phase.minimised.preset else {}),
                 "hyperparameters": {
                     key: plain_values(getattr(phase.minimised, key))
                     for key in phase.minimised.hyperparameters

@@ -1,0 +1,1 @@
+"""Objectives as DomainBed updates them, where its code differs from ours: ``preset: domainbed``."""

@@ -1,0 +1,250 @@
+"""Protocols by name: what a plan has unless it says otherwise (``protocol: domainbed``).
+
+A protocol fills in the configuration, the search spaces, the number of draws and trials, and whose
+version of each objective is trained. A plan may change any of it; :func:`protocol_notes` says what
+it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eqrm.checks import one_of
+from eqrm.data.datasets.registry import DATASETS
+from eqrm.errors import SettingError
+from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace
+from eqrm.objectives.registry import OBJECTIVES, PRESETS
+from eqrm.predictors.registry import PREDICTORS, predictor_settings
+from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
+from eqrm.sweeps.spaces import HYPERPARAMETERS, Space
+from eqrm.training.runs.config_reading import plain_values
+
+SMALL_IMAGES = ("colored-mnist", "rotated-mnist")
+FOLDERS_OF_IMAGES = ("domainnet", "image-folder", "officehome", "pacs", "terraincognita", "vlcs")
+ADVERSARIES = ("cdann", "dann")
+VALIDATION_FIELDS = ("data.validation", "data.validation_examples", "data.split_test_domains")
+RATE, DECAY = "learning_rate", "training.optimizer.weight_decay"
+EXAMPLES, SETTINGS = "batches.examples", "predictor.settings"
+
+
+class DomainBedProtocol:
+    """The protocol of DomainBed (Gulrajani & Lopez-Paz 2021, and the code beside it).
+
+    A fifth of every domain is held out, of test domains too. Training takes 5001 steps of Adam,
+    with evaluations after 1, 301, 601, … steps and the last one (every 1000 for DomainNet, every
+    100 for small images, as in the code). Draw 0 is the defaults, the other 19 are random, and
+    each of three trials has its own.
+    """
+
+    name = "domainbed"
+    numbers: Mapping[str, Any] = {"draws": 20, "trials": 3, "draws_per_trial": True}
+
+    def run(self, dataset: str, objective: str) -> dict[str, Any]:
+        """The configuration of a run, before anything is drawn."""
+        small = dataset in SMALL_IMAGES
+        examples = 64 if small else 8 if objective == "arm" else 32
+        every = 100 if small else 1000 if dataset == "domainnet" else 300
+        training: dict[str, Any] = {
+            "optimizer": {"name": "adam", "weight_decay": 0.0},
+            "evaluate_every": every,
+            "evaluate_first": True,
+        }
+        if dataset in FOLDERS_OF_IMAGES:
+            training["augment"] = {"crop": 0.7, "flip": 0.5, "grayscale": 0.1}
+            training["augment"] |= dict.fromkeys(
+                ("brightness", "contrast", "saturation", "hue"), 0.3
+            )
+        made: dict[str, Any] = {
+            "steps": 5001,
+            "phases": "recommended",
+            RATE: 1e-3 if small else 5e-5,
+            "schedule": "constant",
+            "batches": {"examples": examples},
+            "training": training,
+        }
+        if small or dataset in FOLDERS_OF_IMAGES:
+            made["predictor"] = {"name": "cnn" if small else "resnet50"}
+        return made
+
+    def search(self, dataset: str, objective: str, predictor: str | None) -> dict[str, Space]:
+        """Where fields of the configuration are drawn from."""
+        small = dataset in SMALL_IMAGES
+        rates = LogUniformSpace(10, -4.5, -2.5) if small else LogUniformSpace(10, -5, -3.5)
+        found: dict[str, Space] = {RATE: rates}
+        if small or objective != "arm":
+            most = 9 if small else 5 if dataset == "domainnet" else 5.5
+            found[EXAMPLES] = LogUniformSpace(2, 3, most, integer=True)
+        if not small:
+            found[DECAY] = LogUniformSpace(10, -6, -2)
+            if predictor in PREDICTORS and "dropout" in predictor_settings(predictor):
+                found[f"{SETTINGS}.dropout"] = ChoiceSpace((0.0, 0.1, 0.5))
+        if objective in ADVERSARIES:
+            found[f"{HYPERPARAMETERS}.discriminator_learning_rate"] = rates
+        return found
+
+    def lacks(self, dataset: str, given: Mapping[str, Any]) -> str | None:
+        """What only the user can give, and did not: the weights to start from."""
+        if dataset not in FOLDERS_OF_IMAGES or given.get(f"{SETTINGS}.pretrained"):
+            return None
+        return (
+            "the network starts from random weights, in DomainBed from those of ImageNet. Set "
+            f"run.{SETTINGS}.pretrained to the path of such weights"
+        )
+
+
+PROTOCOLS: dict[str, DomainBedProtocol] = {"domainbed": DomainBedProtocol()}
+
+
+def with_protocol(content: Any) -> Any:
+    """A plan's content with the numbers and presets of its protocol, where it has none of its own.
+
+    With a grid nothing is drawn, so that only the number of trials is filled in; an adaptive
+    search has draws of its own for each trial anyway.
+    """
+    if not isinstance(content, Mapping) or content.get("protocol") is None:
+        return content
+    protocol = PROTOCOLS[one_of(str(content["protocol"]), PROTOCOLS, "protocol")]
+    listed = content.get("objectives")
+    entries = [
+        _with_preset(entry, protocol) for entry in (listed if isinstance(listed, list) else [])
+    ]
+    grids = [content.get("grid"), *(e.get("grid") for e in entries if isinstance(e, Mapping))]
+    kept = ("trials",) if any(grids) else tuple(protocol.numbers)
+    if content.get("adaptive") is not None:
+        kept = ("draws", "trials")
+    made = {**{name: protocol.numbers[name] for name in kept}, **content}
+    return {**made, "objectives": entries} if entries else made
+
+
+def _with_preset(entry: Any, protocol: DomainBedProtocol) -> Any:
+    whole = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(whole, Mapping) or "preset" in whole:
+        return entry
+    try:
+        known = OBJECTIVES.name_of(whole.get("name", "")) in PRESETS[protocol.name]
+    except SettingError:  # an unknown name is a problem of the plan, which is found later
+        return entry
+    return {**whole, "preset": protocol.name} if known else entry
+
+
+def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> Any:
+    """The configuration that the protocol of a plan gives a run; empty without a protocol."""
+    protocol = _protocol_of(plan)
+    return {} if protocol is None else protocol.run(*_names(dataset, objective))
+
+
+def protocol_spaces(
+    plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective, content: Any
+) -> dict[str, Space]:
+    """The spaces of a plan's protocol, for the fields that the plan does not fix.
+
+    ``content`` is the configuration before anything is drawn.
+    """
+    protocol = _protocol_of(plan)
+    if protocol is None:
+        return {}
+    predictor = fields_of(content).get("predictor.name")
+    spaces = protocol.search(*_names(dataset, objective), predictor)
+    own = {*fields_of(plan.run), *fields_of(dataset.run), *plan.search}
+    own |= {f"{HYPERPARAMETERS}.{each}" for each in objective.hyperparameters}
+    return {path: space for path, space in spaces.items() if path not in own}
+
+
+def _protocol_of(plan: SweepPlan) -> DomainBedProtocol | None:
+    return PROTOCOLS.get(plan.protocol or "")
+
+
+def _names(dataset: PlannedDataset, objective: PlannedObjective) -> tuple[str, str]:
+    return DATASETS.name_of(dataset.name), OBJECTIVES.name_of(objective.name)
+
+
+def protocol_notes(plan: SweepPlan) -> list[str]:
+    """What a plan changes of its protocol, and what it lacks; empty without a protocol."""
+    protocol = _protocol_of(plan)
+    if protocol is None:
+        return []
+    numbers, found = dict(protocol.numbers), []
+    if plan.has_grid:
+        numbers, found = {"trials": numbers["trials"]}, ["a grid takes the place of random draws"]
+    elif plan.adaptive is not None:
+        del numbers["draws_per_trial"]
+        found = ["draws are proposed by an adaptive search, not at random"]
+    for name, value in numbers.items():
+        if getattr(plan, name) != value:
+            found.append(f"{name} is {getattr(plan, name)}, not {value}")
+    found += [f"{model.called}: a table model, which the protocol lacks" for model in plan.models]
+    for objective in plan.objectives:
+        found += [f"{objective.called}: {e}" for e in _changes_of_objective(protocol, objective)]
+    for dataset in plan.datasets:
+        several = [_changes(protocol, plan, dataset, each) for each in plan.objectives]
+        for change in dict.fromkeys(change for changes in several for change in changes):
+            of = [e.called for e, c in zip(plan.objectives, several, strict=True) if change in c]
+            who = "" if len(of) == len(several) else f" ({', '.join(of)})"
+            found.append(f"{dataset.called}{who}: {change}")
+    return found
+
+
+def _changes_of_objective(protocol: DomainBedProtocol, objective: PlannedObjective) -> list[str]:
+    if objective.preset != protocol.name:
+        return [f"it is the package's own, not that of {protocol.name}"]
+    found = [f"{name} is {value}, not drawn" for name, value in objective.hyperparameters.items()]
+    found += [f"{name} has a search space of its own" for name in objective.search]
+    return found + (["its phases are the plan's"] if objective.phases is not None else [])
+
+
+def _changes(
+    protocol: DomainBedProtocol,
+    plan: SweepPlan,
+    dataset: PlannedDataset,
+    objective: PlannedObjective,
+) -> list[str]:
+    """Fields of the configuration, and spaces, that the plan sets in another way."""
+    own = {**fields_of(plan.run), **fields_of(dataset.run)}
+    names = _names(dataset, objective)
+    expected = fields_of(protocol.run(*names))
+    spaces = protocol.search(*names, own.get("predictor.name", expected.get("predictor.name")))
+    found = []
+    for path, value in own.items():
+        if path in spaces:
+            found.append(f"{path} is {value}, not drawn from {in_words(spaces[path])}")
+        elif path in expected and value != expected[path]:
+            found.append(f"{path} is {value}, not {expected[path]}")
+        elif any(each.startswith(f"{path}.") for each in expected):
+            found.append(f"{path} is {value}, not what the protocol has")
+        elif path in VALIDATION_FIELDS:
+            found.append(f"{path} is {value}: a fifth of every domain is held out otherwise")
+    found += [
+        f"{path} is drawn from a space of the plan, not from {in_words(space)}"
+        for path, space in spaces.items()
+        if path in plan.search
+    ]
+    lacking = protocol.lacks(names[0], own)
+    return found if lacking is None else [*found, lacking]
+
+
+def fields_of(content: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """The fields of nested content by their paths.
+
+    >>> fields_of({"steps": 3, "training": {"optimizer": {"name": "adam"}}})
+    {'steps': 3, 'training.optimizer.name': 'adam'}
+    """
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        inside = f"{path}.{key}" if path else str(key)
+        nested = isinstance(value, Mapping) and bool(value)
+        found |= fields_of(value, inside) if nested else {inside: plain_values(value)}
+    return found
+
+
+def in_words(space: Space) -> str:
+    """A space as people write it.
+
+    >>> in_words(LogUniformSpace(10, -5, -3.5)), in_words(ChoiceSpace((0.0, 0.5)))
+    ('10^U(-5, -3.5)', '{0.0, 0.5}')
+    """
+    if isinstance(space, LogUniformSpace):
+        return f"{space.base:g}^U({space.low:g}, {space.high:g})"
+    if isinstance(space, ChoiceSpace):
+        return "{" + ", ".join(map(str, space.values)) + "}"
+    return str(space)

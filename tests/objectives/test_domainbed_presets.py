@@ -102,8 +102,8 @@ ONE_LOSS: dict[str, tuple[dict[str, Any], Loss]] = {
     "eqrm": ({"alpha": 0.75}, lambda n, m: domainbed.eqrm(n, m, 0.75)),
     "mixup": ({"concentration": 0.4}, lambda n, m: domainbed.mixup(n, m, 0.4)),
     "rsc": (
-        {"feature_drop": 0.4, "example_drop": 0.3},
-        lambda n, m: domainbed.rsc(n, m, 0.4, 0.3),
+        {"feature_drop": 0.3, "example_drop": 0.4},
+        lambda n, m: domainbed.rsc(n, m, 0.3, 0.4),
     ),
 }
 
@@ -190,6 +190,8 @@ def test_dann_and_cdann_train_one_network_a_step(
 
 def test_arm_has_batch_norm_in_its_context_network() -> None:
     made, predictor = prepared("arm", image=True, context_width=4)
+    kinds = [type(layer).__name__ for layer in predictor.context]
+    assert kinds == [*["Conv2d", "BatchNorm2d", "ReLU"] * 2, "Conv2d"]
     theirs = copied(predictor, context=predictor.context)
     parameters = [*theirs.parameters, *theirs.others["context"].parameters()]
     adam = Adam(parameters)

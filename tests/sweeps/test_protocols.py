@@ -16,7 +16,7 @@ from eqrm.objectives.domainbed.losses import DomainBedIRM
 from eqrm.objectives.registry import PRESETS
 from eqrm.sweeps.execution import execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
-from eqrm.sweeps.protocols import PROTOCOLS, in_words
+from eqrm.sweeps.protocols import PROTOCOLS, space_in_words
 from eqrm.sweeps.records import read_records
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
@@ -74,7 +74,7 @@ def test_base_spaces_are_those_of_domainbed() -> None:
         ("colored-mnist", "cdann", "cnn"): {**small, rate: "10^U(-4.5, -2.5)"},
     }
     for case, spaces in expected.items():
-        assert {path: in_words(s) for path, s in DOMAINBED.search(*case).items()} == spaces
+        assert {path: space_in_words(s) for path, s in DOMAINBED.search(*case).items()} == spaces
     drawn = [
         DOMAINBED.search("pacs", "erm", "resnet50")["batches.examples"].sample(
             np.random.default_rng(seed)

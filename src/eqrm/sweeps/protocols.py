@@ -77,7 +77,8 @@ class DomainBedProtocol:
             found[EXAMPLES] = LogUniformSpace(2, 3, most, integer=True)
         if not small:
             found[DECAY] = LogUniformSpace(10, -6, -2)
-            if predictor in PREDICTORS and "dropout" in predictor_settings(predictor):
+            known = predictor is not None and predictor in PREDICTORS
+            if known and "dropout" in predictor_settings(str(predictor)):
                 found[f"{SETTINGS}.dropout"] = ChoiceSpace((0.0, 0.1, 0.5))
         if objective in ADVERSARIES:
             found[f"{HYPERPARAMETERS}.discriminator_learning_rate"] = rates
@@ -207,7 +208,7 @@ def _changes(
     found = []
     for path, value in own.items():
         if path in spaces:
-            found.append(f"{path} is {value}, not drawn from {in_words(spaces[path])}")
+            found.append(f"{path} is {value}, not drawn from {space_in_words(spaces[path])}")
         elif path in expected and value != expected[path]:
             found.append(f"{path} is {value}, not {expected[path]}")
         elif any(each.startswith(f"{path}.") for each in expected):
@@ -215,7 +216,7 @@ def _changes(
         elif path in VALIDATION_FIELDS:
             found.append(f"{path} is {value}: a fifth of every domain is held out otherwise")
     found += [
-        f"{path} is drawn from a space of the plan, not from {in_words(space)}"
+        f"{path} is drawn from a space of the plan, not from {space_in_words(space)}"
         for path, space in spaces.items()
         if path in plan.search
     ]
@@ -237,10 +238,10 @@ def fields_of(content: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return found
 
 
-def in_words(space: Space) -> str:
+def space_in_words(space: Space) -> str:
     """A space as people write it.
 
-    >>> in_words(LogUniformSpace(10, -5, -3.5)), in_words(ChoiceSpace((0.0, 0.5)))
+    >>> space_in_words(LogUniformSpace(10, -5, -3.5)), space_in_words(ChoiceSpace((0.0, 0.5)))
     ('10^U(-5, -3.5)', '{0.0, 0.5}')
     """
     if isinstance(space, LogUniformSpace):

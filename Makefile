@@ -21,11 +21,11 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check coverage verify bench docs clean
+.PHONY: help setup demo test check coverage cluster-test verify bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 $(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
@@ -62,6 +62,12 @@ test: check coverage ## check, then the tests with coverage (what continuous int
 coverage: $(READY) ## the tests, and how much of the code they run: 93% at least
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=html:coverage-output
+
+cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machine (as root, with apt)
+	@sh scripts/install_slurm.sh
+	@VENV="$(VENV)" EXTRAS="$(EXTRAS),ray" sh scripts/set_up.sh || echo "==> Ray could not be installed: its tests will be skipped"
+	@echo "==> cluster tests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/sweeps/engines
 
 verify: $(READY) ## every promise of the package at full size: a line per check, and JSON
 	@echo "==> verify"

@@ -145,15 +145,20 @@ class MeasuredRisks:
     variances: Numbers
 
     @classmethod
-    def of(cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any) -> MeasuredRisks:
-        """Put the domains in order; refuse repeated domains, and fewer than two of them."""
+    def of(
+        cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any, *, part: bool = False
+    ) -> MeasuredRisks:
+        """Put the domains in order; refuse repeated domains, and fewer than two of them.
+
+        A ``part`` of the examples, to be merged with others, may have one domain.
+        """
         names = domain_names(domains)
         order = np.array(sorted(range(len(names)), key=lambda i: name_order(names[i])), dtype=int)
         ordered = tuple(names[i] for i in order)
         repeated = [a for a, b in pairwise(ordered) if a == b]
         if repeated:
             raise DomainDataError(_about_repeated(domains, repeated))
-        if len(ordered) < FEWEST_DOMAINS:
+        if len(ordered) < (1 if part else FEWEST_DOMAINS):
             found = f"only {named_domains(ordered)}" if ordered else "none"
             raise DomainDataError(
                 f"At least two domains are needed to see how risk varies, got {found}. "
@@ -168,7 +173,7 @@ class MeasuredRisks:
 
     @classmethod
     def merged(
-        cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any
+        cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any, *, part: bool = False
     ) -> MeasuredRisks:
         """Merge several rows of one domain, such as parts of its examples, into one.
 
@@ -179,12 +184,12 @@ class MeasuredRisks:
         names = domain_names(domains)
         place = {name: i for i, name in enumerate(dict.fromkeys(names))}
         if len(place) == len(names):
-            return cls.of(names, counts, risks, variances)
+            return cls.of(names, counts, risks, variances, part=part)
         n, means, s2 = (np.asarray(v, dtype=np.float64) for v in (counts, risks, variances))
         ids = np.array([place[name] for name in names])
         n, means, squares = merged_moments(ids, n, means, np.where(n > 1, s2, 0.0) * (n - 1.0))
         s2 = variances_of(torch.from_numpy(squares), torch.from_numpy(n)).numpy()
-        return cls.of(list(place), n, means, s2)
+        return cls.of(list(place), n, means, s2, part=part)
 
     def __len__(self) -> int:
         return len(self.domains)
@@ -215,7 +220,9 @@ class MeasuredRisks:
         }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Sequence[Any]]) -> MeasuredRisks:
+    def from_dict(
+        cls, content: Mapping[str, Sequence[Any]], *, part: bool = False
+    ) -> MeasuredRisks:
         """Read what :meth:`to_dict` gave.
 
         >>> risks = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5])
@@ -223,7 +230,8 @@ class MeasuredRisks:
         True
         """
         variances = [np.nan if v is None else v for v in content["variances"]]
-        return cls.of(content["domains"], content["counts"], content["risks"], variances)
+        domains, counts, risks = (content[key] for key in ("domains", "counts", "risks"))
+        return cls.of(domains, counts, risks, variances, part=part)
 
 
 def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:

@@ -18,8 +18,10 @@ from sweeps.small_plans import HereEngine, changed
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are trained in this process; tests/sweeps/test_killing.py has the real workers."""
 
-    def engine(folder: Path, workers: int, threads: int, data_root: Path | None) -> HereEngine:
-        assert (workers >= 1, threads, data_root) == (True, 1, None)
+    def engine(
+        folder: Path, data_root: Path | None, *, workers: int | None = None, threads: int = 1
+    ) -> HereEngine:
+        assert (workers in (None, 1), threads, data_root) == (True, 1, None)
         return HereEngine(SweepFolder(folder))
 
     monkeypatch.setattr(local, "LocalEngine", engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 from eqrm.checks import OPEN_FRACTION, one_of
 from eqrm.cli.options import (
     SEVERAL,
+    DomainColumns,
     inner_level,
     option,
     parsed_level,
@@ -20,6 +21,7 @@ from eqrm.cli.options import (
     typed_command,
 )
 from eqrm.errors import SettingError
+from eqrm.text import counted
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
@@ -28,6 +30,19 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "Output"
+PARTS = "Parts of the rows, on several machines"
+Partial = Annotated[
+    Path | None,
+    option(
+        "The files are a part of the rows: write what was measured to this JSON file, to be merged "
+        "with other parts.",
+        PARTS,
+        metavar="FILE",
+    ),
+]
+Merge = Annotated[
+    bool, option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge")
+]
 REPEAT = "Repeat the option for several predictors."
 
 
@@ -35,18 +50,11 @@ def evaluate(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="CSV or Parquet files, folders, or patterns such as 'parts/*.parquet'."
+            help="CSV or Parquet files, folders, or patterns such as 'parts/*.parquet'; with "
+            "--merge, files that --partial wrote."
         ),
     ],
-    domain: Annotated[
-        list[str],
-        option(
-            "Column with the domain of each row. Repeat the option to join several columns; "
-            "'filename' makes each file a domain.",
-            DATA,
-            metavar="COLUMN",
-        ),
-    ],
+    domain: DomainColumns = None,
     compare: Annotated[
         list[str] | None,
         option(
@@ -113,6 +121,8 @@ def evaluate(
     predictor: Annotated[
         str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
+    partial: Partial = None,
+    merge: Merge = False,
     levels: Annotated[
         list[str] | None,
         option(
@@ -158,10 +168,11 @@ def evaluate(
     from eqrm.files.writing import refuse_unwritable
 
     one_of(format, FORMATS, "format")
-    for path in (output, report):
+    for path in (output, report, partial):
         if path is not None:
             refuse_unwritable(path)
-    _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
+    if not merge:
+        _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     OPEN_FRACTION.check(confidence, "--confidence")
     asked: dict[str, Any] = {
@@ -169,30 +180,80 @@ def evaluate(
         for name, given in (("levels", levels), ("superquantiles", superquantiles))
         if given is not None
     }
-    found = run(
-        _data(files, compare or [], _first_name(compare, [*(loss or []), *(prediction or [])])),
-        domains=domain,
-        losses=loss or None,
-        labels=label,
-        predictions=prediction or None,
-        metric=metric,
-        clip=clip,
-        aggregated=aggregated,
-        columns={"count": count, "mean": mean, "variance": variance} if aggregated else None,
-        predictor=predictor,
-        common_domains=common_domains,
-        threads=threads,
-        memory=memory,
-        progress=sys.stderr.isatty(),
-        references=references,
-        alpha=certified,
-    )
+    measured: dict[str, Any] = {
+        "domains": domain,
+        "losses": loss or None,
+        "labels": label,
+        "predictions": prediction or None,
+        "metric": metric,
+        "clip": clip,
+        "aggregated": aggregated,
+        "columns": {"count": count, "mean": mean, "variance": variance} if aggregated else None,
+        "predictor": predictor,
+        "threads": threads,
+        "memory": memory,
+        "progress": sys.stderr.isatty(),
+    }
+    later: dict[str, Any] = {"common_domains": common_domains, "references": references}
+    later["alpha"] = certified
+    if merge:
+        found = _merged(files, {"--partial": partial, "--compare": compare}, measured, later)
+    else:
+        columns = [*(loss or []), *(prediction or [])]
+        data = _data(files, compare or [], _first_name(compare, columns))
+        if partial is not None:
+            _write_part(partial, data, measured, (output, report, figures))
+            return
+        found = run(data, **measured, **later)
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
     summary = summarised(found, certified, confidence)
     text = _formatted(found, table, summary, format, intervals)
     _write(found, table, summary, text, (output, report, figures))
     if output is None:
         typer.echo(text)
+
+
+def _write_part(
+    path: Path, data: Any, measured: dict[str, Any], others: Sequence[Path | None]
+) -> None:
+    """Measure a part of the rows, and say what it holds."""
+    from eqrm.evaluation.parts import measure_part
+
+    if any(other is not None for other in others):
+        raise SettingError(
+            "--partial writes what was measured on a part of the rows. Leave out --output, "
+            "--report and --figures, and use them with --merge."
+        )
+    part = measure_part(data, **measured)
+    part.write(path)
+    domains = len(next(iter(part.predictors.values())))
+    typer.echo(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")
+
+
+def _merged(
+    files: Sequence[str],
+    others: Mapping[str, Any],
+    measured: Mapping[str, Any],
+    later: dict[str, Any],
+) -> Evaluation:
+    """The evaluation of all rows whose parts are in these files."""
+    from eqrm.evaluation.parts import EvaluatedPart, find_parts, merge_parts
+
+    said = {
+        "domains": "--domain",
+        "losses": "--loss",
+        "labels": "--label",
+        "predictions": "--prediction",
+        "aggregated": "--aggregated",
+        "predictor": "--predictor",
+    }
+    given = [option for name, option in said.items() if measured[name]]
+    given += [name for name, value in others.items() if value]
+    if given:
+        raise SettingError(
+            f"--merge reads what was measured from the parts. Leave out {', '.join(given)}."
+        )
+    return merge_parts(map(EvaluatedPart.read, find_parts(files)), **later)
 
 
 def _write(

@@ -29,6 +29,15 @@ DataRoot = Annotated[
     Path | None,
     option("Folder that holds the datasets (default: environment variable EQRM_DATA)."),
 ]
+DomainColumns = Annotated[
+    list[str] | None,
+    option(
+        "Column with the domain of each row. Repeat the option to join several columns; "
+        "'filename' makes each file a domain.",
+        "Data",
+        metavar="COLUMN",
+    ),
+]
 HELD_OUT, SHARE = "Held-out domains", 0.5
 IN_TIME = ("--order", "--test-after", "--test-last")
 TestDomains = Annotated[

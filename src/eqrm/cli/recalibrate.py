@@ -12,6 +12,7 @@ from eqrm.cli.options import (
     HELD_OUT,
     IN_TIME,
     SHARE,
+    DomainColumns,
     TestAfter,
     TestDomains,
     TestLast,
@@ -33,15 +34,7 @@ def recalibrate(
             help="CSV or Parquet files, folders, or patterns such as 'parts/*.parquet'."
         ),
     ],
-    domain: Annotated[
-        list[str] | None,
-        option(
-            "Column with the domain of each row. Repeat the option to join several columns; "
-            "'filename' makes each file a domain.",
-            DATA,
-            metavar="COLUMN",
-        ),
-    ] = None,
+    domain: DomainColumns = None,
     label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
     prediction: Annotated[
         str | None,

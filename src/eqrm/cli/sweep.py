@@ -1,8 +1,11 @@
-"""``eqrm sweep PLAN``: train all runs of a plan; ``eqrm sweep status FOLDER``: how far it is."""
+"""``eqrm sweep PLAN``: train all runs of a plan; ``eqrm sweep status FOLDER``: how far it is.
+
+``eqrm sweep run FOLDER RUN`` trains one of the runs: what jobs of a cluster call.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,13 @@ from typer.core import TyperGroup
 from eqrm.cli.options import DataRoot
 
 RUN = "plan"
+IN_WORDS = {
+    "finished": "finished.",
+    "pruned": "given up, because its settings do not promise enough.",
+    "failed": "failed: ",
+    "stopped": "stopped after saving its state. Run the same command again to continue.",
+    "elsewhere": "another process trains it now.",
+}
 
 
 class _PlanOrCommand(TyperGroup):
@@ -42,11 +52,29 @@ def sweep(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs trained at the same time (default: one per processor)."),
+        typer.Option(
+            min=1,
+            help="Runs trained at the same time (default: one per processor, or what the engine "
+            "can take).",
+        ),
     ] = None,
     threads: Annotated[
-        int, typer.Option(min=1, help="Threads per run. They may change the last bits of results.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, help="Threads per run (default: 1). They may change the last bits of results."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where runs are trained: local, slurm or ray (docs/clusters.md).")
+    ] = "local",
+    engine_file: Annotated[
+        Path | None,
+        typer.Option(help="YAML file with settings of the engine, such as the partition."),
+    ] = None,
+    engine_set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Setting of the engine (can be repeated)."),
+    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Train failed runs again.")
     ] = False,
@@ -55,13 +83,13 @@ def sweep(
         bool, typer.Option("--check", help="Check the plan and its data, but do not train.")
     ] = False,
 ) -> None:
-    """Train all runs of a plan that are not finished, on this machine.
+    """Train all runs of a plan that are not finished, on this machine or a cluster.
 
     Run the same command again to continue a sweep that was stopped or killed, or to help one that
     is running.
     """
     from eqrm.files.yaml_text import read_yaml
-    from eqrm.sweeps.engines.local import LocalEngine
+    from eqrm.sweeps.engines.base import make_engine
     from eqrm.sweeps.planned_runs import planned_sweep
     from eqrm.sweeps.progress import sweep_shown
     from eqrm.sweeps.status import failures_in_words
@@ -70,6 +98,8 @@ def sweep(
     from eqrm.text import counted
 
     folder = SweepFolder(output or Path("sweeps") / plan.stem)
+    settings = _engine_settings(engine_file, engine_set or [], workers, threads)
+    trains = make_engine(engine, folder.path, data_root, settings)
     planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
     if check:
         runs = counted(planned.number_of_runs, "run")
@@ -78,11 +108,9 @@ def sweep(
             typer.echo(f"It departs from the protocol {planned.content['protocol']}:")
             typer.echo("\n".join(f"  - {note}" for note in planned.notes))
         return
-    at_once = workers or max(1, (os.cpu_count() or 1) // threads)
-    engine = LocalEngine(folder.path, at_once, threads, data_root)
     try:
         with sweep_shown(_line) as shown:
-            result = run_sweep(planned, folder, engine, retry_failed=retry_failed, shown=shown)
+            result = run_sweep(planned, folder, trains, retry_failed=retry_failed, shown=shown)
     except KeyboardInterrupt:
         _line("eqrm: Stopped. Run the same command again to continue.")
         raise typer.Exit(130) from None
@@ -101,6 +129,43 @@ def status(
     from eqrm.sweeps.status import sweep_status
 
     typer.echo(sweep_status(folder).to_text())
+
+
+@app.command()
+def run(
+    folder: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
+    run: Annotated[str, typer.Argument(help="Run of the sweep, by its hash.")],
+    threads: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,
+    data_root: DataRoot = None,
+) -> None:
+    """Train one run of a sweep, from its newest checkpoint: what jobs of a cluster call."""
+    from eqrm.errors import SettingError
+    from eqrm.sweeps.engines.job import job_run
+    from eqrm.sweeps.sweep_folder import SweepFolder
+    from eqrm.text import did_you_mean
+
+    files = SweepFolder(folder)
+    known = [each["run"] for each in files.runs()]
+    if run not in known:
+        raise SettingError(f"Unknown run {run!r} in {folder}. {did_you_mean(run, known, 3)}")
+    outcome = job_run(files, run, data_root, threads)
+    typer.echo(f"Run {run}: {IN_WORDS[outcome.ending]}{outcome.error}")
+    raise typer.Exit({"failed": 1, "stopped": 130}.get(outcome.ending, 0))
+
+
+def _engine_settings(
+    file: Path | None, given: Sequence[str], workers: int | None, threads: int | None
+) -> dict[str, Any]:
+    """The settings of the engine: a file, then options, the more specific ones last."""
+    from eqrm.errors import SettingError
+    from eqrm.files.yaml_text import parse_settings, read_yaml
+
+    found: Any = {} if file is None else read_yaml(file)
+    if not isinstance(found, dict):
+        raise SettingError(f"{file} must hold settings of the engine, NAME: VALUE on each line.")
+    named = {"workers": workers, "threads": threads}
+    named = {name: value for name, value in named.items() if value is not None}
+    return {**found, **parse_settings(given, "--engine-set"), **named}
 
 
 def _line(text: str) -> None:

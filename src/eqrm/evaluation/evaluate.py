@@ -113,14 +113,26 @@ def evaluate(
     checked_alpha(alpha)
     if bounds is not None:
         bounds = checked_range(bounds, "bounds")
-    measured = _measured(data, spec)
+    return evaluation_of(
+        measured_predictors(data, spec), spec, Level.of(alpha), common_domains, bounds
+    )
+
+
+def evaluation_of(
+    measured: Mapping[str, Measured],
+    spec: MeasurementSpec,
+    level: Level,
+    common_domains: bool = False,
+    bounds: tuple[float, float] | None = None,
+) -> Evaluation:
+    """The evaluation of predictors that were measured, on the domains that they share."""
     if not measured:
         raise SettingError("No predictor was given. Name at least one column.")
     predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
     beside = None
     if spec.with_references:
         domains = next(iter(predictors.values())).domains
-        beside = references_of(measured, domains, spec, Level.of(alpha))
+        beside = references_of(measured, domains, spec, level)
     return Evaluation(
         predictors=predictors,
         loss=spec.name_of_loss,
@@ -129,7 +141,8 @@ def evaluate(
     )
 
 
-def _measured(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
+def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
+    """Every predictor on files, tables, arrays, or a mapping of predictors to them."""
     if isinstance(data, MeasuredRisks):
         return {"predictor": Measured(data)}
     if isinstance(data, Mapping) and not _is_table(data, spec.domains):
@@ -160,7 +173,7 @@ def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, Mea
         raise SettingError("No data was given. Give the file or table of at least one predictor.")
     found: dict[str, Measured] = {}
     for name, part in data.items():
-        inside = _measured(part, spec)
+        inside = measured_predictors(part, spec)
         single = len(inside) == 1
         found |= {str(name) if single else f"{name}: {key}": r for key, r in inside.items()}
     return found

@@ -214,6 +214,11 @@ def _why_none(spec: MeasurementSpec) -> str:
 
 
 def _too_many(rows: int, spec: MeasurementSpec) -> str:
+    if spec.part:
+        return (
+            "Recalibration, AUC and accuracy are computed from the rows, which merged parts do "
+            "not hold."
+        )
     limit = spec.most_rows
     asked = "" if limit == MOST_ROWS else f" Use --references for up to {MOST_ROWS:,}."
     return (

@@ -15,6 +15,7 @@ from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
 from eqrm.training.interruption import TrainingGivenUp, TrainingInterrupted
+from eqrm.training.processes import any_process, rank
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_folder import RunFolder
@@ -44,15 +45,18 @@ def execute_run(
 ) -> RunOutcome:
     """Train a run of a sweep to its end, from its newest checkpoint, and write its record.
 
-    A finished run is not trained again. An error is written to the run's folder.
+    A finished run is not trained again. An error is written to the run's folder. Of several
+    processes (torchrun), all of which must call this, the first claims the run and records it.
     """
+    if rank() > 0:
+        return _helped(folder, run, data_root, tell)
     with folder.claimed(run) as own:
+        begins = own and not folder.is_finished(run) and not folder.is_pruned(run)
+        any_process(begins)  # the others wait for this, and then train too, or do not
         if not own:
             return RunOutcome(run, "elsewhere")
-        if folder.is_finished(run):
-            return RunOutcome(run, "finished")
-        if folder.is_pruned(run):
-            return RunOutcome(run, "pruned")
+        if not begins:
+            return RunOutcome(run, "finished" if folder.is_finished(run) else "pruned")
         for draft in folder.of_run(run).glob(".*"):  # of a process that was killed
             draft.unlink(missing_ok=True)
         folder.forget_failure(run)
@@ -62,6 +66,18 @@ def execute_run(
             return RunOutcome(run, "stopped")
         except Exception as error:  # noqa: BLE001 - a defect fails its run, and the sweep goes on
             return _failed(folder, run, error)
+
+
+def _helped(
+    folder: SweepFolder, run: str, data_root: str | Path | None, tell: Callable[[str], None]
+) -> RunOutcome:
+    """One of several processes, but not the first."""
+    if not any_process(False):
+        return RunOutcome(run, "elsewhere")
+    try:
+        return RunOutcome(run, _train(folder, run, data_root, tell))
+    except TrainingInterrupted:
+        return RunOutcome(run, "stopped")
 
 
 def _train(
@@ -74,6 +90,8 @@ def _train(
         raise DataFileError(f"run.json of {run} describes another run, {config.run_name}.")
     name = RECORD
     if isinstance(config, TableRunConfig):
+        if rank() > 0:  # one process fits it
+            return "finished"
         checkpoints = fit_table_run(config, folder.of_run(run), data_root, tell)
     else:
         try:
@@ -82,8 +100,9 @@ def _train(
             tell(str(given_up))
             name = PRUNED
         checkpoints = checkpoints_of(RunFolder(folder.of_run(run)).metrics())
-    record = RunRecord.from_dict({**place, "checkpoints": checkpoints})
-    write_record(folder.path, record, name)
+    if rank() == 0:
+        record = RunRecord.from_dict({**place, "checkpoints": checkpoints})
+        write_record(folder.path, record, name)
     return "finished" if name == RECORD else "pruned"
 
 

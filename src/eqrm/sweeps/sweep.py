@@ -154,16 +154,17 @@ class _Progress:
 
     def show(self, engine: Engine) -> None:
         """Show how far the sweep is."""
-        waiting, left = len(self.waiting) + self.draws.left, None
-        if self.trained and engine.running:
-            each = (time.monotonic() - self.began) * len(engine.running) / self.trained
-            left = seconds_left(each, waiting, len(engine.running))
+        training, left = len(engine.running) - engine.queued, None
+        waiting = len(self.waiting) + self.draws.left + engine.queued
+        if self.trained and training:
+            each = (time.monotonic() - self.began) * training / self.trained
+            left = seconds_left(each, waiting, training)
         self.shown.show(
             {
                 "finished": len(self.finished),
                 "pruned": len(self.pruned),
                 "failed": len(self.failed),
-                "running": len(engine.running) + len(self.elsewhere),
+                "running": training + len(self.elsewhere),
                 "waiting": waiting,
             },
             left,

@@ -30,13 +30,19 @@ Numbers = NDArray[np.float64]
 
 
 def risks_of_aggregates(
-    domains: Any, counts: Any, means: Any, variances: Any, *, predictors: Any = None
+    domains: Any,
+    counts: Any,
+    means: Any,
+    variances: Any,
+    *,
+    predictors: Any = None,
+    part: bool = False,
 ) -> dict[str, MeasuredRisks]:
     """Rows of n examples with the mean and the variance (divisor n − 1) of their losses.
 
     In SQL: ``SELECT domain, count(*) AS n, avg(loss) AS mean, var_samp(loss) AS variance
     FROM … GROUP BY domain``. The variance of a row with one example is ignored. ``predictors``
-    names the predictor of each row.
+    names the predictor of each row. A ``part`` of all rows may be of one domain.
 
     >>> risks_of_aggregates(["a", "b", "a"], [2, 1, 1], [0.5, 0.25, 0.8], [0.5, None, None])
     {'predictor': MeasuredRisks(domains=('a', 'b'), counts=array([3, 1]), risks=array([0.6 , ...
@@ -49,16 +55,22 @@ def risks_of_aggregates(
     numbers = [as_numbers(in_memory(values)) for values in (counts, means, variances)]
     _refuse_impossible(names, *numbers)
     if predictors is None:
-        return {"predictor": _merged(names, *numbers, several=True)}
+        return {"predictor": _merged(names, *numbers, part=part, several=True)}
     of_row = np.array(_named(in_memory(predictors).tolist()), dtype=object)
     return {
-        name: _merged(*(values[of_row == name] for values in (names, *numbers)))
+        name: _merged(*(values[of_row == name] for values in (names, *numbers)), part=part)
         for name in dict.fromkeys(of_row.tolist())
     }
 
 
 def _merged(
-    names: NDArray[Any], n: Numbers, mean: Numbers, variance: Numbers, *, several: bool = False
+    names: NDArray[Any],
+    n: Numbers,
+    mean: Numbers,
+    variance: Numbers,
+    *,
+    part: bool,
+    several: bool = False,
 ) -> MeasuredRisks:
     """Rows of one predictor, or of ``several`` without a column that tells them apart."""
     place = {name: i for i, name in enumerate(dict.fromkeys(names.tolist()))}
@@ -67,7 +79,8 @@ def _merged(
         _refuse_copies(np.stack([ids, n, mean, np.where(n > 1, variance, 0.0)]))
         if several:
             _refuse_predictors(ids, n)
-    return MeasuredRisks.merged(names.tolist(), n, mean, np.where(n > 1, variance, np.nan))
+    variance = np.where(n > 1, variance, np.nan)
+    return MeasuredRisks.merged(names.tolist(), n, mean, variance, part=part)
 
 
 def _refuse_copies(rows: Numbers) -> None:

@@ -40,7 +40,7 @@ def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
 def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> dict[str, Measured]:
     """Losses in SQL; rows are read besides where references need them, and are not too many."""
     columns = loss_columns(table, spec)
-    grouped = grouped_losses(table, names, columns, labels=spec.with_references)
+    grouped = grouped_losses(table, names, columns, spec.with_references, spec.part)
     found = {}
     for column in columns:
         name, rows = column.predictor, None
@@ -70,7 +70,7 @@ def _of_aggregates(
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED
     ]
     predictors = None if spec.predictor is None else fetched_list(found["predictor"])
-    return risks_of_aggregates(rows, *numbers, predictors=predictors)
+    return risks_of_aggregates(rows, *numbers, predictors=predictors, part=spec.part)
 
 
 def _of_function(

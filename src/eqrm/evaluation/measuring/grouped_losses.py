@@ -63,9 +63,16 @@ class GroupedLosses:
 
 
 def grouped_losses(
-    table: TableFiles, names: list[str], columns: list[LossColumn], labels: bool = False
+    table: TableFiles,
+    names: list[str],
+    columns: list[LossColumn],
+    labels: bool = False,
+    part: bool = False,
 ) -> GroupedLosses:
-    """One pass: examples, mean (compensated sum) and variance (Welford) per domain."""
+    """One pass: examples, mean (compensated sum) and variance (Welford) per domain.
+
+    A ``part`` of the rows may be of one domain, or have no prediction that is right.
+    """
     domains = [table.domain(name) for name in names]
     keys = ", ".join(f"d{j}" for j in range(len(domains)))
     sums = ", ".join(
@@ -88,8 +95,9 @@ def grouped_losses(
     measured = {}
     for i, column in enumerate(columns):
         variances = np.ma.filled(found[f"v{i}"], np.nan)
-        risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances)
-        refuse_if_never_right(column.predictor, risks, column.expected)
+        risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances, part=part)
+        if not part:
+            refuse_if_never_right(column.predictor, risks, column.expected)
         measured[column.predictor] = risks
     held = [fetched_list(found[f"d{j}"]) for j in range(len(domains))]
     by_key = {key: each.of(found_names, found) for key, each in counted.items()}

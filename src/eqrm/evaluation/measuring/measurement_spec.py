@@ -39,6 +39,8 @@ class MeasurementSpec:
     progress: bool = False
     references: bool | None = False
     """None is yes, unless that takes long."""
+    part: bool = False
+    """Whether the rows are a part of all, to be merged with other parts."""
 
     @property
     def with_references(self) -> bool:
@@ -48,6 +50,8 @@ class MeasurementSpec:
     @property
     def most_rows(self) -> int:
         """How many predictions are read into memory for references."""
+        if self.part:
+            return 0
         return MOST_ROWS if self.references else MOST_BY_DEFAULT
 
     @property

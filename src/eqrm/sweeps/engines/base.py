@@ -2,14 +2,19 @@
 
 An engine knows nothing of plans. It is given the hash of a run whose ``run.json`` is in the folder
 of the sweep, has a process somewhere call :func:`eqrm.sweeps.execution.execute_run`, and says how
-that ended. One more engine is one more class.
+that ended. One more engine is a class and a row of ``ENGINES``. The parameters of the class
+are what users can set; all engines have ``workers`` (how many runs are trained at once) and
+``threads`` (those of each run).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from eqrm.registry import Registry
 from eqrm.sweeps.execution import RunOutcome
 
 
@@ -25,6 +30,11 @@ class Engine(ABC):
     @abstractmethod
     def running(self) -> Sequence[str]:
         """The runs that were submitted and have not ended."""
+
+    @property
+    def queued(self) -> int:
+        """How many of them wait for a machine."""
+        return 0
 
     @abstractmethod
     def submit(self, run: str) -> None:
@@ -46,3 +56,23 @@ class Engine(ABC):
 
     def __exit__(self, *raised: object) -> None:
         self.cancel()
+
+
+ENGINES: Registry[type[Engine]] = Registry(
+    "engine",
+    {
+        "local": "eqrm.sweeps.engines.local:LocalEngine",
+        "slurm": "eqrm.sweeps.engines.slurm:SlurmEngine",
+        "ray": "eqrm.sweeps.engines.ray_tasks:RayEngine",
+    },
+)
+
+
+def make_engine(
+    name: str, folder: Path, data_root: str | Path | None, settings: Mapping[str, Any]
+) -> Engine:
+    """The engine of a name for the sweep in a folder; unknown settings are refused."""
+    made: Engine = ENGINES.make(
+        name, folder, data_root, given=settings, leave_out=("folder", "data_root")
+    )
+    return made

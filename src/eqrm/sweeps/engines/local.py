@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import POSITIVE_INTEGER, optional
 from eqrm.sweeps.engines.base import Engine
 from eqrm.sweeps.execution import RunOutcome
 
@@ -25,18 +26,25 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class LocalEngine(Engine):
-    """So many worker processes with so many threads each.
+    """So many worker processes (one per core unless given) with so many threads each.
 
     The number of threads may change the last bits of results, the number of workers does not.
     """
 
     def __init__(
-        self, folder: Path, workers: int, threads: int = 1, data_root: str | Path | None = None
+        self,
+        folder: Path,
+        data_root: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        threads: int = 1,
     ) -> None:
+        POSITIVE_INTEGER.check(threads, "threads")
+        optional(POSITIVE_INTEGER).check(workers, "workers")
         self._arguments = [str(folder), str(threads), *([str(data_root)] if data_root else [])]
         self._environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
         self._selector = selectors.DefaultSelector()
-        self._wanted = workers
+        self._wanted = workers or max(1, (os.cpu_count() or 1) // threads)
         self._workers: list[_Worker] = []
 
     @property

@@ -1,0 +1,163 @@
+"""Runs as tasks of a Ray cluster, one per run.
+
+The folder of the sweep must be on a file system that all nodes share. A task whose node was lost
+is not repeated by Ray but by the sweep, and the run goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, optional
+from eqrm.errors import MissingExtraError, SettingError
+from eqrm.sweeps.engines.base import Engine
+from eqrm.sweeps.engines.job import logged_run
+from eqrm.sweeps.execution import RunOutcome
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.text import shortened
+
+PATIENCE = 60.0
+"""Seconds that tasks have to save and end before their processes are killed."""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
+SIZE = Rule(
+    "a size such as 8G",
+    lambda v: v is None or (isinstance(v, str) and _SIZE.fullmatch(v) is not None),
+)
+
+
+class RayEngine(Engine):
+    """Tasks with so many ``threads`` (CPUs), ``gpus`` (fractions too) and ``memory`` each.
+
+    ``address`` is that of the cluster; ``auto`` finds the one that this machine belongs to, or that
+    RAY_ADDRESS names. ``workers`` is how many tasks are submitted at once: as many as fit on the
+    nodes unless given.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        data_root: str | Path | None = None,
+        *,
+        address: str = "auto",
+        gpus: float = 0.0,
+        memory: str | None = None,
+        workers: int | None = None,
+        threads: int = 1,
+    ) -> None:
+        POSITIVE_INTEGER.check(threads, "threads")
+        optional(POSITIVE_INTEGER).check(workers, "workers")
+        NON_NEGATIVE.check(gpus, "gpus")
+        SIZE.check(memory, "memory")
+        self._folder = str(Path(folder).resolve())
+        self._root = None if data_root is None else str(Path(data_root).resolve())
+        self._workers, self._threads, self._address = workers, threads, str(address)
+        self._needs = {"CPU": threads, "GPU": gpus, "memory": _bytes(memory)}
+        self._ray = _ray()
+        self._tasks: dict[Any, str] = {}
+
+    def __enter__(self) -> RayEngine:
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            try:
+                self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
+            except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+                raise SettingError(
+                    f"No Ray cluster was found at {self._address!r}: "
+                    f"{shortened(str(error), 200)} Start one (ray start --head), or name its "
+                    "address (--engine-set address=HOST:6379)."
+                ) from None
+        task = self._ray.remote(_train)
+        self._task = task.options(
+            num_cpus=self._threads,
+            num_gpus=self._needs["GPU"],
+            memory=self._needs["memory"],
+            max_retries=0,
+        )
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        if self._connected:
+            self._ray.shutdown()
+
+    @property
+    def free(self) -> int:
+        """How many more tasks fit on the nodes that are alive now; one at least is always asked."""
+        return (self._workers or max(1, self._places())) - len(self._tasks)
+
+    @property
+    def running(self) -> list[str]:
+        """The runs that have a task."""
+        return list(self._tasks.values())
+
+    def submit(self, run: str) -> None:
+        """Hand a run to Ray."""
+        self._tasks[self._task.remote(self._folder, run, self._root, self._threads)] = run
+
+    def poll(self, seconds: float) -> list[RunOutcome]:
+        """What tasks answered; a task that Ray lost has no answer."""
+        if not self._tasks:
+            time.sleep(seconds)
+            return []
+        self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        ended, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
+        return [self._outcome(task, self._tasks.pop(task)) for task in ended]
+
+    def _outcome(self, task: Any, run: str) -> RunOutcome:
+        try:
+            return RunOutcome(**self._ray.get(task))
+        except self._ray.exceptions.RayError as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            words = shortened(lines[0], 200) if lines else type(error).__name__
+            return RunOutcome(run, "lost", f"Ray lost the task: {words}")
+
+    def cancel(self) -> None:
+        """Interrupt tasks, which save and end; a second Ctrl-C, or a minute, kills them."""
+        if not self._tasks:
+            return
+        try:
+            for task in self._tasks:
+                self._ray.cancel(task)
+            self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=PATIENCE)
+        except KeyboardInterrupt:
+            for task in self._tasks:
+                self._ray.cancel(task, force=True)
+        self._tasks.clear()
+
+    def _places(self) -> int:
+        needs = {name: need for name, need in self._needs.items() if need}
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return sum(
+            min(int(node.get(name, 0) / need + 1e-9) for name, need in needs.items())
+            for node in nodes
+        )
+
+
+def _train(folder: str, run: str, data_root: str | None, threads: int) -> dict[str, str]:
+    """What a task does; on a node, in a process that Ray keeps for the next."""
+    return asdict(logged_run(SweepFolder(folder), run, data_root, threads))
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
+    return ray
+
+
+def _bytes(size: str | None) -> int | None:
+    """A size in bytes.
+
+    >>> _bytes("1.5G"), _bytes("200MB"), _bytes(None)
+    (1610612736, 209715200, None)
+    """
+    found = None if size is None else _SIZE.fullmatch(size)
+    if found is None:
+        return None
+    power = " KMGT".index(found[2].upper() or " ")
+    return int(float(found[1]) * 1024**power)

@@ -1,0 +1,178 @@
+"""Engines by name, their settings, and what a job of a cluster leaves in the run's folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.commands import run as command
+from eqrm.errors import MissingExtraError, SettingError
+from eqrm.sweeps.engines.base import ENGINES, make_engine
+from eqrm.sweeps.engines.job import begin_job, ending_of_job
+from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps.engines.slurm import SlurmEngine
+from eqrm.sweeps.sweep_folder import Failure, SweepFolder
+from sweeps.small_plans import SMALL, planned
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> tuple[SweepFolder, str]:
+    """A sweep whose first run can be trained."""
+    sweep, folder = planned(SMALL), SweepFolder(tmp_path / "sweep")
+    folder.begin(sweep.content, sweep.runs_listed())
+    first = sweep.runs[0]
+    folder.prepare(first.run, first.place(), first.config.plain())
+    return folder, first.run
+
+
+def test_an_engine_is_chosen_by_name_and_refuses_settings_it_does_not_have(tmp_path: Path) -> None:
+    assert list(ENGINES) == ["local", "slurm", "ray"]
+    assert isinstance(make_engine("local", tmp_path, None, {"workers": 3}), LocalEngine)
+    assert make_engine("local", tmp_path, None, {"workers": 3}).free == 3
+    with pytest.raises(SettingError, match=r"Unknown engine 'slrm'\. Did you mean 'slurm'"):
+        make_engine("slrm", tmp_path, None, {})
+    with pytest.raises(SettingError, match=r"no setting 'partiton'\. Did you mean 'partition'"):
+        make_engine("slurm", tmp_path, None, {"partiton": "gpu"})
+    with pytest.raises(SettingError, match="no setting 'partition'"):
+        make_engine("local", tmp_path, None, {"partition": "gpu"})
+
+
+def test_all_bad_settings_of_slurm_are_listed_at_once(tmp_path: Path) -> None:
+    bad = {"threads": 0, "partition": 3, "setup": "module load cuda", "poll_every": -1}
+    with pytest.raises(SettingError) as refusal:
+        make_engine("slurm", tmp_path, None, bad)
+    assert all(f"{name} must be" in str(refusal.value) for name in bad)
+
+
+def test_the_script_of_a_job_array_is_what_the_settings_say(tmp_path: Path) -> None:
+    engine = SlurmEngine(
+        tmp_path / "my sweep",
+        "data",
+        workers=4,
+        threads=2,
+        partition="gpu",
+        time="2:00:00",
+        memory="8G",
+        gpus="a100:1",
+        python="/opt/python",
+        setup=["module load cuda"],
+        options=["--exclusive"],
+    )
+    options = engine.sbatch_options(10)
+    for each in (
+        "--requeue",
+        "--array=0-9%4",
+        "--cpus-per-task=2",
+        "--partition=gpu",
+        "--time=2:00:00",
+        "--signal=B:TERM@120",
+        "--mem=8G",
+        "--gres=gpu:a100:1",
+        "--exclusive",
+        f"--output={tmp_path}/my sweep/slurm/%A_%a.log",
+    ):
+        assert each in options
+    assert not any(each.startswith("--account") for each in options)
+    lines = engine.script(["0a", "1b"]).splitlines()
+    assert lines[:2] == ["#!/bin/bash", "module load cuda"]
+    assert "OMP_NUM_THREADS=2" in lines[2]
+    # What a task would execute, said by the shell itself.
+    lines[-1] = lines[-1].replace("exec", "echo")
+    lines.insert(0, "SLURM_ARRAY_TASK_ID=1")
+    said = subprocess.run(
+        ["bash"], input="\n".join(lines[0:1] + lines[3:]), capture_output=True, text=True
+    )
+    folder, root = tmp_path / "my sweep", Path("data").resolve()
+    assert said.stdout == (
+        f"/opt/python -m eqrm.cli sweep run {folder} 1b --threads 2 --data-root {root}\n"
+    )
+
+
+def test_several_processes_of_a_run_are_started_by_torchrun(tmp_path: Path) -> None:
+    engine = SlurmEngine(tmp_path, nodes=2, processes=4, time=60)
+    assert {"--nodes=2", "--cpus-per-task=4", "--signal=TERM@120"} <= set(engine.sbatch_options(1))
+    script = engine.script(["0a"])
+    assert f"exec srun {sys.executable} -m torch.distributed.run --nnodes=2" in script
+    assert "--nproc-per-node=4" in script
+
+
+def test_without_slurm_or_ray_the_error_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingError, match=r"'sbatch' was not found\. Start .* on a login node"):
+        SlurmEngine(tmp_path).__enter__()
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[ray\]'"):
+        make_engine("ray", tmp_path, None, {})
+
+
+def test_a_controller_that_does_not_answer_is_asked_again_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eqrm.sweeps.engines import slurm_queue
+
+    for name in slurm_queue.COMMANDS:
+        (tmp_path / name).write_text(
+            "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n"
+        )
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    queue = slurm_queue.SlurmQueue("eqrm-x")
+    assert queue.tasks() is None
+    monkeypatch.setattr(slurm_queue, "SILENCE", -1.0)
+    with pytest.raises(SettingError, match="Unable to contact slurm controller"):
+        queue.tasks()
+    with pytest.raises(SettingError, match="sbatch refused the jobs of the sweep"):
+        queue.submit(["--array=0-1"], "#!/bin/sh\n")
+
+
+def test_a_job_trains_its_run_and_says_how_it_ended(
+    prepared: tuple[SweepFolder, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, run = prepared
+    assert ending_of_job(folder, run).ending == "lost"
+    with folder.claimed(run):
+        assert ending_of_job(folder, run).ending == "elsewhere"
+        code, out, _ = command(capsys, "sweep", "run", str(folder.path), run)
+        assert (code, out) == (0, f"Run {run}: another process trains it now.\n")
+    code, out, _ = command(capsys, "sweep", "run", str(folder.path), run)
+    assert (code, out.splitlines()[-1]) == (0, f"Run {run}: finished.")
+    assert ending_of_job(folder, run).ending == "finished"
+    assert (folder.of_run(run) / "log.txt").is_file()
+    code, _, err = command(capsys, "sweep", "run", str(folder.path), "0123")
+    assert code == 2
+    assert "Unknown run '0123'" in err
+
+
+def test_what_an_earlier_job_left_is_not_taken_for_the_ending_of_the_next(
+    prepared: tuple[SweepFolder, str],
+) -> None:
+    folder, run = prepared
+    folder.write_failure(Failure(run, "No space left on device"))
+    assert ending_of_job(folder, run).error == "No space left on device"
+    (folder.of_run(run) / "stopped").touch()
+    begin_job(folder, run)
+    assert ending_of_job(folder, run).ending == "lost"
+    (folder.of_run(run) / "stopped").touch()
+    assert ending_of_job(folder, run).ending == "stopped"
+
+
+def test_settings_of_an_engine_come_from_a_file_and_from_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("datasets: [coloured-digits]\n")
+    settings = tmp_path / "slurm.yaml"
+    settings.write_text("partition: gpu\nmemory: -1\n")
+    options = ["--engine", "slurm", "--engine-file", str(settings), "--engine-set", "nodes=0"]
+    code, _, err = command(capsys, "sweep", str(plan), *options, "--threads", "2")
+    assert code == 2
+    assert "memory must be an integer or a string, got -1." in err
+    assert "nodes must be an integer of at least 1, got 0." in err
+    settings.write_text("- partition\n")
+    code, _, err = command(capsys, "sweep", str(plan), *options)
+    assert (code, "must hold settings of the engine" in err) == (2, True)

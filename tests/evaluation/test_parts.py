@@ -13,7 +13,7 @@ import pytest
 import eqrm
 from cli.commands import run
 from eqrm.errors import DataFileError, DomainDataError, SettingError
-from eqrm.evaluation import EvaluatedPart, Evaluation, measure_part, merge_parts
+from eqrm.evaluation import EvaluatedPart, Evaluation, evaluate_part, merge_parts
 
 ROWS, DOMAINS = 3000, 40
 
@@ -83,7 +83,7 @@ def test_merged_parts_give_the_numbers_of_one_evaluation(
     columns = CASES[case]
     parts = []
     for number, shard in enumerate(shards):
-        measure_part(shard, domains="day", **columns).write(tmp_path / f"{number}.json")
+        evaluate_part(shard, domains="day", **columns).write(tmp_path / f"{number}.json")
         parts.append(EvaluatedPart.read(tmp_path / f"{number}.json"))
     whole = eqrm.evaluate(list(shards), domains="day", **columns, references=True)
     merged = merge_parts(parts)
@@ -112,13 +112,13 @@ def test_a_table_per_domain_and_files_per_predictor_have_parts_too(
         table = grouped.agg(n="count", mean="mean", variance="var").reset_index()
         paths.append(tmp_path / f"{number}.csv")
         table.to_csv(paths[-1], index=False)
-    parts = [measure_part(path, domains="day", aggregated=True) for path in paths]
+    parts = [evaluate_part(path, domains="day", aggregated=True) for path in paths]
     whole = eqrm.evaluate(list(shards), domains="day", losses="loss")
     found = merge_parts(parts)["predictor"]
     assert found.counts.tolist() == whole["loss"].counts.tolist()
     np.testing.assert_allclose(found.risks, whole["loss"].risks, rtol=1e-13)
     pairs = [{"a": shard, "b": shard} for shard in shards]
-    merged = merge_parts([measure_part(pair, domains="day", losses="loss") for pair in pairs])
+    merged = merge_parts([evaluate_part(pair, domains="day", losses="loss") for pair in pairs])
     assert merged["a"].risks.tolist() == merged["b"].risks.tolist()
 
 
@@ -128,7 +128,7 @@ def test_integer_domains_of_one_csv_file_and_names_of_another_are_one_column(
     (tmp_path / "a.csv").write_text("d,l\n1,0.5\n10,0.25\n")
     (tmp_path / "b.csv").write_text("d,l\n1,1.5\nx,0.75\n")
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    merged = merge_parts([measure_part(path, domains="d", losses="l") for path in paths])
+    merged = merge_parts([evaluate_part(path, domains="d", losses="l") for path in paths])
     assert merged.domains == ("1", "10", "x")
     assert same_numbers(merged, eqrm.evaluate(paths, domains="d", losses="l"))
 
@@ -137,7 +137,7 @@ def test_a_part_may_have_no_prediction_that_is_right_but_not_the_whole(tmp_path:
     (tmp_path / "a.csv").write_text("d,y,c\n1,cat,dog\n2,dog,cat\n")
     (tmp_path / "b.csv").write_text("d,y,c\n1,cat,cat\n2,dog,cat\n")
     given = {"domains": "d", "labels": "y", "predictions": "c", "metric": "0-1"}
-    wrong, right = (measure_part(tmp_path / name, **given) for name in ("a.csv", "b.csv"))
+    wrong, right = (evaluate_part(tmp_path / name, **given) for name in ("a.csv", "b.csv"))
     assert merge_parts([wrong, right])["c"].risks.tolist() == [0.5, 1.0]
     with pytest.raises(DomainDataError, match="no prediction equals its label"):
         merge_parts([wrong])
@@ -147,12 +147,12 @@ def test_what_does_not_belong_together_is_refused_with_all_problems(
     shards: list[Path], tmp_path: Path
 ) -> None:
     both = {"domains": "day", "labels": "late", "predictions": {"ERM": "p", "EQRM": "q"}}
-    first = measure_part(shards[0], **both)
-    again = measure_part(shards[0], **both)
+    first = evaluate_part(shards[0], **both)
+    again = evaluate_part(shards[0], **both)
     copy = shutil.copy(shards[0], tmp_path / "copy.parquet")
-    copied = measure_part(copy, **both)
-    lacking = measure_part(shards[2], **{**both, "predictions": {"ERM": "p"}})
-    other = measure_part(shards[3], **both, metric="brier")
+    copied = evaluate_part(copy, **both)
+    lacking = evaluate_part(shards[2], **{**both, "predictions": {"ERM": "p"}})
+    other = evaluate_part(shards[3], **both, metric="brier")
     for twice in (again, copied):
         with pytest.raises(DomainDataError, match=r"in two parts, shard-0\.parquet and .*once"):
             merge_parts([first, twice])
@@ -167,16 +167,16 @@ def test_what_does_not_belong_together_is_refused_with_all_problems(
     with pytest.raises(SettingError, match="No part was given"):
         merge_parts([])
     with pytest.raises(DomainDataError, match="At least two domains"):
-        merge_parts([measure_part(shards[4], domains="day", losses="loss")])
+        merge_parts([evaluate_part(shards[4], domains="day", losses="loss")])
     with pytest.raises(SettingError, match="measured on files, got DataFrame"):
-        measure_part(rows(), domains="day", losses="loss")
+        evaluate_part(rows(), domains="day", losses="loss")
     with pytest.raises(SettingError, match="must be a name"):
-        measure_part(shards[0], **{**both, "metric": lambda y, p: abs(y - p)})
+        evaluate_part(shards[0], **{**both, "metric": lambda y, p: abs(y - p)})
 
 
 def test_a_damaged_part_is_refused(shards: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "part.json"
-    measure_part(shards[0], domains="day", losses="loss").write(path)
+    evaluate_part(shards[0], domains="day", losses="loss").write(path)
     path.write_text(path.read_text().replace('"counts":[', '"counts":[1'))
     with pytest.raises(DataFileError, match="damaged"):
         EvaluatedPart.read(path)

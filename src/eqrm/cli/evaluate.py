@@ -217,14 +217,14 @@ def _write_part(
     path: Path, data: Any, measured: dict[str, Any], others: Sequence[Path | None]
 ) -> None:
     """Measure a part of the rows, and say what it holds."""
-    from eqrm.evaluation.parts import measure_part
+    from eqrm.evaluation.parts import evaluate_part
 
     if any(other is not None for other in others):
         raise SettingError(
             "--partial writes what was measured on a part of the rows. Leave out --output, "
             "--report and --figures, and use them with --merge."
         )
-    part = measure_part(data, **measured)
+    part = evaluate_part(data, **measured)
     part.write(path)
     domains = len(next(iter(part.predictors.values())))
     typer.echo(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")

@@ -145,7 +145,7 @@ def run(
     from eqrm.text import did_you_mean
 
     files = SweepFolder(folder)
-    known = [each["run"] for each in files.runs()]
+    known = [each["run"] for each in files.runs() if each["run"] is not None]
     if run not in known:
         raise SettingError(f"Unknown run {run!r} in {folder}. {did_you_mean(run, known, 3)}")
     outcome = job_run(files, run, data_root, threads)

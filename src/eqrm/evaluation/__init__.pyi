@@ -19,5 +19,5 @@ from .inference.true_risk import true_probability_bound as true_probability_boun
 from .inference.true_risk import true_risk_bound as true_risk_bound
 from .measuring.accumulator import RiskAccumulator as RiskAccumulator
 from .parts import EvaluatedPart as EvaluatedPart
-from .parts import measure_part as measure_part
+from .parts import evaluate_part as evaluate_part
 from .parts import merge_parts as merge_parts

@@ -1,6 +1,6 @@
 """Evaluations of more rows than one machine reads: parts are measured anywhere, then merged.
 
-A part is what :func:`measure_part` found in some of the files: examples, mean and variance of the
+A part is what :func:`evaluate_part` found in some of the files: examples, mean and variance of the
 losses per domain and predictor, and the labels per domain that constants are computed from. It is
 small, whatever the number of rows. :func:`merge_parts` gives the evaluation of all rows: counts are
 exact, means and variances are merged by :func:`eqrm.risks.merged_moments`. A domain may be split
@@ -89,7 +89,7 @@ class EvaluatedPart:
         return cls(content["measures"], content["sources"], predictors, labels, Path(path).name)
 
 
-def measure_part(data: Any, **columns: Any) -> EvaluatedPart:
+def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     """Measure predictors on a part of the files of an evaluation.
 
     ``data`` is a file, a pattern, a folder, a list of them, or a mapping of predictors to them;

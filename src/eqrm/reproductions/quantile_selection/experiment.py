@@ -82,7 +82,7 @@ class _FinishedSweep:
 def _run_plan(plan: dict[str, Any], path: Path, workers: int) -> _FinishedSweep:
     folder = SweepFolder(path)
     planned = planned_sweep(plan, f"The plan of {path.name}", folder=folder)
-    result = run_sweep(planned, folder, LocalEngine(path, workers), retry_failed=True)
+    result = run_sweep(planned, folder, LocalEngine(path, workers=workers), retry_failed=True)
     return _FinishedSweep(
         read_records(path),
         len(planned.runs),

@@ -44,7 +44,7 @@ def run_sweep(
     engine: Engine,
     *,
     retry_failed: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None] | None = None,
     shown: SweepShown | None = None,
 ) -> SweepResult:
     """Train what is not finished. Ctrl-C has every run saved, and raises ``KeyboardInterrupt``.
@@ -54,7 +54,7 @@ def run_sweep(
     """
     folder.begin(planned.content, planned.runs_listed())
     draws = AdaptiveDraws(planned, folder)
-    state = _Progress(folder, draws, shown or SweepLines(tell), retry_failed)
+    state = _Progress(folder, draws, shown or SweepLines(tell or (lambda line: None)), retry_failed)
     state.add([*planned.runs, *draws.more(0)])
     state.show(engine)
     with engine:

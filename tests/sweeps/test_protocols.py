@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -215,6 +216,18 @@ def test_objectives_of_domainbed_run_to_records_with_its_checkpoints(
         last = record.checkpoints[-1]
         assert set(last.accuracies["validation"]) == {"clipart", "real", "sketch"}
         assert set(last.accuracies["test"]) == {"real"}
+
+
+def test_the_page_shows_the_example_and_what_its_presets_are() -> None:
+    repository = Path(__file__).resolve().parents[2]
+    page = (repository / "docs" / "domainbed.md").read_text(encoding="utf-8")
+    example = (repository / "examples" / "sweeps" / "domainbed.yaml").read_text(encoding="utf-8")
+    shown = page.split("```yaml\n")[1].split("```")[0]
+    assert example.endswith(shown)
+    plan = yaml.safe_load(example)
+    assert plan["protocol"] in PROTOCOLS
+    listed = page.split("## Presets")[1].split("## Augmentation")[0]
+    assert {name for name in PRESETS["domainbed"] if f"`{name}`" not in listed} == set()
 
 
 def test_check_prints_the_changes(root: Path, tmp_path: Path) -> None:

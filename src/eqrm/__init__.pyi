@@ -29,6 +29,8 @@ from .estimators.selection.scorers import quantile_risk as quantile_risk
 from .estimators.selection.splitters import DomainKFold as DomainKFold
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
+from .evaluation.inference.in_time.online import OnlineBound as OnlineBound
+from .evaluation.inference.in_time.watch import Watch as Watch
 from .level import Level as Level
 from .linear.linear_qrm import LinearQRM as LinearQRM
 from .objectives.base import Phase as Phase

@@ -10,6 +10,12 @@ from .inference.comparison import bootstrap_intervals as bootstrap_intervals
 from .inference.comparison import paired_differences as paired_differences
 from .inference.exchangeability import order_test as order_test
 from .inference.exchangeability import shift_test as shift_test
+from .inference.in_time.drift import RiskDrift as RiskDrift
+from .inference.in_time.online import OnlineBound as OnlineBound
+from .inference.in_time.recent import recent_bound as recent_bound
+from .inference.in_time.spells import spell_bound as spell_bound
+from .inference.in_time.spells import spell_length as spell_length
+from .inference.in_time.watch import Watch as Watch
 from .inference.noise import denoised_quantile as denoised_quantile
 from .inference.noise import denoised_risks as denoised_risks
 from .inference.noise import noise_split as noise_split

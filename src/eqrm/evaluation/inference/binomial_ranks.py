@@ -7,10 +7,14 @@ laws without jumps. Nothing else about the risks matters.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+import numpy as np
+
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
-from eqrm.evaluation.inference.risk_checks import checked_alpha
+from eqrm.errors import SettingError
+from eqrm.evaluation.inference.risk_checks import Vector, checked_alpha
 
 ROUNDING = 1e-12
 """Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
@@ -68,28 +72,91 @@ def probability_below(below: int, domains: int, miss: float) -> float:
     return float(beta.ppf(miss, below, domains - below + 1)) if below else 0.0
 
 
-def domains_needed(alpha: float, confidence: float, beyond: int = 0) -> int:
+def interleaved_p_value(below: list[int], sizes: list[int], alpha: float) -> float:
+    """The p-value of "the α-quantile is higher", from subsequences of k-dependent domains.
+
+    Every (k+1)-th of k-dependent domains are independent: each subsequence has a binomial p-value,
+    and twice the mean of p-values is a p-value however they depend on each other (Rüschendorf
+    1982; Vovk & Wang 2020). ``below`` counts the risks at or below the bound in each subsequence.
+
+    >>> round(interleaved_p_value([35, 36], [35, 36], 0.9), 4)
+    0.0476
+    """
+    from scipy.special import betainc
+
+    # P(Binomial(n, α) ≥ j) is an incomplete beta function, which is 1 for j = 0.
+    counts, trials = np.maximum(below, 1), np.maximum(sizes, 1)
+    tails = betainc(counts, trials - counts + 1.0, alpha)
+    mean = float(np.where(np.array(below) > 0, tails, 1.0).mean())
+    return min(1.0, 2.0 * mean) if len(sizes) > 1 else mean
+
+
+def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:
+    """How many risks lie at or below the bound on the α-quantile of k-dependent domains.
+
+    The bound is the smallest risk whose :func:`interleaved_p_value` is at most ``miss``, found by
+    bisection; None if that of the largest risk is higher.
+    """
+    parts = [np.sort(risks[first :: dependence + 1]) for first in range(dependence + 1)]
+    sizes, ordered = [part.size for part in parts], np.sort(risks)
+
+    def is_enough(risk: float) -> bool:
+        below = [int(np.searchsorted(part, risk, side="right")) for part in parts]
+        return interleaved_p_value(below, sizes, alpha) <= miss * (1.0 + ROUNDING)
+
+    if not is_enough(ordered[-1]):
+        return None
+    low, high = 0, ordered.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(ordered[middle]) else (middle + 1, high)
+    return int(np.searchsorted(ordered, ordered[low], side="right"))
+
+
+def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence: int = 0) -> int:
     """The fewest domains that bound the α-quantile of risk by an order statistic.
 
     ``beyond`` is the number of measured risks that may lie above the bound: with 0 the bound
     is the largest risk, and m = ⌈log(1−confidence)/log α⌉; with more of them the bound is
     tighter and takes more domains. In other words, the trials that it takes to see more than
-    ``beyond`` risks above the quantile, which is a negative binomial law.
+    ``beyond`` risks above the quantile, which is a negative binomial law. ``dependence`` is k for
+    k-dependent domains, for which the bound is the largest risk.
 
     >>> domains_needed(0.9, 0.95), domains_needed(0.9, 0.95, beyond=1)
     (29, 46)
+    >>> [domains_needed(0.9, 0.95, dependence=k) for k in (1, 2, 5)]
+    [71, 106, 211]
     """
     from scipy.stats import nbinom
 
     level, miss = checked_alpha(alpha), 1.0 - OPEN_FRACTION.check(confidence, "confidence")
     above = NON_NEGATIVE_INTEGER.check(beyond, "beyond") + 1
-    return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - level)) + above
+    parts = NON_NEGATIVE_INTEGER.check(dependence, "dependence") + 1
+    if parts == 1:
+        return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - level)) + above
+    if beyond:
+        raise SettingError(
+            f"beyond must be 0 for dependent domains, got beyond={beyond}, dependence={dependence}."
+        )
+    shortest = max(1, math.floor(math.log(miss / 2.0) / math.log(level)) - 1)
+    domains = parts * shortest
+    while True:
+        sizes = [len(range(first, domains, parts)) for first in range(parts)]
+        if interleaved_p_value(sizes, sizes, level) <= miss * (1.0 + ROUNDING):
+            return domains
+        domains += 1
 
 
-def highest_level(domains: int, confidence: float) -> float:
+def highest_level(domains: int, confidence: float, dependence: int = 0) -> float:
     """The highest level that m domains can bound: (1−confidence)^(1/m).
 
-    >>> round(highest_level(29, 0.95), 6)
-    0.901855
+    For k-dependent domains a level that they can bound: with half of 1−confidence and the
+    length of the shortest of the k+1 subsequences.
+
+    >>> round(highest_level(29, 0.95), 6), round(highest_level(71, 0.95, dependence=1), 4)
+    (0.901855, 0.9)
     """
-    return float((1.0 - confidence) ** (1.0 / domains))
+    if dependence == 0:
+        return float((1.0 - confidence) ** (1.0 / domains))
+    shortest = domains // (dependence + 1)
+    return float(((1.0 - confidence) / 2.0) ** (1.0 / shortest)) if shortest else 0.0

@@ -2,22 +2,24 @@
 
 A certificate is computed on m domains that played no part in training or in choosing the
 predictor. Its one assumption: new domains are drawn independently from the same distribution as
-these. It says nothing about domains that differ in kind.
+these, or, with ``dependence=k``, all of them belong to a stationary sequence in which domains more
+than k places apart are independent. It says nothing about domains that differ in kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION, number
+from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, number
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_risks
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
+from eqrm.text import counted
 
 MEASURED, TRUE = "measured", "true"
 VACUOUS = "This bound is vacuous: collect more domains, or more examples of each."
@@ -34,10 +36,11 @@ class Certificate(Finding):
     risk is meant: "measured" on as many examples as here, or "true".
     ``rank`` counts the measured risks that the bound rests on: it is the rank-th smallest of
     them, or that many lie at or below the threshold. ``vacuous`` is True where the bound says
-    nothing (a probability of at least 0, a risk of at most the largest loss).
+    nothing (a probability of at least 0, a risk of at most the largest loss). ``dependence`` is k
+    for k-dependent domains, 0 for independent ones.
     """
 
-    derived = ("kind", "assumption", "sentence")
+    derived: ClassVar[tuple[str, ...]] = ("kind", "assumption", "sentence")
 
     bound: float
     confidence: float
@@ -49,6 +52,7 @@ class Certificate(Finding):
     vacuous: bool = False
     alpha: float | None = None
     threshold: float | None = None
+    dependence: int = 0
 
     def __str__(self) -> str:
         return self.sentence
@@ -61,7 +65,7 @@ class Certificate(Finding):
     @property
     def assumption(self) -> str:
         """What must be true of new domains, as a clause."""
-        return assumption_about(self.domains)
+        return assumption_about(self.domains, self.dependence)
 
     @property
     def sentence(self) -> str:
@@ -88,12 +92,19 @@ def statement_about(risk_kind: str, confidence: float, share: str, risk: str) ->
     )
 
 
-def assumption_about(domains: int) -> str:
+def assumption_about(domains: int, dependence: int = 0) -> str:
     """The one assumption of certificates and bands, about m measured domains."""
-    return f"new domains are drawn independently from the same distribution as these {domains}"
+    if dependence == 0:
+        return f"new domains are drawn independently from the same distribution as these {domains}"
+    return (
+        f"new domains and these {domains} belong to a stationary sequence in which domains more "
+        f"than {counted(dependence, 'place')} apart are independent"
+    )
 
 
-def quantile_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) -> Certificate:
+def quantile_bound(
+    risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95, dependence: int = 0
+) -> Certificate:
     """An upper confidence bound on the α-quantile of risk, by an order statistic.
 
     The bound is the k-th smallest of the m risks, with the smallest k for which
@@ -101,7 +112,11 @@ def quantile_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95)
     do, each with probability P(R < q) ≤ α. So it holds with probability
     P(Binomial(m, α) < k), exactly where F has no jump at q, and more often otherwise.
 
-    ``risks`` (m,) are the measured risks of held-out domains.
+    ``risks`` (m,) are the measured risks of held-out domains. With ``dependence`` k above 0 they
+    are in the order of time, and domains up to k places apart may depend on each other: the bound
+    is the smallest risk at which twice the mean p-value of the k+1 interleaved subsequences is
+    at most 1 − confidence. It takes more domains (71, 106, 211 for k = 1, 2, 5 where independent
+    ones take 29) and holds more often than stated.
 
     >>> bound = quantile_bound([i / 100 for i in range(1, 101)], alpha=0.9, confidence=0.95)
     >>> bound.bound, bound.rank, round(bound.achieved, 4)
@@ -113,17 +128,21 @@ def quantile_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95)
     """
     values = checked_risks(risks)
     level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
-    rank = binomial_ranks.upper_rank(values.size, level, 1.0 - asked)
+    if NON_NEGATIVE_INTEGER.check(dependence, "dependence"):
+        rank = binomial_ranks.interleaved_rank(values, level, 1.0 - asked, dependence)
+    else:
+        rank = binomial_ranks.upper_rank(values.size, level, 1.0 - asked)
     if rank is None:
-        raise too_few(values.size, level, asked)
+        raise too_few(values.size, level, asked, dependence=dependence)
     return Certificate(
         bound=float(np.partition(values, rank - 1)[rank - 1]),
         confidence=asked,
-        achieved=1.0 - binomial_ranks.at_least(rank, values.size, level),
+        achieved=asked if dependence else 1.0 - binomial_ranks.at_least(rank, values.size, level),
         domains=values.size,
-        method="order statistic",
+        method="interleaved order statistics" if dependence else "order statistic",
         rank=rank,
         alpha=level,
+        dependence=int(dependence),
     )
 
 
@@ -154,15 +173,20 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
 
 
 def too_few(
-    domains: int, alpha: float, confidence: float, needed: int | None = None
+    domains: int,
+    alpha: float,
+    confidence: float,
+    needed: int | None = None,
+    dependence: int = 0,
 ) -> TooFewDomainsError:
     """The error of a quantile bound, with the number of domains that are required."""
-    needed = needed or binomial_ranks.domains_needed(alpha, confidence)
-    reach = np.floor(1000 * binomial_ranks.highest_level(domains, confidence)) / 1000
+    needed = needed or binomial_ranks.domains_needed(alpha, confidence, dependence=dependence)
+    highest = binomial_ranks.highest_level(domains, confidence, dependence)
+    kind = f"{dependence}-dependent domains" if dependence else "domains"
     return TooFewDomainsError(
-        f"{domains} domains are too few to bound the {alpha:.12g}-quantile of risk with "
-        f"{as_percent(confidence)} confidence: at least {needed} are needed. {domains} domains "
-        f"can bound levels up to {reach:.3g}.",
+        f"{domains} {kind} are too few to bound the {alpha:.12g}-quantile of risk with "
+        f"{as_percent(confidence)} confidence: at least {needed} are needed. {domains} {kind} "
+        f"can bound levels up to {np.floor(1000 * highest) / 1000:.3g}.",
         domains=domains,
         needed=needed,
     )

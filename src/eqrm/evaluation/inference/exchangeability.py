@@ -28,11 +28,11 @@ MOST_PERMUTED = 2000
 _ALONG = {"time": "over time", "size": "with domain size"}
 _ADVICE = {
     "time": "New domains may differ from these: compute certificates on the most recent domains, "
-    "and check them as new domains arrive.",
+    "or a bound that weighs recent ones more (recent_bound), and watch new domains (Watch).",
     "size": "Certificates hold only for new domains of similar sizes: compute separate "
     "certificates for small and large domains.",
-    "serial": "They do not look independent, so certificates may be too optimistic: compute them "
-    "on the most recent domains, and check them as new domains arrive.",
+    "serial": "They do not look independent, so certificates may be too optimistic: use "
+    "quantile_bound(..., dependence=k) or spell_bound, and watch new domains (Watch).",
 }
 
 

@@ -1,0 +1,162 @@
+"""Evidence against a hypothesis that may be looked at after every domain.
+
+A betting e-process (Ville 1939; Shafer 2021; Waudby-Smith & Ramdas 2024): a gambler bets against
+the hypothesis at odds that it calls fair, so that under it the wealth E_t has E_0 = 1, does not
+grow in expectation, and reaches 1/δ at any time with a probability of at most δ.
+
+A break may come late, when early bets would have lost everything. So the money is split: half is
+bet from the first domain on, and the domain j brings the next 1/log₂(j) − 1/log₂(j+1) of the other
+half into play (Shiryaev and Roberts' statistic, with weights that add up to one).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eqrm.evaluation.inference.risk_checks import Vector
+
+_LOG_HALF = math.log(0.5)
+
+
+class Evidence:
+    """The wealth of a gambler who splits it over several bets and starting times.
+
+    ``bets`` is how many bets there are, with equal shares. State and memory do not grow:
+    ``steps``, for each bet the logarithm of what one unit has become since the beginning, and of
+    the sum over starting times j of w_j divided by what one unit had become by then.
+
+    >>> evidence = Evidence(bets=1)
+    >>> fair = np.log([[1.8], [0.2]])  # twice at even odds: 80% on the side that comes first
+    >>> evidence.extend(fair).round(4)
+    array([1.4   , 0.5324])
+    """
+
+    def __init__(self, bets: int) -> None:
+        self.steps = 0
+        self.largest = 1.0
+        self._log_grown = np.zeros(bets)
+        self._log_started = np.full(bets, -np.inf)
+
+    @property
+    def current(self) -> float:
+        """The wealth now."""
+        return float(self._wealth(self.steps, self._log_grown, self._log_started))
+
+    def extend(self, log_factors: Vector) -> Vector:
+        """Bet once per row of ``log_factors`` (n, bets); returns the wealth after each (n,).
+
+        Every factor must have an expectation of at most 1 under the hypothesis, given the past.
+        """
+        if len(log_factors) == 0:
+            return np.empty(0)
+        numbers = self.steps + np.arange(1, len(log_factors) + 1)
+        grown = np.add.accumulate(np.vstack([self._log_grown, log_factors]))
+        entering = _log_weights(numbers)[:, None] - grown[:-1]
+        started = np.logaddexp.accumulate(np.vstack([self._log_started, entering]))[1:]
+        wealth: Vector = self._wealth(numbers, grown[1:], started)
+        self.steps = int(numbers[-1])
+        self._log_grown, self._log_started = grown[-1].copy(), started[-1].copy()
+        self.largest = max(self.largest, float(wealth.max()))
+        return wealth
+
+    def _wealth(self, numbers: Any, log_grown: Vector, log_started: Vector) -> Any:
+        """The mean over bets, and what is not in play yet; too large for float64 becomes 1e300."""
+        in_play = np.exp(np.minimum(log_grown + log_started, 690.0)).mean(axis=-1)
+        with np.errstate(divide="ignore"):
+            waiting = np.where(numbers > 0, 0.5 * math.log(2.0) / np.log1p(numbers), 1.0)
+        return in_play + waiting
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state, ready for JSON."""
+        started = [value if math.isfinite(value) else None for value in self._log_started.tolist()]
+        return {
+            "steps": self.steps,
+            "largest": self.largest,
+            "log_grown": self._log_grown.tolist(),
+            "log_started": started,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Evidence:
+        """The evidence that :meth:`to_dict` described."""
+        made = cls(len(state["log_grown"]))
+        made.steps, made.largest = int(state["steps"]), float(state["largest"])
+        made._log_grown = np.array(state["log_grown"], dtype=np.float64)
+        started = [-math.inf if value is None else value for value in state["log_started"]]
+        made._log_started = np.array(started, dtype=np.float64)
+        return made
+
+
+def _log_weights(numbers: Any) -> Vector:
+    """log w_j: w_1 = ½, and w_j = ½·(1/log₂(j) − 1/log₂(j+1)) for j ≥ 2."""
+    later = np.maximum(numbers, 2).astype(np.float64)
+    differences = math.log(2.0) * np.log1p(1.0 / later) / (np.log(later) * np.log1p(later))
+    return np.asarray(np.where(numbers == 1, _LOG_HALF, _LOG_HALF + np.log(differences)))
+
+
+def log_miss_factors(missed: Any, share: float) -> Vector:
+    """Bets against "at most this share of domains miss" (n, 5), for ``missed`` (n,) booleans.
+
+    Each is the likelihood ratio of a higher share θ: θ/share for a miss, (1−θ)/(1−share) otherwise,
+    for odds of missing that are 1.5, 2.5, 5, 15 and 100 times as high.
+
+    >>> np.exp(log_miss_factors([True, False], 0.1)).round(2)[:, 0]
+    array([1.43, 0.95])
+    """
+    odds = np.array([1.5, 2.5, 5.0, 15.0, 100.0])
+    larger = odds * share / (1.0 - share + odds * share)
+    won, lost = np.log(larger / share), np.log((1.0 - larger) / (1.0 - share))
+    return np.where(np.asarray(missed, dtype=bool)[:, None], won, lost)
+
+
+def log_rank_factors(p_values: Vector) -> Vector:
+    """Bets against "p-values are independent and uniform" (n, 6), for ``p_values`` (n,).
+
+    1 ± λ(1−2p) gains if risks rise or fall, 1 ± λ(12(p−½)²−1)/2 if they spread or contract.
+
+    >>> np.exp(log_rank_factors(np.array([0.0]))).round(2)
+    array([[1.5 , 1.95, 0.5 , 0.05, 1.9 , 0.1 ]])
+    """
+    rising = 1.0 - 2.0 * p_values
+    spreading = (12.0 * (p_values - 0.5) ** 2 - 1.0) / 2.0
+    bets = [0.5 * rising, 0.95 * rising, -0.5 * rising, -0.95 * rising]
+    return np.log1p(np.column_stack([*bets, 0.9 * spreading, -0.9 * spreading]))
+
+
+def miss_rate_interval(
+    misses: int, domains: int, share: float, delta: float
+) -> tuple[float, float]:
+    """Limits of the probability of a miss that hold after every domain at once, with 1 − δ.
+
+    Robbins' (1970) mixture: p is excluded once B(a+s, b+f)/B(a, b) / (p^s (1−p)^f) ≥ 1/δ, s misses
+    and f others, with a Beta(a, b) law of mean ``share`` and a = 1.
+
+    >>> [round(limit, 3) for limit in miss_rate_interval(20, 100, share=0.1, delta=0.05)]
+    [0.096, 0.342]
+    """
+    from scipy.special import betaln, xlog1py, xlogy
+
+    if domains == 0:
+        return 0.0, 1.0
+    held = domains - misses
+    a, b = 1.0, (1.0 - share) / share
+    mixture = float(betaln(a + misses, b + held) - betaln(a, b)) + math.log(delta)
+
+    def excluded(p: float) -> bool:
+        return bool(mixture - xlogy(misses, p) - xlog1py(held, -p) >= 0.0)
+
+    middle = misses / domains
+    low = 0.0 if not excluded(0.0) else _edge(excluded, 0.0, middle)
+    high = 1.0 if not excluded(1.0) else _edge(excluded, 1.0, middle)
+    return low, high
+
+
+def _edge(excluded: Any, outside: float, inside: float) -> float:
+    """The limit between a p that is excluded and one that is not, on the outer side."""
+    for _ in range(60):
+        middle = 0.5 * (outside + inside)
+        outside, inside = (middle, inside) if excluded(middle) else (outside, middle)
+    return outside

@@ -16,6 +16,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "frontiers": "eqrm.reproductions.frontiers.run:Frontiers",
         "colored-mnist": "eqrm.reproductions.colored_mnist.run:ColoredMnist",
         "quantile-selection": "eqrm.reproductions.quantile_selection.run:QuantileSelectionStudy",
+        "domains-in-time": "eqrm.reproductions.domains_in_time.run:DomainsInTime",
     },
 )
 

@@ -1,0 +1,1 @@
+"""How often the statements about domains in time hold: simulated worlds with a known truth."""

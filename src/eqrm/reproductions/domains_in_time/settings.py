@@ -1,0 +1,34 @@
+"""Sizes of the simulations, and what they must show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALPHA, CONFIDENCE, DELTA = 0.9, 0.95, 0.05
+DEPENDENCES = (0, 1, 2, 5)
+NEEDED = {0: 29, 1: 71, 2: 106, 5: 211}
+"""Domains needed at α = 0.9 and 95%, by k."""
+LARGEST = 500
+SPELL_DOMAINS = 200
+SPELL_COVERAGE = 0.92
+CORRELATIONS = (0.1, 0.2, 0.3, 0.5, 0.7)
+HALF_LIVES = (10.0, 30.0, 100.0, 1000.0)
+MISS_RATES = (0.15, 0.2, 0.3, 0.5)
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class TimeSettings:
+    """How many worlds, and how many domains the watch sees in each."""
+
+    worlds: int
+    spell_worlds: int
+    watched: int
+    sequences: int
+    sequence_domains: int
+
+
+SIZES = {
+    "full": TimeSettings(2000, 2000, 10_000, 200, 2000),
+    "quick": TimeSettings(50, 30, 500, 16, 300),
+}

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", ["concepts", "domainbed", "estimators", "train"])
+@pytest.mark.parametrize(
+    "page", ["concepts", "domainbed", "domains-in-time", "estimators", "train"]
+)
 def test_examples_print_what_the_page_says(page: str) -> None:
     results = doctest.testfile(
         str(ROOT / "docs" / f"{page}.md"),

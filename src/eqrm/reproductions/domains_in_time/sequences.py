@@ -74,7 +74,7 @@ def jumps(generator: Generator, size: int) -> Vector:
 
 def correlated(generator: Generator, size: int) -> Vector:
     """AR(1) with a correlation of .95."""
-    return 5.0 + autoregressive(generator, 1, size, 0.95)[0]
+    return np.asarray(5.0 + autoregressive(generator, 1, size, 0.95)[0])
 
 
 DRIFTING = {

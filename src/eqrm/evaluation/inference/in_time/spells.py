@@ -87,7 +87,7 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     if values.size < least:
         raise _too_few(values.size, least, f"{values.size} domains are too few")
     spells = spell_length(values, level)
-    least = math.ceil(DOMAINS_PER_MEMORY * spells.memory)
+    least = math.ceil(DOMAINS_PER_MEMORY * spells.memory - 1e-9)
     if values.size < least:
         what = f"risks stay similar for about {spells.memory:.1f} domains"
         raise _too_few(values.size, least, what)

@@ -1,0 +1,101 @@
+"""Bounds for domains in spells: their parts against known values, and simulated worlds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eqrm.errors import TooFewDomainsError
+from eqrm.evaluation import quantile_bound, spell_bound, spell_length
+from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
+from eqrm.reproductions.domains_in_time.coverage import spell_coverage
+from eqrm.reproductions.domains_in_time.worlds import (
+    InTime,
+    ar_world,
+    autoregressive,
+    regime_world,
+    spell_worlds,
+)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])
+def test_exceedances_correlate_as_in_the_bivariate_normal_law(alpha: float) -> None:
+    rhos = np.array([-0.4, 0.0, 0.3, 0.7, 0.95])
+    z = stats.norm.ppf(alpha)
+    both = [stats.multivariate_normal([0, 0], [[1, r], [r, 1]]).cdf([z, z]) for r in rhos]
+    expected = (np.array(both) - alpha**2) / (alpha * (1 - alpha))
+    assert exceedance_correlation(rhos, alpha) == pytest.approx(expected, abs=2e-5)
+
+
+def test_the_block_length_of_a_long_sequence_is_near_the_true_one() -> None:
+    risks = autoregressive(np.random.default_rng(0), 1, 100_000, 0.7)[0]
+    lags = 0.7 ** np.arange(1, 200)
+    true = 1 + 2 * exceedance_correlation(lags, 0.9).sum()
+    found = spell_length(risks, 0.9)
+    assert found.block_length == pytest.approx(true, rel=0.1)
+    assert found.memory == pytest.approx(1 / 0.3, rel=0.1)
+
+
+def test_independent_domains_get_nearly_the_plain_bound() -> None:
+    risks = np.random.default_rng(1).normal(size=400)
+    found = spell_bound(risks)
+    assert found.block_length < 1.4
+    assert 0 <= found.rank - quantile_bound(risks).rank <= 4
+
+
+def test_domains_that_alternate_do_not_count_as_more_than_they_are() -> None:
+    risks = autoregressive(np.random.default_rng(2), 1, 300, -0.6)[0]
+    found = spell_bound(risks)
+    assert found.block_length >= 1.0
+    assert found.rank >= quantile_bound(risks).rank
+
+
+def test_equal_risks_are_one_spell_of_no_length() -> None:
+    assert spell_bound(np.full(100, 0.3)).bound == 0.3
+
+
+def test_the_statement_says_that_it_is_approximate_and_how_many_domains_count() -> None:
+    found = spell_bound(autoregressive(np.random.default_rng(5), 1, 300, 0.5)[0])
+    assert found.sentence.startswith("Approximate, because the length of spells is estimated: ")
+    assert f"count as {int(300 / found.block_length)} independent domains" in found.sentence
+    assert found.to_dict()["approximate"] is True
+
+
+def test_long_spells_and_few_domains_are_refused_with_the_number_needed() -> None:
+    long = autoregressive(np.random.default_rng(6), 1, 200, 0.98)[0]
+    with pytest.raises(TooFewDomainsError, match="risks stay similar for about") as caught:
+        spell_bound(long)
+    assert caught.value.needed > 200
+    with pytest.raises(TooFewDomainsError, match="at least 60 domains are needed"):
+        spell_bound(np.arange(40.0))
+    with pytest.raises(TooFewDomainsError, match="at least 299 domains are needed"):
+        spell_bound(np.random.default_rng(0).random(200), alpha=0.99)
+
+
+@pytest.mark.parametrize(
+    "world", [ar_world(0.7), regime_world((0, 3, 6, 9), 5)], ids=lambda w: w.name
+)
+def test_bounds_hold_in_short_spells(world: InTime) -> None:
+    found = spell_coverage(world, 200, worlds=150, seed=3)
+    assert (found.held or 0) >= 0.92 - 0.05
+    assert found.held > found.plain
+
+
+def test_long_stays_are_mostly_refused() -> None:
+    found = spell_coverage(regime_world((0, 5), 30), 200, worlds=60, seed=3)
+    assert found.refused >= 0.8
+    assert found.wrong <= 0.08
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("world", spell_worlds(), ids=lambda world: world.name)
+def test_bounds_hold_in_92_percent_of_2000_worlds(world: InTime) -> None:
+    found = spell_coverage(world, 200, worlds=2000, seed=1802)
+    if world.expected == "given":
+        assert (found.held or 0) >= 0.92, found
+    if world.expected == "refused":
+        assert found.refused >= 0.85, found
+        assert found.wrong <= 0.08, found
+    if not world.expected and "bad regime" not in world.name:
+        assert found.wrong <= 0.08, found

@@ -87,9 +87,14 @@ def test_the_best_fixed_test_needs_the_size_that_the_normal_limit_suggests() -> 
 def test_a_tiny_run_has_every_table_and_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, "quick", TimeSettings(3, 2, 60, 2, 40))
     outcome = DomainsInTime().compute("quick", 0, lambda share, what: None)
-    assert [
-        t.name for t in outcome.tables
-    ] == ["dependent", "spells", "recent", "online", "alarms", "delays"]
+    assert [t.name for t in outcome.tables] == [
+        "dependent",
+        "spells",
+        "recent",
+        "online",
+        "alarms",
+        "delays",
+    ]
     assert "AR(1), correlation 0.7" in outcome.tables[1].markdown()
     assert len(spells_table(FOUND).rows) == 2
     draw_spells(FOUND)

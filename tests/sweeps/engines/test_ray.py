@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import signal
-import warnings
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sweeps.engines.same_records import Undisturbed, ends_well, start, training, wait_until
-from sweeps.killing import SOURCE
+from sweeps.engines.same_records import (
+    Undisturbed,
+    ends_well,
+    environment,
+    start,
+    training,
+    wait_until,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -24,27 +30,49 @@ pytestmark = [
 ]
 
 
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "ray_on_one_machine.py"
+
+
+class Cluster:
+    """A head and a second node, in processes of their own."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(SCRIPT)],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.address = self.answer("address=").removeprefix("address=")
+
+    def answer(self, beginning: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(beginning):
+                return line.strip()
+        raise AssertionError("the cluster ended")
+
+    def kill_second_node(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("kill\n")
+        self.process.stdin.flush()
+        self.answer("killed")
+
+
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A head and a second node, with one CPU each."""
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # a node would not start in time
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ray.cluster_utils import Cluster
-
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        made.second = made.add_node(num_cpus=1)
-        yield made
-        made.shutdown()
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.process.communicate(timeout=120)
 
 
-def sweep(cluster: Any, folder: Path) -> Any:
+def sweep(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
     return start(folder, "--engine", "ray", "--engine-set", f"address={cluster.address}")
 
 
 def test_ray_gives_the_records_and_the_table_of_the_local_engine(
-    cluster: Any, undisturbed: Undisturbed, tmp_path: Path
+    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
@@ -54,18 +82,18 @@ def test_ray_gives_the_records_and_the_table_of_the_local_engine(
 
 
 def test_a_node_that_is_killed_in_the_middle_changes_nothing(
-    cluster: Any, undisturbed: Undisturbed, tmp_path: Path
+    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
     wait_until(lambda: len(training(folder)) == 2, "two runs at once")
-    cluster.remove_node(cluster.second, allow_graceful=False)
+    cluster.kill_second_node()
     ends_well(process)
     assert undisturbed.equals(folder)
 
 
 def test_ctrl_c_has_every_task_save_and_the_sweep_goes_on_later(
-    cluster: Any, undisturbed: Undisturbed, tmp_path: Path
+    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)

@@ -121,8 +121,10 @@ def _share(worlds: int, rang: Callable[[], bool]) -> float:
 
 def _rang(certificate: Certificate, dependence: int, risks: Vector) -> bool:
     watch = Watch(certificate, DELTA, dependence)
-    watch.update_many(risks)
-    return watch.report.alarm is not None
+    return any(
+        bool((watch.update_many(risks[first : first + 1000]) >= 1.0 / DELTA).any())
+        for first in range(0, risks.size, 1000)
+    )
 
 
 @dataclass(frozen=True)

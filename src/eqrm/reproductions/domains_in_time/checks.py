@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 
+from eqrm.reproductions.domains_in_time import settings as promised
 from eqrm.reproductions.domains_in_time.experiment import TimeFindings
-from eqrm.reproductions.domains_in_time.settings import (
-    CONFIDENCE,
-    NEEDED,
-    SPELL_COVERAGE,
-    TimeSettings,
-)
+from eqrm.reproductions.domains_in_time.settings import TimeSettings
 from eqrm.reproductions.outcome import Check
 
 
@@ -36,17 +32,17 @@ def _check_dependent(findings: TimeFindings, settings: TimeSettings) -> list[Che
     return [
         Check(
             "domains needed for k = 0, 1, 2, 5",
-            findings.needed == NEEDED and all(findings.refused_below.values()),
+            findings.needed == promised.NEEDED and all(findings.refused_below.values()),
             ", ".join(map(str, findings.needed.values())),
-            f"{', '.join(map(str, NEEDED.values()))}, and one fewer refused",
+            f"{', '.join(map(str, promised.NEEDED.values()))}, and one fewer refused",
             source,
         ),
         Check(
             "bounds for k-dependent domains hold as often as stated",
-            worst.held >= CONFIDENCE - _error(CONFIDENCE, settings.worlds),
+            worst.held >= promised.CONFIDENCE - _error(promised.CONFIDENCE, settings.worlds),
             f"in {100 * worst.held:.1f}% of worlds at worst ({worst.sequence}, {worst.law}, "
             f"k = {worst.dependence}, {worst.domains} domains)",
-            f"{100 * CONFIDENCE:g}% less the error of the simulation",
+            f"{100 * promised.CONFIDENCE:g}% less the error of the simulation",
             source,
         ),
     ]
@@ -59,13 +55,17 @@ def _check_spells(findings: TimeFindings, settings: TimeSettings) -> list[Check]
     worst = min(given, key=lambda each: each.held or 0.0)
     least = min(refused, key=lambda each: each.refused)
     wrong = max([*given, *refused], key=lambda each: each.wrong)
-    error = _error(SPELL_COVERAGE, settings.spell_worlds) if settings.spell_worlds < 1000 else 0.0
+    error = (
+        _error(promised.SPELL_COVERAGE, settings.spell_worlds)
+        if settings.spell_worlds < 1000
+        else 0.0
+    )
     return [
         Check(
             "bounds for spells hold: AR(1) up to 0.7, regimes with stays of up to 5",
-            (worst.held or 0.0) >= SPELL_COVERAGE - error,
+            (worst.held or 0.0) >= promised.SPELL_COVERAGE - error,
             f"in {100 * (worst.held or 0.0):.1f}% of worlds at worst ({worst.world})",
-            f"{100 * SPELL_COVERAGE:g}%",
+            f"{100 * promised.SPELL_COVERAGE:g}%",
             source,
         ),
         Check(
@@ -77,9 +77,9 @@ def _check_spells(findings: TimeFindings, settings: TimeSettings) -> list[Check]
         ),
         Check(
             "a bound is given and wrong in few of these worlds",
-            wrong.wrong <= 1.0 - SPELL_COVERAGE + error,
+            wrong.wrong <= 1.0 - promised.SPELL_COVERAGE + error,
             f"in {100 * wrong.wrong:.1f}% at worst ({wrong.world})",
-            f"{100 * (1.0 - SPELL_COVERAGE):.3g}%",
+            f"{100 * (1.0 - promised.SPELL_COVERAGE):.3g}%",
             source,
         ),
     ]

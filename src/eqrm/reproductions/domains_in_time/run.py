@@ -51,18 +51,12 @@ class DomainsInTime(Reproduction):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Simulate every world and count."""
-        settings = SIZES[size]
-        findings = run_simulations(settings, seed, progress)
+        levels = {"alpha": ALPHA, "confidence": CONFIDENCE, "delta": DELTA}
+        findings = run_simulations(sizes := SIZES[size], seed, progress)
         return Outcome(
-            settings={
-                **asdict(settings),
-                "alpha": ALPHA,
-                "confidence": CONFIDENCE,
-                "delta": DELTA,
-                "domains in spells": SPELL_DOMAINS,
-            },
-            checks=check_in_time(findings, settings),
-            tables=list(_tables(findings, settings.watched)),
+            settings=asdict(sizes) | levels | {"domains in spells": SPELL_DOMAINS},
+            checks=check_in_time(findings, sizes),
+            tables=list(_tables(findings, sizes.watched)),
             pictures=[
                 Picture(
                     "spells",

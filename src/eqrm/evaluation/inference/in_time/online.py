@@ -60,9 +60,6 @@ class OnlineReport(Finding):
     recent_miss_rate: float
     worst_recent_miss_rate: float
 
-    def __str__(self) -> str:
-        return self.sentence
-
     @property
     def sentence(self) -> str:
         """The report in words."""
@@ -79,6 +76,9 @@ class OnlineReport(Finding):
             f"{min(self.window, self.domains)}, {recent}. {infinite} of the bounds allowed every "
             f"risk, {empty} none."
         )
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 class OnlineBound:

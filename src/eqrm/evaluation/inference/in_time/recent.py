@@ -43,9 +43,6 @@ class RecentBound(Finding):
     half_life: float
     domains: int
 
-    def __str__(self) -> str:
-        return self.sentence
-
     def probability(self, drift: float) -> float:
         """At least this often the next domain's risk is within the bound; 0 says nothing."""
         FRACTION.check(drift, "drift")
@@ -60,6 +57,9 @@ class RecentBound(Finding):
     def table(self) -> list[dict[str, float]]:
         """Rows of an assumed drift per domain and the probability that follows from it."""
         return [{"drift": d, "probability": self.probability(d)} for d in DRIFTS]
+
+    def __str__(self) -> str:
+        return self.sentence
 
     @property
     def sentence(self) -> str:

@@ -101,6 +101,7 @@ class Watch:
     *Assumption:* new domains are independent, or, with ``dependence=k``, independent of those more
     than k places earlier (k+1 interleaved tests, each with δ/(k+1)). By default k is that of the
     certificate. Where neighbours resemble each other beyond that, false alarms are more frequent.
+    The k domains that follow those of the certificate depend on it: leave them out.
 
     ``reference`` are risks of earlier domains in the order of time, such as those that the
     certificate was computed on: with them the watch also tests whether the distribution of the risk
@@ -223,10 +224,10 @@ class Watch:
             "format": FORMAT,
             "bound": self.bound,
             "alpha": self.alpha,
+            "misses": list(self._misses),
             "confidence": self.confidence,
             "delta": self.delta,
             "domains": self.domains,
-            "misses": list(self._misses),
             "processes": [process.to_dict() for process in self._processes],
             "alarm": self._alarm,
             "drift": None if self._drift is None else self._drift.to_dict(),

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+LONGEST_NAME = 40
+
 
 def counted(number: int, thing: str) -> str:
     """A count with its noun.
@@ -67,6 +69,15 @@ def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str
 def _bare(option: object) -> str:
     text = str(option)
     return text if re.fullmatch(r"[\w.+-]+", text) else repr(option)
+
+
+def one_line(name: str) -> str:
+    """One line of moderate length, without control characters.
+
+    >>> one_line("a\\nb")
+    'a b'
+    """
+    return shortened("".join(c if c.isprintable() else " " for c in name), LONGEST_NAME)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

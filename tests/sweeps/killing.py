@@ -50,11 +50,11 @@ def workers_of(folder: Path) -> list[int]:
 
 def wait_for_a_worker(folder: Path, process: subprocess.Popen[str]) -> list[int]:
     """The processes that train, as soon as there are any; none if the sweep ended before."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and process.poll() is None:
         if found := workers_of(folder):
             return found
-        time.sleep(0.01)
+        time.sleep(0.02)
     return []
 
 
@@ -82,13 +82,15 @@ def drafts(folder: Path) -> set[Path]:
     return set((folder / "runs").glob("*/.*.json"))
 
 
-def wait_until(process: subprocess.Popen[str], reached: Callable[[], bool]) -> bool:
-    """Whether something is reached before the sweep ends."""
-    deadline = time.monotonic() + 300
+def wait_until(
+    process: subprocess.Popen[str], reached: Callable[[], bool], every: float = 0.05
+) -> bool:
+    """Whether something is reached before the sweep ends, looked at so often."""
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and process.poll() is None:
         if reached():
             return True
-        time.sleep(0.001)
+        time.sleep(every)
     return False
 
 
@@ -109,7 +111,7 @@ def killed_and_continued(plan: Path, folder: Path, runs: int, kills: int, seed: 
         if kill % 4 < 2:
             time.sleep(generator.uniform(0.0, 0.4))
         else:
-            wait_until(process, lambda: bool(drafts(folder) - left))  # noqa: B023
+            wait_until(process, lambda: bool(drafts(folder) - left), 0.002)  # noqa: B023
         if kill % 2:
             process.kill()
             process.communicate()
@@ -120,7 +122,7 @@ def killed_and_continued(plan: Path, folder: Path, runs: int, kills: int, seed: 
         done.finished.append(ended_runs(folder))
         if kill % 2:
             process = start(plan, folder)
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=1800)
     assert process.returncode == 0, out + err
     return done
 

@@ -7,6 +7,7 @@ has a ``record.json`` in it. Selection rules and tables read records only.
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -134,9 +135,9 @@ def read_record(folder: Path, run: str, name: str = RECORD) -> RunRecord:
 def recorded_runs(folder: Path) -> Iterator[str]:
     """The runs in a sweep's folder that have a record, in the order of their names."""
     runs = folder / RUNS
-    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
-        if _RUN.fullmatch(path.name) and (path / RECORD).is_file():
-            yield path.name
+    for name in sorted(os.listdir(runs)) if runs.is_dir() else []:
+        if _RUN.fullmatch(name) and os.path.isfile(f"{runs}/{name}/{RECORD}"):
+            yield name
 
 
 @contextmanager

@@ -26,9 +26,8 @@ from eqrm.evaluation.references import References
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
-from eqrm.text import aligned, shortened
+from eqrm.text import aligned, one_line
 
-LONGEST_NAME = 40
 FROM_MEDIAN = Level(0.5)
 """Beside references, quantiles are shown from this level on."""
 _LATEX = {
@@ -264,15 +263,6 @@ class RiskTable:
             },
             "skills": {name: skill.to_dict() for name, skill in self.skills.items()},
         }
-
-
-def one_line(name: str) -> str:
-    """One line of moderate length, without control characters.
-
-    >>> one_line("a\\nb")
-    'a b'
-    """
-    return shortened("".join(c if c.isprintable() else " " for c in name), LONGEST_NAME)
 
 
 def _starred(cell: Cell) -> str:

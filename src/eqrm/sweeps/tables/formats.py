@@ -10,10 +10,9 @@ from dataclasses import astuple, fields
 from html import escape
 
 from eqrm.errors import MissingExtraError
-from eqrm.evaluation.presenting.risk_table import one_line
 from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
 from eqrm.sweeps.tables.pictures import pictures_of
-from eqrm.text import aligned, counted
+from eqrm.text import aligned, counted, one_line
 
 MOST_LINES = 20
 """Missing runs that text, Markdown and LaTeX name; CSV and HTML name all."""

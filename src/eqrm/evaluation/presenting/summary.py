@@ -13,10 +13,9 @@ from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.gains import BesideReferences
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.presenting.risk_table import one_line
 from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.level import Level
-from eqrm.text import aligned
+from eqrm.text import aligned, one_line
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from html import escape
 
 from eqrm.errors import MissingExtraError
 from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
-from eqrm.sweeps.tables.pictures import pictures_of
 from eqrm.text import aligned, counted, one_line
 
 MOST_LINES = 20
@@ -99,6 +98,8 @@ def to_csv(found: SweepTables, selected: bool = False) -> str:
 
 def to_html(found: SweepTables, selected: bool = False) -> str:
     """One file: every table with its picture, what was selected, and what is missing."""
+    from eqrm.sweeps.tables.pictures import pictures_of  # what draws is slow to import
+
     parts, without = [], ""
     for table in found.tables:
         pictures: list[tuple[str, str]] = []

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqrm.evaluation.presenting.plots import INK, new_figure, save_figure, shades
-from eqrm.evaluation.presenting.risk_table import one_line
 from eqrm.sweeps.selection import RISK
 from eqrm.sweeps.tables.cells import PAPER, QUANTILES, SweepTable
+from eqrm.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,33 @@ def test_tables_say_what_is_selected() -> None:
     assert (EITHER, DEFAULTS) not in risks
     assert len(shown["candidates"].rows) == 2 * 5 * 2
     assert len(shown["choices"].rows) == 4 * 4 * 2
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "reproductions" / "quantile-selection"
+
+
+def test_the_page_says_what_its_stored_candidates_give() -> None:
+    """Selection by hand: the lowest number in a column of validation, its number on unseen days."""
+    with (PAGE / "candidates.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["objective"] == ERM]
+    splits = {row["split"] for row in rows}
+    assert (len(splits), len(rows)) == (10, 10 * 20 * 6)
+    page = (PAGE / "README.md").read_text(encoding="utf-8")
+    risks = page[page.index("## Risk") :]
+    for rule in MEASURES:
+        taken = [
+            min((row for row in rows if row["split"] == split), key=lambda r: by(r, rule))
+            for split in splits
+        ]
+        means = [
+            np.mean([float(row[f"unseen {measure}"]) for row in taken]) for measure in MEASURES
+        ]
+        cells = " | ".join(f"{mean:.4g}" for mean in means)
+        assert f"| ERM | {rule} | {cells} |" in risks
+
+
+def by(row: dict[str, str], rule: str) -> float:
+    return float(row[f"validation {rule}"])
 
 
 TINY = SelectionSettings(

@@ -190,12 +190,19 @@ def _what_is_selected(findings: SelectionFindings) -> str:
         each.selected[MEAN].checkpoint.step <= findings.settings.erm_steps
         for each in findings.selections[WITH_ERM_PHASE]
     )
+    of_erm = {
+        rule: [each.selected[rule] for each in findings.selections[ERM]] for rule in (MEAN, MAIN)
+    }
+    steps = {r: median_low([c.checkpoint.step for c in own]) for r, own in of_erm.items()}
+    rates = {r: median_low([c.run.settings[RATE] for c in own]) for r, own in of_erm.items()}
     return (
         f"What they select: both rules take the same run in {agreed[ERM]} of {splits} splits with "
-        f"ERM and in {agreed[EQRM]} with EQRM. Among the runs of both objectives, the mean takes "
+        f"ERM and in {agreed[EQRM]} with EQRM. Of ERM the mean takes step {steps[MEAN]} at a "
+        f"learning rate of {rates[MEAN]:.2g} (medians), the {MAIN} step {steps[MAIN]} at "
+        f"{rates[MAIN]:.2g}. Among the runs of both objectives, the mean takes "
         f"EQRM in {eqrm[MEAN]} of {splits} splits, the {MAIN} in {eqrm[MAIN]}. Where checkpoints "
-        f"of EQRM's ERM phase compete, the mean takes one of them in {early} of {splits} splits: "
-        "it then undoes the objective."
+        f"of EQRM's ERM phase compete, the mean takes one of them in {early} of {splits} splits"
+        + (", and so undoes the objective." if early else ".")
     )
 
 
@@ -217,6 +224,12 @@ def advice(findings: SelectionFindings) -> str:
     if words[EITHER] == "lower" and price.word == "higher":
         found.append(
             f"It costs {price} in the mean, so do this if bad days matter more than the average."
+        )
+    objective = findings.change((EQRM, MAIN), (ERM, MAIN), MAIN)
+    if objective.word == "lower":
+        found.append(
+            f"Selection does not replace the objective: with both selected by the {MAIN}, that of "
+            f"EQRM is lower than that of ERM ({objective})."
         )
     return f"**What to do.** {' '.join(found)}"
 

@@ -19,6 +19,7 @@ from eqrm.reproductions.quantile_selection.presentation import (
     selection_tables,
 )
 from eqrm.reproductions.quantile_selection.settings import SIZES
+from eqrm.sweeps.status import duration
 from eqrm.text import counted
 
 SWEEPS = "sweeps"
@@ -74,6 +75,7 @@ class QuantileSelectionStudy(Reproduction):
                 **asdict(settings),
                 "drawn from": settings.search,
                 "domains": _domains(findings),
+                "time of all runs": duration(sum(split.seconds for split in splits)),
             },
             checks=check_selection(findings),
             tables=selection_tables(findings),
@@ -86,7 +88,6 @@ class QuantileSelectionStudy(Reproduction):
                 )
             ],
             remarks=selection_remarks(findings),
-            timings={"all runs": sum(split.seconds for split in splits)},
             answer=selection_answer(findings),
         )
 

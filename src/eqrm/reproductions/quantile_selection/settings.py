@@ -150,6 +150,6 @@ class SelectionSettings:
 SIZES = {
     "full": SelectionSettings(),
     "quick": SelectionSettings(
-        splits=2, draws=3, steps=120, checkpoints=3, largest_drift=0.05, tolerance=0.05
+        splits=2, draws=2, steps=90, checkpoints=3, largest_drift=0.05, tolerance=0.05
     ),
 }

@@ -75,7 +75,9 @@ class QuantileSelectionStudy(Reproduction):
                 **asdict(settings),
                 "drawn from": settings.search,
                 "domains": _domains(findings),
-                "time of all runs": duration(sum(split.seconds for split in splits)),
+                "wall-clock time of all runs, added up": duration(
+                    sum(split.seconds for split in splits)
+                ),
             },
             checks=check_selection(findings),
             tables=selection_tables(findings),

@@ -139,7 +139,7 @@ def test_where_both_objectives_compete_a_rule_chooses_the_objective() -> None:
     text = selection_answer(found)
     assert "-50.0% ± 0.0 (clearly lower) where the rule also chooses" in text
     assert "the mean takes EQRM in 0 of 2 splits, the 0.9-quantile in 2" in text
-    assert "With a given objective, either rule will do" in text
+    assert "With EQRM at 0.9, selection does not help: the 0.9-quantile that it reaches, 1" in text
     assert "It costs +25.0% ± 0.0 in the mean" in text
 
 
@@ -156,11 +156,17 @@ def test_the_erm_phase_of_eqrm_is_a_group_of_its_own() -> None:
     assert "the mean takes one of them in 2 of 2 splits" in selection_answer(found)
 
 
-def test_advice_says_what_loses() -> None:
-    lucky = (made(ERM, 0, EVEN, [3.0] * 10), made(ERM, 1, SPREAD, SPREAD))
-    found = findings(split(erm=lucky), split(erm=lucky))
-    assert "With ERM, select by the mean." in advice(found)
-    assert "With EQRM at 0.9, select by the quantile" in advice(found)
+def test_advice_says_what_wins_what_loses_and_what_is_useless() -> None:
+    low, wide = [0.3] * 10, [0.1] * 8 + [0.5] * 2
+    lucky = (made(EQRM, 0, low, low), made(EQRM, 1, wide, wide))
+    unlucky = (made(ERM, 0, low, [0.6] * 10), made(ERM, 1, wide, wide))
+    useless = (made(ERM, 0, EVEN, EVEN), made(ERM, 1, SPREAD, SPREAD))
+    one = split(erm=unlucky, eqrm=lucky)
+    assert "With ERM, select by the mean." in advice(findings(one, one))
+    assert "With EQRM at 0.9, select by the quantile" in advice(findings(one, one))
+    two = split(erm=useless, eqrm=lucky)
+    assert "1.000, is no lower than that of equal odds, 0.693" in advice(findings(two, two))
+    assert "Selection does not replace the objective" in advice(findings(two, two))
 
 
 def test_all_checks_hold_where_nothing_is_wrong() -> None:

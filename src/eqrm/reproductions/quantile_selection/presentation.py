@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,8 @@ DRAWN = {
     DECAY: "weight decay",
     EXAMPLES: "examples per day",
 }
+EQUAL_ODDS = math.log(2.0)
+"""The risk of saying one half, which is that of every day."""
 DIGITS = 6
 """Of the numbers that are kept in files."""
 
@@ -81,6 +84,7 @@ def _risks(findings: SelectionFindings) -> ResultTable:
         for group, option in pairs
     ]
     rows.append([LINEAR, "", *map(float, findings.linear.mean(axis=0))])
+    rows.append(["equal odds", "", *[EQUAL_ODDS] * len(MEASURES)])
     title = "Risk (cross-entropy) over unseen days, mean over splits"
     return ResultTable("risks", title, ["runs of", "selected by", *MEASURES], rows, leading=True)
 
@@ -215,10 +219,16 @@ def advice(findings: SelectionFindings) -> str:
         "tie": "either rule will do: the difference is within the noise of the splits",
     }
     found = []
-    if len({words[group] for group in OBJECTIVES}) == 1:
-        found.append(f"With a given objective, {says[words[ERM]]}.")
-    else:
-        found += [f"With {group}, {says[words[group]]}." for group in OBJECTIVES]
+    for group in OBJECTIVES:
+        reached = float(findings.unseen(group, MAIN)[:, MEASURES.index(MAIN)].mean())
+        if reached >= EQUAL_ODDS:
+            found.append(
+                f"With {group}, selection does not help: the {MAIN} that it reaches, "
+                f"{reached:.3f}, is no lower than that of equal odds, {EQUAL_ODDS:.3f}, because "
+                "the rule takes networks that say little. Train for the level instead."
+            )
+        else:
+            found.append(f"With {group}, {says[words[group]]}.")
     found.append(f"Where the rule chooses between objectives too, {says[words[EITHER]]}.")
     price = findings.from_mean(EITHER, MAIN, MEAN)
     if words[EITHER] == "lower" and price.word == "higher":
@@ -244,6 +254,8 @@ def selection_remarks(findings: SelectionFindings) -> list[str]:
         "called a tie.",
         "The best in hindsight is picked by the unseen days themselves, for each column its own: "
         "part of it is luck that no rule can have.",
+        "The time at the top is that of the command that wrote this page; runs that were finished "
+        "before are not in it. Theirs is under Settings.",
         "A random draw is the mean over draws after the last step; the defaults are draw 0 after "
         "the last step.",
         "Quantiles are empirical ones (step), of whole days. Every selection, and every candidate "

@@ -19,8 +19,7 @@ from eqrm.reproductions.quantile_selection.presentation import (
     selection_tables,
 )
 from eqrm.reproductions.quantile_selection.settings import SIZES
-from eqrm.sweeps.status import duration
-from eqrm.text import counted
+from eqrm.text import counted, duration
 
 SWEEPS = "sweeps"
 

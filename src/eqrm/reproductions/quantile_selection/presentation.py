@@ -260,6 +260,9 @@ def selection_remarks(findings: SelectionFindings) -> list[str]:
         "the last step.",
         "Quantiles are empirical ones (step), of whole days. Every selection, and every candidate "
         "with its risks on validation and unseen days, is in choices.csv and candidates.csv.",
+        "Set after something was seen: the number of steps and the group without EQRM's ERM phase, "
+        "after seven trial runs of another seed; the row of equal odds and the advice that rests "
+        "on it, after the full results. No comparison or check was changed after them.",
         "Not part of this study: recalibrating the selected network on validation days, which "
         "needs no second training and on these features gives ERM as low a 0.9-quantile as "
         "training for it ([networks](../../training.md#from-a-file), "

@@ -18,10 +18,11 @@ phase included or not; and among the runs of both objectives, where the rule cho
 as well.
 
 **Set later.** The rest was fixed before any result was seen. Seven runs of another seed were
-trained to find the number of steps, which was then lowered to what the time allows; they also led
-to the group in which checkpoints of EQRM's ERM phase are left out: their mean risk is lower in that phase,
-so that selection by the mean can take ERM by another name. The row of equal odds, and the advice
-that rests on it, were added after the results of the full study; no comparison or check changed.
+trained to find the number of steps, which was then lowered to what the time allows. They also led
+to the group in which checkpoints of EQRM's ERM phase are left out: the mean risk is lower in that
+phase, so that selection by the mean can take ERM by another name. The row of equal odds, and the
+advice that rests on it, were added after the results of the full study; no comparison or check was
+changed then.
 
 **Measured** on unseen days: the mean and the three quantiles of the selected. Differences to
 selection by the mean are paired by split, and relative. References: the best candidate in

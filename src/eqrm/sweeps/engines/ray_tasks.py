@@ -7,6 +7,7 @@ is not repeated by Ray but by the sweep, and the run goes on from its checkpoint
 from __future__ import annotations
 
 import re
+import socket
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,8 @@ from eqrm.sweeps.execution import RunOutcome
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.text import shortened
 
+ANSWER = 10.0
+"""Seconds that a cluster has to answer at its address."""
 PATIENCE = 60.0
 """Seconds that tasks have to save and end before their processes are killed."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
@@ -63,6 +66,7 @@ class RayEngine(Engine):
         self._connected = not self._ray.is_initialized()
         if self._connected:
             try:
+                _reach(self._address)
                 self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
             except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
                 raise SettingError(
@@ -140,6 +144,16 @@ class RayEngine(Engine):
 def _train(folder: str, run: str, data_root: str | None, threads: int) -> dict[str, str]:
     """What a task does; on a node, in a process that Ray keeps for the next."""
     return asdict(logged_run(SweepFolder(folder), run, data_root, threads))
+
+
+def _reach(address: str) -> None:
+    """Raise a ``ConnectionError`` where nothing listens: Ray itself would ask for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), ANSWER).close()
+        except OSError as error:
+            raise ConnectionError(f"{error.strerror or error}.") from None
 
 
 def _ray() -> Any:

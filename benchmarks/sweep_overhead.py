@@ -6,7 +6,7 @@ A run's own time goes from its claim to the end of its training, in the worker t
 overhead is everything else in which a worker could have trained: the start of the command, of the
 workers and of Python, the check of the plan, preparing and recording runs, waiting for the next
 one. Both are measured in the same sweep, so that a busy machine slows both. The number of steps is
-chosen by a run of a second or so, such that runs take about 10 s. At most 5% is allowed.
+chosen by a few short runs, such that runs take about 10 s. At most 5% is allowed.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def main(arguments: list[str]) -> int:
     draws, wanted, pilot = (4, 2.0, 300) if given.quick else (20, 10.0, 1000)
     print(busy_warning())
     with tempfile.TemporaryDirectory() as temporary:
-        _, times = swept(Path(temporary) / "pilot", plan(1, pilot))
-        steps = max(10, round(pilot * wanted / (sum(times) / len(times))))
+        _, times = swept(Path(temporary) / "pilot", plan(3, pilot))
+        steps = max(10, round(pilot * wanted / min(times)))  # the first of a worker take longer
         seconds, times = swept(Path(temporary) / "sweep", plan(draws, steps))
     own = sum(times)
     overhead = (WORKERS * seconds - own) / own

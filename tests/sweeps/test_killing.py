@@ -44,7 +44,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(0.02):
-            for pattern in ("runs/*/record.json", "runs/*/pruned.json", "draws/*.json"):
+            for pattern in ("runs/*/record.json", "runs/*/pruned.json", "draws/[0-9]*.json"):
                 for path in self.folder.glob(pattern):
                     if path not in self.seen:
                         self.seen[path] = path.stat().st_mtime_ns

@@ -128,7 +128,10 @@ class SweepFolder:
         (self.path / DRAWS).mkdir(exist_ok=True)
         handle = os.open(self.path / DRAWS / DRAW_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            yield try_lock(handle)
+            own = try_lock(handle)
+            for draft in (self.path / DRAWS).glob(".*.json") if own else ():
+                draft.unlink(missing_ok=True)  # of a process that was killed
+            yield own
         finally:
             os.close(handle)
 

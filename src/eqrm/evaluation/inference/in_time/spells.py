@@ -22,8 +22,8 @@ from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alp
 
 FEWEST = 60
 """Fewer domains say too little about how long spells last."""
-DOMAINS_PER_MEMORY = 44
-"""Domains needed for each domain that dependence lasts: 200 for correlations that decay by 0.78."""
+DOMAINS_PER_MEMORY = 45
+"""Domains needed for each domain that dependence lasts: 200 for correlations that decay by 0.77."""
 LONGEST_LAG = 15
 VISIBLE = 8.0
 """Squared standard errors from which a decay of correlations counts."""
@@ -74,7 +74,7 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     P(Binomial(m/L, α) ≥ r/L) ≤ 1 − confidence (as an incomplete beta function), L the block length
     of :func:`spell_length`; L = 1 gives the bound for independent domains. Refused are fewer than
     60 domains, fewer blocks than a bound for independent domains needs, and dependence that
-    lasts longer than m/44 domains: too few spells were seen to judge their length.
+    lasts longer than m/45 domains: too few spells were seen to judge their length.
 
     >>> noise = np.random.default_rng(0).normal(size=201)
     >>> bound = spell_bound(noise[1:] + noise[:-1])

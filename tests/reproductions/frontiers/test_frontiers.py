@@ -219,7 +219,7 @@ def test_an_excess_that_is_too_large_is_shown_beside_that_of_fresh_splits() -> N
     assert too_large([first]) == [first]
     assert too_large([fresh]) == []
     (row,) = auto_again([first], [fresh]).rows
-    assert row == ["0.9", "labels", "+5.0% ± 0.0 (2)", "+1.0% ± 0.0 (3)", "yes"]
+    assert row == ["0.9", "labels", "40", "+5.0% ± 0.0 (2)", "+1.0% ± 0.0 (3)", "yes"]
 
 
 def test_halves_share_no_domain_and_differ_from_split_to_split() -> None:

@@ -138,6 +138,7 @@ def auto_again(findings: Sequence[TableFindings], repeated: Sequence[TableFindin
             row: list[Cell] = [
                 f"{goal:g}",
                 again.name,
+                str(again.parts[0].cross_fitted.shape[1]),
                 f"{before} ({len(first[again.name].parts)})",
                 f"{after} ({len(again.parts)})",
                 "yes" if after.mean <= LARGEST_EXCESS else "no",
@@ -146,6 +147,7 @@ def auto_again(findings: Sequence[TableFindings], repeated: Sequence[TableFindin
     columns = [
         "goal",
         "pair",
+        "training domains",
         "excess (splits)",
         "excess on fresh splits (splits)",
         f"at most {100.0 * LARGEST_EXCESS:g}% on fresh splits",

@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +46,41 @@ def plan(draws: int, steps: int) -> dict[str, Any]:
     }
 
 
-def swept(folder: Path, content: dict[str, Any]) -> tuple[float, list[float]]:
-    """The seconds of ``eqrm sweep`` from start to end, and the own time of each run."""
+@dataclass(frozen=True)
+class Swept:
+    """The seconds of ``eqrm sweep``, and of its workers: training, before, between, after."""
+
+    seconds: float
+    own: list[float]
+    started: float
+    between: float
+    ended: float
+
+
+def swept(folder: Path, content: dict[str, Any]) -> Swept:
+    """Run ``eqrm sweep`` from start to end."""
     path = folder.with_suffix(".yaml")
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     command = [sys.executable, "-m", "eqrm.cli", "sweep", str(path), "--output", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    start = time.perf_counter()
+    start = time.time()
     subprocess.run(
         [*command, "--workers", str(WORKERS)], check=True, capture_output=True, env=environment
     )
-    seconds = time.perf_counter() - start
+    end = time.time()
     files = SweepFolder(folder)
-    return seconds, [_own_seconds(files.of_run(run["run"])) for run in files.runs()]
-
-
-def _own_seconds(run: Path) -> float:
-    return (run / "DONE").stat().st_mtime - (run / CLAIM).stat().st_mtime
+    times: dict[str, list[tuple[float, float]]] = defaultdict(list)  # by worker
+    for run in files.runs():
+        claim, done = files.of_run(run["run"]) / CLAIM, files.of_run(run["run"]) / "DONE"
+        times[claim.read_text()].append((claim.stat().st_mtime, done.stat().st_mtime))
+    by_worker = [sorted(each) for each in times.values()]
+    return Swept(
+        end - start,
+        [done - claim for each in by_worker for claim, done in each],
+        sum(each[0][0] - start for each in by_worker),
+        sum(b[0] - a[1] for each in by_worker for a, b in pairwise(each)),
+        sum(end - each[-1][1] for each in by_worker),
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -68,21 +89,24 @@ def main(arguments: list[str]) -> int:
     draws, wanted, pilot = (4, 2.0, 300) if given.quick else (20, 10.0, 1000)
     print(busy_warning())
     with tempfile.TemporaryDirectory() as temporary:
-        _, times = swept(Path(temporary) / "pilot", plan(3, pilot))
-        steps = max(10, round(pilot * wanted / min(times)))  # the first of a worker take longer
-        seconds, times = swept(Path(temporary) / "sweep", plan(draws, steps))
-    own = sum(times)
-    overhead = (WORKERS * seconds - own) / own
+        short = swept(Path(temporary) / "pilot", plan(3, pilot))
+        steps = max(10, round(pilot * wanted / min(short.own)))  # a worker's first takes longer
+        found = swept(Path(temporary) / "sweep", plan(draws, steps))
+    runs, own = len(found.own), sum(found.own)
+    overhead = (WORKERS * found.seconds - own) / own
     rows = [
-        ["runs", f"{len(times)} of {own / len(times):.1f} s"],
+        ["runs", f"{runs} of {own / runs:.1f} s"],
         ["their own time", f"{own:.1f} s"],
-        [f"{WORKERS} workers x the command", f"{WORKERS * seconds:.1f} s"],
+        [f"{WORKERS} workers x the command", f"{WORKERS * found.seconds:.1f} s"],
+        ["  until the first run of each", f"{found.started:.1f} s"],
+        ["  between runs", f"{found.between:.1f} s"],
+        ["  after the last run of each", f"{found.ended:.1f} s"],
     ]
     print(aligned(["eqrm sweep", f"{steps} steps a run"], rows))
     passed = overhead <= MOST
     verdict = "not judged (--quick)" if given.quick else "PASS" if passed else "FAIL"
     print(f"Overhead: {100 * overhead:.1f}% of the runs' own time (at most 5%): {verdict}")
-    content = {"runs": len(times), "own_seconds": own, "seconds": seconds, "overhead": overhead}
+    content = {**asdict(found), "runs": runs, "overhead": overhead}
     write_json(given.json, {**content, "passed": passed, "machine": machine()})
     return 0 if passed or given.quick else 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import RunOutcome, execute_run
+from eqrm.sweeps.engines.base import Engine, RunOutcome
+from eqrm.sweeps.execution import execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.records import record_path
 from eqrm.sweeps.sweep_folder import SweepFolder

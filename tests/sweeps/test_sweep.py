@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.sweeps.execution import RunOutcome, checkpoints_of, execute_run
+from eqrm.sweeps.engines.base import RunOutcome
+from eqrm.sweeps.execution import checkpoints_of, execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import read_records, record_path
 from eqrm.sweeps.status import sweep_status

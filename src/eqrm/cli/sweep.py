@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,17 +91,19 @@ def sweep(
     """
     from eqrm.files.yaml_text import read_yaml
     from eqrm.sweeps.engines.base import make_engine
-    from eqrm.sweeps.planned_runs import planned_sweep
     from eqrm.sweeps.progress import sweep_shown
     from eqrm.sweeps.status import failures_in_words
-    from eqrm.sweeps.sweep import run_sweep
     from eqrm.sweeps.sweep_folder import SweepFolder
     from eqrm.text import counted
 
     folder = SweepFolder(output or Path("sweeps") / plan.stem)
     settings = _engine_settings(engine_file, engine_set or [], workers, threads)
     trains = make_engine(engine, folder.path, data_root, settings)
-    planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
+    with nullcontext() if check else trains.warming_up():
+        from eqrm.sweeps.planned_runs import planned_sweep  # slow to import, as in workers
+        from eqrm.sweeps.sweep import run_sweep
+
+        planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
     if check:
         runs = counted(planned.number_of_runs, "run")
         typer.echo(f"{plan} is valid: {runs}, which would be written to {folder.path}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from eqrm.errors import DataFileError, EqrmError
 from eqrm.sweeps.adaptive_draws import PruningWatch
+from eqrm.sweeps.engines.base import Ending, RunOutcome
 from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
@@ -21,20 +21,6 @@ from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_folder import RunFolder
 
 SPLITS = ("train", "validation", "test")
-Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """How a run ended: finished, failed with an error, stopped to be resumed, and so on.
-
-    Pruned: an adaptive search gave it up. Elsewhere: another process trains it now. Lost: its
-    process died.
-    """
-
-    run: str
-    ending: Ending
-    error: str = ""
 
 
 def execute_run(

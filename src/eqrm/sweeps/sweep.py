@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
-from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import RunOutcome
+from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.planned_runs import PlannedRun, PlannedSweep
 from eqrm.sweeps.progress import SweepLines, SweepShown
 from eqrm.sweeps.status import seconds_left

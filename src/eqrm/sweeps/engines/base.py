@@ -10,12 +10,28 @@ are what users can set; all engines have ``workers`` (how many runs are trained 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eqrm.registry import Registry
-from eqrm.sweeps.execution import RunOutcome
+
+Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended: finished, failed with an error, stopped to be resumed, and so on.
+
+    Pruned: an adaptive search gave it up. Elsewhere: another process trains it now. Lost: its
+    process died.
+    """
+
+    run: str
+    ending: Ending
+    error: str = ""
 
 
 class Engine(ABC):
@@ -50,6 +66,11 @@ class Engine(ABC):
     @abstractmethod
     def cancel(self) -> None:
         """Have every run save its state and stop, and wait until they have."""
+
+    @contextmanager
+    def warming_up(self) -> Iterator[None]:
+        """Get ready for runs while their plan is checked; what fails inside leaves no process."""
+        yield
 
     def __enter__(self) -> Engine:
         return self

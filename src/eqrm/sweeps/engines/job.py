@@ -15,7 +15,8 @@ from pathlib import Path
 
 import torch
 
-from eqrm.sweeps.execution import RunOutcome, execute_run
+from eqrm.sweeps.engines.base import RunOutcome
+from eqrm.sweeps.execution import execute_run
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.processes import process_group, rank
 

@@ -12,13 +12,13 @@ import selectors
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, optional
-from eqrm.sweeps.engines.base import Engine
-from eqrm.sweeps.execution import RunOutcome
+from eqrm.sweeps.engines.base import Engine, RunOutcome
 
 PATIENCE = 60.0
 """Seconds that workers have to save and end before they are killed."""
@@ -65,10 +65,24 @@ class LocalEngine(Engine):
             if worker.give(run):
                 return
             self._remove(worker)  # it died while it had nothing to do
+        self._start().give(run)
+
+    @contextmanager
+    def warming_up(self) -> Iterator[None]:
+        """Have workers import what they need while the plan is checked."""
+        while len(self._workers) < self._wanted:
+            self._start()
+        try:
+            yield
+        except BaseException:
+            self.cancel()
+            raise
+
+    def _start(self) -> _Worker:
         worker = _Worker(self._arguments, self._environment)
         self._workers.append(worker)
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
-        worker.give(run)
+        return worker
 
     def poll(self, seconds: float) -> list[RunOutcome]:
         """What workers reported, and the runs of those that died."""
@@ -90,6 +104,8 @@ class LocalEngine(Engine):
         """Ask workers to save and end; a second Ctrl-C, or a minute, kills them."""
         for worker in self._workers:
             worker.close()
+            if not worker.used:  # it is still importing, and has nothing to save
+                worker.process.kill()
         deadline = time.monotonic() + PATIENCE
         try:
             for worker in self._workers:
@@ -114,6 +130,7 @@ class _Worker:
 
     def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
         self.run: str | None = None
+        self.used = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", "eqrm.sweeps.engines.local_worker", *arguments],
             env=environment,
@@ -133,7 +150,7 @@ class _Worker:
             self.process.stdin.flush()
         except BrokenPipeError:
             return False
-        self.run = run
+        self.run, self.used = run, True
         return True
 
     def close(self) -> None:

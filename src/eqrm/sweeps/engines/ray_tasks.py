@@ -15,9 +15,8 @@ from typing import Any
 
 from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, optional
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.sweeps.engines.base import Engine
+from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.engines.job import logged_run
-from eqrm.sweeps.execution import RunOutcome
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.text import shortened
 

@@ -20,11 +20,10 @@ from pathlib import Path
 from eqrm.checks import POSITIVE, POSITIVE_INTEGER, Rule, optional
 from eqrm.errors import SettingError
 from eqrm.files.writing import write_text
-from eqrm.sweeps.engines.base import Engine
+from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.engines.job import begin_job, ending_of_job
 from eqrm.sweeps.engines.local import THREADS
 from eqrm.sweeps.engines.slurm_queue import SlurmQueue
-from eqrm.sweeps.execution import RunOutcome
 from eqrm.sweeps.sweep_folder import SweepFolder
 
 JOBS = "slurm"

@@ -194,7 +194,10 @@ def test_pruned_runs_are_recorded_named_and_not_chosen_from(tmp_path: Path) -> N
     ("fields", "words"),
     [
         ({"adaptive": {"sampler": "tpa"}}, "Unknown sampler 'tpa'. Did you mean 'tpe'?"),
-        ({"adaptive": {"pruner": "medan"}}, "Unknown pruner 'medan'. Did you mean 'median'?"),
+        (
+            {"adaptive": {"sampler": "tpa", "pruner": "medan"}},
+            "Unknown pruner 'medan'. Did you mean 'median'?",
+        ),
         (
             {"adaptive": {"sampler": {"name": "tpe", "settings": {"startup": 3}}}},
             "no setting 'startup'",

@@ -74,8 +74,14 @@ class AdaptiveSettings:
         if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         _import_optuna()
-        self.made_sampler(seed=0)
-        self.made_pruner()
+        problems = []
+        for make in (lambda: self.made_sampler(seed=0), self.made_pruner):
+            try:
+                make()
+            except SettingError as error:
+                problems.append(str(error))
+        if problems:
+            raise SettingError(" ".join(problems))
 
     @property
     def rule(self) -> QuantileSelection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from eqrm.sweeps.records import (
     record_path,
     write_record,
 )
+from eqrm.sweeps.sweep_folder import SweepFolder
 
 RUN = "0123456789abcdef"
 
@@ -74,6 +76,33 @@ def test_a_damaged_record_is_refused(tmp_path: Path, change, words: str) -> None
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(DataFileError, match=words):
         read_records(tmp_path)
+
+
+def test_all_damaged_records_are_named_at_once_with_what_to_do(tmp_path: Path) -> None:
+    for run in ("0" * 16, "1" * 16, "2" * 16):
+        path = written(tmp_path, record(run))
+        if run != "1" * 16:
+            path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DataFileError) as refused:
+        read_records(tmp_path)
+    assert [run * 16 in str(refused.value) for run in "012"] == [True, False, True]
+    assert "Run the sweep again with the same command" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["record.json", "pruned.json"])
+def test_a_damaged_record_is_not_counted_and_one_in_another_layout_is(
+    tmp_path: Path, name: str
+) -> None:
+    path, folder = written(tmp_path, record()), SweepFolder(tmp_path)
+    path = path.rename(path.with_name(name))
+    ended = "finished" if name == "record.json" else "pruned"
+    assert folder.state(RUN) == ended
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(json.dumps(json.loads(whole), indent=3), encoding="utf-8")
+    assert folder.state(RUN) == ended
+    for damaged in (whole[:-40], whole[:-3], whole.replace("0.5", "0.6"), "", "[]"):
+        path.write_text(damaged, encoding="utf-8")
+        assert folder.state(RUN) == "waiting"
 
 
 def test_a_record_of_another_run_or_without_a_field_is_refused(tmp_path: Path) -> None:

@@ -28,10 +28,9 @@ def write_checked_json(path: Path, format: str, content: Any) -> None:
     >>> read_checked_json(path, "numbers 1", "a file of numbers")
     {'step': 3}
     """
-    text = _text(content)
-    head = f'{{"format": {json.dumps(format)},\n "sha256": "{_digest(text.encode())}"'
+    text = _text(content).encode()
     with whole_file(path, durable=True) as draft:
-        draft.write_bytes(head.encode() + _BEFORE_CONTENT + text.encode() + b"}\n")
+        draft.write_bytes(_head(format, text) + _BEFORE_CONTENT + text + b"}\n")
 
 
 def read_checked_json(path: Path, format: str, what: str) -> Any:
@@ -54,6 +53,23 @@ def read_checked_json(path: Path, format: str, what: str) -> Any:
     if digest != _digest(written) and digest != _digest(_text(content).encode()):
         raise DataFileError(f"{path} is damaged: its content does not match its checksum.")
     return content
+
+
+def is_whole_json(path: Path, format: str, beginning: str) -> bool:
+    """Whether :func:`write_checked_json` wrote the file, and content that begins like this.
+
+    Nothing is parsed, so False may also mean that the file has another layout.
+    """
+    try:
+        head, _, text = path.read_bytes().partition(_BEFORE_CONTENT)
+    except OSError:
+        return False
+    text = text.removesuffix(b"}\n")
+    return text.startswith(beginning.encode()) and head == _head(format, text)
+
+
+def _head(format: str, text: bytes) -> bytes:
+    return f'{{"format": {json.dumps(format)},\n "sha256": "{_digest(text)}"'.encode()
 
 
 def _text(content: Any) -> str:

@@ -153,9 +153,21 @@ def _without_collection() -> Iterator[None]:
 
 
 def read_records(folder: Path) -> list[RunRecord]:
-    """Every record in a sweep's folder, in the order dataset, objective, domains, draw, trial."""
+    """Every record in a sweep's folder, in the order dataset, objective, domains, draw, trial.
+
+    Damaged records are refused, all at once.
+    """
     if not folder.is_dir():
         raise DataFileError(f"The folder {folder} does not exist.")
     with _without_collection():
-        found = [read_record(folder, run) for run in recorded_runs(folder)]
+        found, problems = [], []
+        for run in recorded_runs(folder):
+            try:
+                found.append(read_record(folder, run))
+            except DataFileError as error:
+                problems.append(str(error))
+    if problems:
+        raise DataFileError(
+            " ".join([*problems, "Run the sweep again with the same command: it repairs this."])
+        )
     return sorted(found, key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial))

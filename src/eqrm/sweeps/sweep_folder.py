@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.files.checked_json import read_checked_json, write_checked_json
+from eqrm.files.checked_json import is_whole_json, read_checked_json, write_checked_json
 from eqrm.files.locks import try_lock
 from eqrm.files.writing import write_text
-from eqrm.sweeps.records import PRUNED, RECORD, RUNS, read_record, record_path
+from eqrm.sweeps.records import FORMAT, PRUNED, RECORD, RUNS, read_record, record_path
 
 SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
 FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
@@ -199,8 +199,11 @@ class SweepFolder:
         return self._is_recorded(run, PRUNED)
 
     def _is_recorded(self, run: str, name: str) -> bool:
-        if not record_path(self.path, run, name).is_file():
+        path = record_path(self.path, run, name)
+        if not path.is_file():
             return False
+        if is_whole_json(path, FORMAT, f'{{"run":{json.dumps(run)},'):
+            return True  # without parsing, which thousands of runs would wait for
         try:
             read_record(self.path, run, name)
         except DataFileError:
@@ -228,13 +231,13 @@ class SweepFolder:
         (self.of_run(run) / FAILURE).unlink(missing_ok=True)
 
     def state(self, run: str | None) -> State:
-        """What became of a run, by its files alone; records are not read."""
+        """What became of a run, by its files alone; a record that is damaged does not count."""
         if run is None:  # not proposed yet
             return "waiting"
         names = self._names_in(run)
-        if RECORD in names:
+        if RECORD in names and self.is_finished(run):
             return "finished"
-        if PRUNED in names:
+        if PRUNED in names and self.is_pruned(run):
             return "pruned"
         if CLAIM in names and self.is_claimed(run):
             return "running"

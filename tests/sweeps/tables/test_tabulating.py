@@ -121,6 +121,20 @@ def test_runs_that_hold_out_one_domain_more_are_no_column_and_their_absence_is_n
     assert set(grid.candidates("erm", frozenset("b"), 1).validating[0]) == {"a"}
 
 
+def test_every_column_has_a_name_of_its_own() -> None:
+    sets = [tuple("abcd" + last) for last in "efgh"]
+    (grid,) = dataset_grids(
+        [record(held_out=h) for h in [*sets, ("average",), ("a + 4 more (2)",)]]
+    )
+    names = list(grid.columns.values())
+    assert len({*names, "average"}) == 7
+    assert [name for name in names if name.startswith("a + 4 more (")][1:] == [
+        "a + 4 more (3)",
+        "a + 4 more (4)",
+        "a + 4 more (5)",
+    ]
+
+
 def test_a_dataset_without_accuracies_is_judged_and_reported_by_risk() -> None:
     def of_risks(held_out: str, draw: int, validation: float, test: float) -> RunRecord:
         other = "b" if held_out == "a" else "a"

@@ -17,6 +17,7 @@ from eqrm.errors import DomainDataError
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import Candidates
 from eqrm.sweeps.sweep_folder import DRAWS, SWEEP, SweepFolder
+from eqrm.sweeps.tables.published import AVERAGE
 
 
 class RunKey(NamedTuple):
@@ -64,11 +65,24 @@ class DatasetGrid:
         A set that is another one and one domain more serves leave-one-domain-out selection, and
         is not reported.
         """
+        reported = self._held_out - self._validating.keys()
+        return {h: name for h, name in self._names.items() if h in reported}
+
+    @cached_property
+    def _names(self) -> dict[frozenset[str], str]:
+        """A name of its own for every set of held-out domains; reported ones come first."""
         names: dict[frozenset[str], str] = {}
-        for held_out in sorted(self._held_out - self._validating.keys(), key=_in_order):
-            name = _set_name(held_out)
-            same = sum(known == name for known in names.values())
-            names[held_out] = f"{name} ({same + 1})" if same else name
+        used = {AVERAGE}
+        for held_out in sorted(
+            self._held_out, key=lambda held_out: (held_out in self._validating, _in_order(held_out))
+        ):
+            plain = name = _set_name(held_out)
+            number = 1
+            while name in used:
+                number += 1
+                name = f"{plain} ({number})"
+            used.add(name)
+            names[held_out] = name
         return names
 
     def candidates(self, objective: str, held_out: frozenset[str], trial: int) -> Candidates:
@@ -103,7 +117,7 @@ class DatasetGrid:
         for key in runs:
             draws[key.objective, key.held_out, key.trial].append(key.draw)
         return [
-            f"{self.dataset}, {objective}, held out {_set_name(held_out)}, trial {trial}: "
+            f"{self.dataset}, {objective}, held out {self._names[held_out]}, trial {trial}: "
             f"draw{'s' if len(absent) > 1 else ''} {_ranges(absent)}"
             for (objective, held_out, trial), absent in draws.items()
         ]

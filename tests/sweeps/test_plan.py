@@ -207,7 +207,7 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     text = str(error.value)
     for words in (
         "no field 'trails'. Did you mean 'trials'?",
-        "draws must be None or an integer of at least 1, got 0",
+        "draws must be None or an integer from 1 to 1000000, got 0",
         "the domain 'source-1' does not exist. Did you mean 'source-",
         "Unknown dataset 'colored-mnits'. Did you mean 'colored-mnist'?",
         "nowhere.csv",
@@ -269,6 +269,70 @@ def test_a_bad_plan_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError) as error:
         planned(changed(**fields))
     assert words in str(error.value)
+
+
+DIGITS = "coloured-digits"
+GRID: dict[str, Any] = {"draws": None, "search": None}
+
+
+def lines_of(**fields: Any) -> list[str]:
+    """The problems of the small plan with fields replaced."""
+    with pytest.raises(SettingError) as error:
+        planned(changed(**fields))
+    return [line.removeprefix("  - ") for line in str(error.value).splitlines()[1:]]
+
+
+@pytest.mark.parametrize("where", ["grid", "search"])
+def test_what_the_plan_sets_itself_is_neither_searched_nor_in_a_grid(where: str) -> None:
+    paths = ["objective.name", "data.test", "data.seed", "data.settings.x", "training.seed"]
+    paths += ["batches.seed", "data.dataset", "objective", "data", "objective.hyperparameters"]
+    given = {path: [1, 2] for path in paths} | {"learning_rate": [0.1, 0.2]}
+    (line,) = lines_of(**(GRID if where == "grid" else {}), **{where: given})
+    assert line.startswith(f"{where} cannot hold {', '.join(paths)}: ")
+
+
+def test_run_names_all_fields_that_the_plan_sets() -> None:
+    (line,) = lines_of(run={"objective": {"name": "erm"}, "data": {"seed": 1, "test": []}})
+    assert line.startswith("run cannot hold objective, data.test, data.seed: ")
+
+
+def test_sets_of_test_domains_differ() -> None:
+    pair = ["source-01", "source-02"]
+    (line,) = lines_of(datasets=[{"name": DIGITS, "held_out": [pair, pair[::-1]]}])
+    assert "is listed twice" in line
+    both = lines_of(datasets=[{"name": DIGITS, "held_out": ["zzz", "yyy"]}])
+    assert all(f"the domain {name!r} does not exist" in " ".join(both) for name in ("zzz", "yyy"))
+
+
+def test_random_sets_of_test_domains_differ_and_are_refused_if_there_are_not_as_many() -> None:
+    def datasets(splits: int) -> list[dict[str, Any]]:
+        return [{"name": DIGITS, "held_out": {"share": 0.01, "splits": splits}}]
+
+    runs = runs_of(changed(datasets=datasets(60), objectives=["erm"]), draw=0)
+    assert len({run.held_out for run in runs}) == len(runs) == 60
+    (line,) = lines_of(datasets=datasets(61))
+    assert "splits is 61, but 60 domains have only 60 sets of 1" in line
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"draws": 10**30}, "draws must be None or an integer from 1 to 1000000"),
+        ({"trials": 10**30}, "trials must be an integer from 1 to 1000000"),
+        (
+            {"datasets": [{"name": DIGITS, "held_out": {"share": 0.5, "splits": 10**30}}]},
+            "splits must be an integer from 1 to 1000000",
+        ),
+        ({"draws": 10**6}, "The plan has 2,000,000 runs"),
+        (
+            {**GRID, "grid": {f"training.{n}": list(range(100)) for n in "abcdef"}},
+            "000 runs",
+        ),
+        ({"run": {"steps": 10**30}}, "steps must be at most 1,000,000,000"),
+    ],
+)
+def test_numbers_have_limits(fields: dict[str, Any], words: str) -> None:
+    assert words in "\n".join(lines_of(**fields))
 
 
 def test_content_that_is_not_a_plan_is_refused() -> None:

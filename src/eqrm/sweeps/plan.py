@@ -8,7 +8,7 @@ into runs. All problems are collected, so that a user sees them at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from eqrm.checks import (
     NON_NEGATIVE_INTEGER,
     OPEN_FRACTION,
-    POSITIVE_INTEGER,
+    integer,
     one_of,
     optional,
     refuse_unknown,
@@ -39,7 +39,10 @@ SET_BY_THE_PLAN = {
     "training": ("seed",),
     "batches": ("seed",),
 }
-"""Fields of a configuration that ``run`` cannot hold: they differ between runs."""
+"""Fields of a configuration that ``run``, ``search`` and ``grid`` cannot hold."""
+MOST = 1_000_000
+"""Limit of draws, trials and splits, and of all runs of a plan."""
+_COUNT = integer(1, MOST)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class HeldOutShare:
 
     def __post_init__(self) -> None:
         OPEN_FRACTION.check(self.share, "share")
-        POSITIVE_INTEGER.check(self.splits, "splits")
+        _COUNT.check(self.splits, "splits")
 
 
 @dataclass(frozen=True)
@@ -191,8 +194,8 @@ class _Numbers:
 
     def __post_init__(self) -> None:
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")
-        optional(POSITIVE_INTEGER).check(self.draws, "draws")
-        POSITIVE_INTEGER.check(self.trials, "trials")
+        optional(_COUNT).check(self.draws, "draws")
+        _COUNT.check(self.trials, "trials")
 
 
 class Problems(list[str]):
@@ -261,6 +264,11 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     }
     with problems.noted("run"):
         refuse_fields_of_the_plan(mappings["run"])
+    for name in ("search", "grid"):
+        held = [path for path in mappings[name] if _is_set_by_the_plan(path)]
+        mappings[name] = {k: v for k, v in mappings[name].items() if k not in held}
+        with problems.noted(name):
+            _refuse_held(name, held)
     adaptive = None
     if content.get("adaptive") is not None:
         with problems.noted("adaptive"):
@@ -275,15 +283,34 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
 
 def refuse_fields_of_the_plan(run: Mapping[str, Any]) -> None:
     """Refuse the fields of ``run`` that differ between runs."""
-    if "objective" in run:
-        raise SettingError("run cannot hold objective: the plan's objectives are run in turn.")
-    for part, names in SET_BY_THE_PLAN.items():
-        inside: Any = run.get(part)
-        for name in names:
-            if isinstance(inside, Mapping) and name in inside:
-                raise SettingError(
-                    f"run cannot hold {part}.{name}: the plan's datasets and trials set it."
-                )
+    inside = {part: run.get(part) for part in SET_BY_THE_PLAN}
+    _refuse_held(
+        "run",
+        ["objective"] * ("objective" in run)
+        + [
+            f"{part}.{name}"
+            for part, names in SET_BY_THE_PLAN.items()
+            for name in names
+            if isinstance(held := inside[part], Mapping) and name in held
+        ],
+    )
+
+
+def _is_set_by_the_plan(path: str) -> bool:
+    """Whether a path (``a.b``) is, holds or is inside of a field that the plan sets."""
+    first, _, rest = path.partition(".")
+    name = rest.partition(".")[0]
+    if first == "objective":
+        return name not in ("hyperparameters", "memory") or name == rest
+    return first in SET_BY_THE_PLAN and (not rest or name in SET_BY_THE_PLAN[first])
+
+
+def _refuse_held(where: str, names: Sequence[str]) -> None:
+    if names:
+        raise SettingError(
+            f"{where} cannot hold {', '.join(names)}: the plan's datasets, objectives and trials "
+            f"set {'it' if len(names) == 1 else 'them'}."
+        )
 
 
 def _entries(

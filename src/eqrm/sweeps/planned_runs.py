@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
+from math import comb, prod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from eqrm.data.splits import parts_of_domains
 from eqrm.errors import SettingError
 from eqrm.sweeps.configurations import Configurations, Method, base_configuration, value_at
 from eqrm.sweeps.optuna_study import AdaptiveSettings
-from eqrm.sweeps.plan import HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
+from eqrm.sweeps.plan import MOST, HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import Space, seed_of
@@ -25,7 +28,7 @@ from eqrm.sweeps.table_runs import (
     read_run_config,
     ready_estimator,
 )
-from eqrm.text import did_you_mean
+from eqrm.text import counted, did_you_mean
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.runs.run import trainer_on
@@ -34,6 +37,7 @@ from eqrm.training.training_settings import naming_field
 
 DRAWS_CHECKED = 10
 """Random draws that are checked of each objective whose draws are proposed while it is trained."""
+MOST_STEPS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,14 @@ def planned_sweep(
     plan = read_plan(filled, problems)
     found: list[PlannedRun] = []
     searches: list[PlannedSearch] = []
+    known: dict[str, tuple[str, ...]] = {}
     for dataset in plan.datasets:
-        names: tuple[str, ...] | None = None
         with problems.noted(dataset.called):
-            names = _names_of_domains(dataset, data_root)
+            known[dataset.called] = _names_of_domains(dataset, data_root)
+    if (small := _refuse_too_many(plan, known, problems)) is not plan:
+        plan, known = small, {}
+    for dataset in plan.datasets:
+        names = known.get(dataset.called)
         first: list[PlannedRun] = []
         for method in plan.methods:
             runs = list(_runs_of(plan, dataset, method, names, problems))
@@ -173,7 +181,7 @@ def _runs_of(
     with problems.noted(f"{dataset.called}: held_out"):
         splits = [()] if names is None else sets_of_test_domains(dataset, names, plan.seed)
     with problems.noted(where):
-        base = read_run_config(base_configuration(plan, dataset, method))
+        base = _read(base_configuration(plan, dataset, method))
         if plan.adaptive is not None:
             _refuse_unsearchable(plan.adaptive, base, splits)
     points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
@@ -183,7 +191,7 @@ def _runs_of(
                 points = _points(plan, dataset, method, trial)
         for draw, (content, searched) in enumerate(points):
             with problems.noted(where):
-                config = read_run_config(content)
+                config = _read(content)
                 values = _values_of(config, searched)
                 for held_out in splits:
                     place = (dataset.called, method.called, held_out, draw, trial)
@@ -267,20 +275,95 @@ def sets_of_test_domains(
         return [(name,) for name in names] + list(combinations(names, 2))
     if isinstance(given, HeldOutShare):
         shares: dict[str, Any] = {"train": None, "validation": [], "test": given.share}
-        drawn_parts = (
-            parts_of_domains(shares, names, seed_of(seed, "test domains", dataset.called, number))
-            for number in range(given.splits)
-        )
-        return [tuple(names[at] for at in parts["test"]) for parts in drawn_parts]
+        found: dict[tuple[str, ...], None] = {}
+        for number in range(_number_of_sets(dataset, names)):
+            for attempt in count():
+                key = (
+                    seed,
+                    "test domains",
+                    dataset.called,
+                    number,
+                    *([attempt] if attempt else []),
+                )
+                test = parts_of_domains(shares, names, seed_of(*key))["test"]
+                if (drawn := tuple(names[at] for at in test)) not in found:
+                    break
+            found[drawn] = None
+        return list(found)
     sets = [
         tuple(str(name) for name in (each if isinstance(each, list) else [each])) for each in given
     ]
-    for name in sorted({name for each in sets for name in each} - set(names)):
-        raise SettingError(f"the domain {name!r} does not exist. {did_you_mean(name, names)}")
-    for each in sets:
-        if not each or len(set(each)) < len(each) or sets.count(each) > 1:
-            raise SettingError(f"{list(each)} is empty, is listed twice, or lists a domain twice.")
+    wrong = [
+        f"the domain {name!r} does not exist. {did_you_mean(name, names)}"
+        for name in sorted({name for each in sets for name in each} - set(names))
+    ]
+    same = Counter(map(frozenset, sets))
+    for each in {frozenset(each): each for each in sets}.values():
+        if not each or len(set(each)) < len(each) or same[frozenset(each)] > 1:
+            wrong.append(f"{list(each)} is empty, is listed twice, or lists a domain twice.")
+    if wrong:
+        raise SettingError(" ".join(wrong))
     return sets
+
+
+def _number_of_sets(dataset: PlannedDataset, names: Sequence[str] | None) -> int:
+    """How many sets of test domains a dataset with these domains has."""
+    given = dataset.held_out
+    if names is None or isinstance(given, list):
+        return len(given) if isinstance(given, list) else 1
+    if not isinstance(given, HeldOutShare):
+        return len(names) + (comb(len(names), 2) if given == "each-and-pairs" else 0)
+    shares: dict[str, Any] = {"train": None, "validation": [], "test": given.share}
+    size = len(parts_of_domains(shares, names, 0)["test"])
+    if given.splits > comb(len(names), size):
+        raise SettingError(
+            f"splits is {given.splits}, but {counted(len(names), 'domain')} have only "
+            f"{counted(comb(len(names), size), 'set')} of {size}. Ask for at most as many."
+        )
+    return given.splits
+
+
+def _refuse_too_many(
+    plan: SweepPlan, names: Mapping[str, Sequence[str] | None], problems: Problems
+) -> SweepPlan:
+    """The plan itself; where it has too many runs, a small part of it, to be checked further."""
+    sets = 0
+    for dataset in plan.datasets:
+        with suppress(SettingError):  # what is wrong with held_out is said later
+            sets += _number_of_sets(dataset, names.get(dataset.called))
+    shared = prod(map(len, _lists(plan.grid).values()))
+    points = sum(
+        prod(map(len, _lists(each.grid).values())) * (shared if each in plan.objectives else 1)
+        if plan.has_grid
+        else plan.draws or 1
+        for each in plan.methods
+    )
+    if sets * points * plan.trials <= MOST:
+        return plan
+    problems.note(
+        f"The plan has {sets * points * plan.trials:,} runs: sets of test domains × draws × "
+        f"trials, of all datasets and objectives. A plan can have at most {MOST:,}."
+    )
+    return replace(
+        plan,
+        draws=plan.draws and min(plan.draws, 2),
+        trials=1,
+        grid=_lists(plan.grid, 1),
+        objectives=tuple(replace(each, grid=_lists(each.grid, 1)) for each in plan.objectives),
+        models=tuple(replace(each, grid=_lists(each.grid, 1)) for each in plan.models),
+    )
+
+
+def _lists(grid: Mapping[str, Any], most: int | None = None) -> dict[str, list[Any]]:
+    """The fields of a grid that list values, or the first of their values."""
+    return {path: values[:most] for path, values in grid.items() if isinstance(values, list)}
+
+
+def _read(content: Mapping[str, Any]) -> AnyRunConfig:
+    config = read_run_config(content)
+    if isinstance(config, RunConfig) and config.steps > MOST_STEPS:
+        raise SettingError(f"steps must be at most {MOST_STEPS:,}, got {config.steps:,}.")
+    return config
 
 
 def _values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -74,8 +74,9 @@ class AdaptiveSettings:
         if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         _import_optuna()
-        problems = []
-        for make in (lambda: self.made_sampler(seed=0), self.made_pruner):
+        problems: list[str] = []
+        checks: tuple[Callable[[], Any], ...] = (lambda: self.made_sampler(0), self.made_pruner)
+        for make in checks:
             try:
                 make()
             except SettingError as error:

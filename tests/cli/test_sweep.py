@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from cli.commands import run
+from eqrm.files.writing import whole_file
 from eqrm.sweeps.engines import local
 from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.small_plans import HereEngine, changed
@@ -87,3 +88,22 @@ def test_status_of_a_folder_that_is_no_sweep(
     code, _, err = run(capsys, "sweep", "status", str(tmp_path))
     assert code == 2
     assert "is not the folder of a sweep" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is full")
+def test_a_full_disk_is_named_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: SweepFolder, *run: object) -> None:
+        with whole_file(self.path / "runs.json"):
+            Path("/dev/full").write_text("something", encoding="utf-8")
+
+    monkeypatch.setattr(SweepFolder, "prepare", full)
+    out = tmp_path / "out"
+    code, _, err = run(capsys, "sweep", plan_file(tmp_path), "--output", str(out))
+    assert code == 2
+    assert f"The disk is full: {out / 'runs.json'} cannot be written." in err
+    assert "No finished run is lost" in err
+    assert "--retry-failed" in err
+    assert "permissions" not in err
+    assert not (out / "runs.json").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eqrm.errors import SettingError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, is_hopeless, proposed_draw
@@ -117,6 +117,29 @@ def test_a_stopped_search_goes_on_with_the_same_draws(tmp_path: Path) -> None:
     assert [r.to_dict() for r in read_records(stopped.path)] == [
         r.to_dict() for r in read_records(undisturbed.path)
     ]
+
+
+def test_deleted_proposals_are_made_again_and_damaged_files_say_what_to_do(tmp_path: Path) -> None:
+    content = changed(objectives=["groupdro"], draws=3, adaptive={"sampler": FEW, "at_once": 1})
+    sweep, folder = planned(content), SweepFolder(tmp_path / "out")
+    expected = values_of(sweep, folder)
+    for number in (0, 1):
+        (folder.path / "draws" / f"{number:06d}.json").unlink()
+    again = SweepFolder(folder.path)
+    draws = AdaptiveDraws(sweep, again)
+    assert [run.draw for run in draws.more(9)] == [2, 0, 1]  # nothing is trained: all are recorded
+    assert draws.left == 0
+    assert [place["settings"] for place in again.runs()] == expected
+    assert all(again.state(place["run"]) == "finished" for place in again.runs())
+    for damaged, words in (
+        ("draws/000001.json", "Delete it and run the sweep again with the same command: the run"),
+        ("sweep.json", "Delete it and run the sweep again with the same command: finished"),
+    ):
+        path = folder.path / damaged
+        path.write_bytes(path.read_bytes()[:-30])
+        with pytest.raises(DataFileError, match=words) as refused:
+            sweep_status(folder.path)
+        assert str(path) in str(refused.value)
 
 
 def test_sweeps_that_share_a_folder_share_the_draws(tmp_path: Path) -> None:

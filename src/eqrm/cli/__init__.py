@@ -26,6 +26,7 @@ from eqrm.cli import (
     train_network,
 )
 from eqrm.errors import EqrmError
+from eqrm.files.writing import is_full_disk
 
 app = typer.Typer(
     name="eqrm",
@@ -75,5 +76,8 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:
         # A file that cannot be read or written: the path is the user's, and named by the error.
-        typer.echo(f"eqrm: {error}. Check the path and its permissions.", err=True)
+        advice = "Check the path and its permissions."
+        if is_full_disk(error):
+            advice = "The disk is full: make room, and run the same command again."
+        typer.echo(f"eqrm: {error}. {advice}", err=True)
         sys.exit(2)

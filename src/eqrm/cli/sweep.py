@@ -89,6 +89,8 @@ def sweep(
     Run the same command again to continue a sweep that was stopped or killed, or to help one that
     is running.
     """
+    from eqrm.errors import SettingError
+    from eqrm.files.writing import is_full_disk
     from eqrm.files.yaml_text import read_yaml
     from eqrm.sweeps.engines.base import make_engine
     from eqrm.sweeps.progress import sweep_shown
@@ -117,6 +119,13 @@ def sweep(
     except KeyboardInterrupt:
         _line("eqrm: Stopped. Run the same command again to continue.")
         raise typer.Exit(130) from None
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        raise SettingError(
+            f"The disk is full: {error.filename or folder.path} cannot be written. No finished run "
+            "is lost. Make room, and run the same command again with --retry-failed."
+        ) from None
     pruned = f", {result.pruned:,} pruned" if result.pruned else ""
     typer.echo(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
     if result.failures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -28,9 +29,9 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     refuse_unwritable(path)
     path = path.resolve()  # a link stays a link, and what it points to is written
     draft = path.with_name(f".{secrets.token_hex(8)}{path.suffix}")
-    draft.touch()
-    mode = draft.stat().st_mode
     try:
+        draft.touch()
+        mode = draft.stat().st_mode
         yield draft
         draft.chmod(mode)  # some libraries replace it by a file that only its owner can read
         if durable:
@@ -38,6 +39,10 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         os.replace(draft, path)
         if durable:
             _force_to_disk(path.parent)  # the rename itself
+    except OSError as error:
+        if error.filename in (None, str(draft)):  # that of a full disk names no file
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 
@@ -60,6 +65,11 @@ def refuse_unwritable(path: Path) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise SettingError(f"The folder {path.parent} is not writable. Choose another.")
+
+
+def is_full_disk(error: OSError) -> bool:
+    """Whether a file was not written because the disk is full, or the user's share of it."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _force_to_disk(path: Path) -> None:

@@ -115,12 +115,18 @@ class AdaptiveDraws:
         open_searches = []
         known = self.folder.draws()
         for first, search in self._searches.items():
-            places = [known[n][0] for n in range(first, first + search.draws) if n in known]
-            if len(places) < search.draws:
-                tried = [self._tried[first].of(place) for place in places]
-                running = sum(each.ended == "running" for each in tried)
+            tried = {
+                draw: self._tried[first].of(known[first + draw][0])
+                for draw in range(search.draws)
+                if first + draw in known
+            }
+            if len(tried) < search.draws:
+                running = sum(each.ended == "running" for each in tried.values())
                 if running < search.settings.at_once:
-                    open_searches.append((running, len(tried), first, tried))
+                    draw = next(n for n in range(search.draws) if n not in tried)
+                    # Later draws are known where a proposal was deleted: it is made as before.
+                    earlier = [tried[n] for n in range(draw)]
+                    open_searches.append((running, draw, first, earlier))
         if not open_searches:
             return None
         _, draw, first, tried = min(open_searches, key=lambda each: each[:3])

@@ -29,6 +29,7 @@ SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
 FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
 CLAIM, RUN, RUN_FORMAT = "claim", "run.json", "eqrm planned run 1"
 DRAWS, DRAW_FORMAT, DRAW_LOCK = "draws", "eqrm proposed run 1", ".lock"
+AGAIN = "run the sweep again with the same command"
 State = Literal["finished", "pruned", "failed", "running", "waiting"]
 STATES: tuple[State, ...] = ("finished", "pruned", "failed", "running", "waiting")
 
@@ -113,7 +114,8 @@ class SweepFolder:
         folder = self.path / DRAWS
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             if path.stem.isdecimal() and int(path.stem) not in self._draws:
-                content = read_checked_json(path, DRAW_FORMAT, "a proposed run")
+                with _with_advice(f"Delete it and {AGAIN}: the run is proposed again."):
+                    content = read_checked_json(path, DRAW_FORMAT, "a proposed run")
                 self._draws[int(path.stem)] = content["place"], content["config"]
         return self._draws
 
@@ -138,7 +140,8 @@ class SweepFolder:
     def _content(self) -> Any:
         if not (self.path / SWEEP).is_file():
             raise DataFileError(f"{self.path} is not the folder of a sweep: it has no {SWEEP}.")
-        return read_checked_json(self.path / SWEEP, SWEEP_FORMAT, "the list of a sweep's runs")
+        with _with_advice(f"Delete it and {AGAIN}: finished runs are kept."):
+            return read_checked_json(self.path / SWEEP, SWEEP_FORMAT, "the list of a sweep's runs")
 
     def of_run(self, run: str) -> Path:
         """The folder of a run."""
@@ -147,7 +150,9 @@ class SweepFolder:
     def prepare(self, run: str, place: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Write what is to be trained, for the process that trains it."""
         self.of_run(run).mkdir(parents=True, exist_ok=True)
-        if not (self.of_run(run) / RUN).is_file():
+        try:
+            self.prepared(run)
+        except DataFileError:  # not written yet, or damaged
             content = {"format": RUN_FORMAT, "place": place, "config": config}
             text = json.dumps(content, ensure_ascii=False, indent=1)
             with suppress(FileNotFoundError):  # another sweep wrote the same, and cleaned up
@@ -159,7 +164,7 @@ class SweepFolder:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             return content["place"], content["config"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataFileError(f"{path} cannot be read: {error}.") from None
 
     @contextmanager
@@ -257,3 +262,12 @@ class SweepFolder:
             return max(0.0, record_path(self.path, run).stat().st_mtime - began)
         except FileNotFoundError:
             return None
+
+
+@contextmanager
+def _with_advice(advice: str) -> Iterator[None]:
+    """Say what to do about a file that cannot be read."""
+    try:
+        yield
+    except DataFileError as error:
+        raise DataFileError(f"{error} {advice}") from None

@@ -176,3 +176,27 @@ def test_settings_of_an_engine_come_from_a_file_and_from_options(
     settings.write_text("- partition\n")
     code, _, err = command(capsys, "sweep", str(plan), *options)
     assert (code, "must hold settings of the engine" in err) == (2, True)
+
+
+def test_a_worker_whose_sweep_was_killed_ends_quietly(prepared: tuple[SweepFolder, str]) -> None:
+    folder, run = prepared
+    (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
+    with subprocess.Popen(
+        [sys.executable, "-m", "eqrm.sweeps.engines.local_worker", str(folder.path), "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        worker.stdout.close()
+        worker.stdin.write(run + "\n")
+        worker.stdin.flush()
+        assert worker.stderr.read() == ""
+    assert worker.returncode == 0
+    assert folder.state(run) == "failed"
+    place, config = planned(SMALL).runs[0].place(), planned(SMALL).runs[0].config.plain()
+    folder.prepare(run, place, config)
+    assert folder.prepared(run) == (place, config)  # what was damaged is written again

@@ -29,8 +29,12 @@ def main() -> None:
     sweep = SweepFolder(Path(folder))
     while (run := runs.get()) is not None:
         outcome = logged_run(sweep, run, root[0] if root else None, int(threads))
-        reports.write(json.dumps(asdict(outcome)) + "\n")
-        reports.flush()
+        try:
+            reports.write(json.dumps(asdict(outcome)) + "\n")
+            reports.flush()
+        except BrokenPipeError:  # the sweep was killed, and the folder says how the run ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), reports.fileno())  # for what is buffered
+            break
         if outcome.ending == "stopped":
             break
 

@@ -129,12 +129,12 @@ class AdaptiveDraws:
                     open_searches.append((running, draw, first, earlier))
         if not open_searches:
             return None
-        _, draw, first, tried = min(open_searches, key=lambda each: each[:3])
+        _, draw, first, earlier = min(open_searches, key=lambda each: each[:3])
         search = self._searches[first]
         values: dict[str, Any] = {}
         if draw > 0:
             seed = search.seed_of_draw(draw)
-            values = proposed_draw(search.settings, search.spaces, tried, seed)
+            values = proposed_draw(search.settings, search.spaces, earlier, seed)
         run = search.run(draw, values)
         self.folder.write_draw(first + draw, run.place(), run.config.plain())
         self._returned.add(first + draw)

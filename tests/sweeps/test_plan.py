@@ -335,6 +335,53 @@ def test_numbers_have_limits(fields: dict[str, Any], words: str) -> None:
     assert words in "\n".join(lines_of(**fields))
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"draws": True, "trials": 1.5, "seed": -1, "search": None},
+            ["draws must be", "trials must be", "seed must be"],
+        ),
+        (
+            {"datasets": [{"name": DIGITS, "held_out": {"share": math.nan, "splits": -3}}]},
+            ["share must be", "splits must be"],
+        ),
+        (
+            {"adaptive": {"sampler": "tp", "pruner": "x", "alpha": 3, "at_once": 0, "zz": 1}},
+            ["no field 'zz'", "Unknown sampler 'tp'", "Unknown pruner 'x'", "got 3", "at_once"],
+        ),
+        (
+            {"objectives": [{"name": "eqrm", "hyperparameters": {"alpha": 2, "zz": 1}}]},
+            ["'zz'", "got 2"],
+        ),
+        (
+            {"objectives": [{"name": "eqrm", "hyperparameters": {"alpha": 2}, "zz": 1}]},
+            ["no field 'zz'", "got 2"],
+        ),
+        (
+            {"models": [{"name": "lightgbm", "settings": {"max_depth": "x"}, "label": ""}]},
+            ["max_depth must be None or a number, got 'x'", "models[0].label must be printable"],
+        ),
+        ({"objectives": [{"name": "erm", "label": "a\x07b"}]}, ["objectives[0].label must be"]),
+        ({"models": ["linear", "linear"]}, ["models lists 'linear' twice"]),
+        (
+            {"models": [{"name": "linear", "label": "erm"}]},
+            ["objectives and models both list 'erm'"],
+        ),
+        ({**GRID, "grid": {}}, ["grid has no fields"]),
+        (
+            {"adaptive": {"sampler": {"name": "tpe", "settings": {"n_startup_trials": -5}}}},
+            ["n_startup_trials must be an integer of at least 0, got -5"],
+        ),
+    ],
+)
+def test_every_problem_of_an_entry_is_said(fields: dict[str, Any], words: list[str]) -> None:
+    if "adaptive" in fields:
+        pytest.importorskip("optuna", reason="adaptive needs the package optuna")
+    text = "\n".join(lines_of(**fields))
+    assert [each for each in words if each not in text] == []
+
+
 def test_content_that_is_not_a_plan_is_refused() -> None:
     with pytest.raises(SettingError, match="A plan must hold fields"):
         planned_sweep(["erm"], "plan.yaml")

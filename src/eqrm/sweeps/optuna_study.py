@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eqrm.checks import POSITIVE_INTEGER
+from eqrm.checks import POSITIVE_INTEGER, integer
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
@@ -93,6 +93,9 @@ class AdaptiveSettings:
         """Optuna's sampler."""
         given = _choice(self.sampler)
         defaults = {"constant_liar": True} if SAMPLERS.name_of(given.name) == "tpe" else {}
+        for name, least in (("n_startup_trials", 0), ("n_ei_candidates", 1)):
+            if name in given.settings:
+                integer(least).check(given.settings[name], f"sampler {given.name}: {name}")
         settings = {"seed": seed, **defaults, **given.settings}
         return _made(SAMPLERS, given.name, settings, "sampler")
 

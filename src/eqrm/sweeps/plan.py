@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from eqrm.checks import (
     NON_NEGATIVE_INTEGER,
     OPEN_FRACTION,
+    Rule,
     integer,
     one_of,
     optional,
@@ -30,7 +31,7 @@ from eqrm.sweeps.spaces import grid_values, space_of
 from eqrm.sweeps.table_runs import PlannedModel
 from eqrm.text import counted
 from eqrm.training.runs.config import ObjectiveConfig
-from eqrm.training.runs.config_reading import read_as
+from eqrm.training.runs.config_reading import read_as, refusals
 
 T = TypeVar("T")
 HELD_OUT = ("each", "each-and-pairs")
@@ -43,18 +44,24 @@ SET_BY_THE_PLAN = {
 MOST = 1_000_000
 """Limit of draws, trials and splits, and of all runs of a plan."""
 _COUNT = integer(1, MOST)
+_LABEL = Rule("printable text", lambda label: bool(label.strip()) and label.isprintable())
 
 
 @dataclass(frozen=True)
 class HeldOutShare:
     """Random sets of test domains: ``splits`` of them, each a ``share`` of all domains."""
 
-    share: float
+    share: Any
     splits: int = 1
 
     def __post_init__(self) -> None:
-        OPEN_FRACTION.check(self.share, "share")
-        _COUNT.check(self.splits, "splits")
+        problems = Problems()
+        with problems.noted():
+            OPEN_FRACTION.check(self.share, "share")
+        with problems.noted():
+            _COUNT.check(self.splits, "splits")
+        if problems:
+            raise SettingError(" ".join(problems))
 
 
 @dataclass(frozen=True)
@@ -211,10 +218,11 @@ class Problems(list[str]):
       - run: steps is missing.
     """
 
-    def note(self, problem: str) -> None:
+    def note(self, problem: str, where: str = "") -> None:
         """Add a problem, unless it is there already."""
-        if problem not in self:
-            self.append(problem)
+        whole = f"{where}: {problem}" if where and not problem.startswith(where) else problem
+        if whole not in self:
+            self.append(whole)
 
     @contextmanager
     def noted(self, where: str = "") -> Iterator[None]:
@@ -222,9 +230,14 @@ class Problems(list[str]):
         try:
             yield
         except EqrmError as error:
-            self.note(
-                f"{where}: {error}" if where and not str(error).startswith(where) else str(error)
-            )
+            self.note(str(error), where)
+
+    def read(self, kind: type[T], content: Any, where: str = "") -> T | None:
+        """What the content says; None if something in it is refused, and all of that is noted."""
+        refused = refusals(kind, content, where)
+        for problem in refused:
+            self.note(problem, where)
+        return None if refused else read_as(kind, content, where)
 
     def refuse(self, source: str) -> None:
         """Raise if there are any."""
@@ -247,23 +260,22 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     datasets = _entries(PlannedDataset, content, "datasets", problems)
     objectives = _entries(PlannedObjective, content, "objectives", problems, also="models")
     models = _entries(PlannedModel, content, "models", problems, also="objectives")
-    for name, called in (
-        ("datasets", [each.called for each in datasets]),
-        (
-            "objectives" if objectives else "models",
-            [each.called for each in objectives] + [each.called for each in models],
-        ),
-    ):
+    lists: dict[str, Sequence[PlannedDataset | PlannedObjective | PlannedModel]]
+    lists = {"datasets": datasets, "objectives": objectives, "models": models}
+    for name, called in {k: [each.called for each in v] for k, v in lists.items()}.items():
         for twice in sorted({each for each in called if called.count(each) > 1}):
             problems.note(f"{name} lists {twice!r} twice. Give each a label of its own.")
-    numbers = _Numbers()
-    with problems.noted():
-        numbers = read_as(_Numbers, {k: v for k, v in content.items() if k in vars(numbers)})
+    for both in sorted({each.called for each in objectives} & {each.called for each in models}):
+        problems.note(f"objectives and models both list {both!r}. Give each a label of its own.")
+    plain = {k: v for k, v in content.items() if k in _Numbers.__dataclass_fields__}
+    numbers = problems.read(_Numbers, plain) or _Numbers()
     mappings: dict[str, Any] = {
         name: _mapping(content, name, problems) for name in ("run", "search", "grid")
     }
     with problems.noted("run"):
         refuse_fields_of_the_plan(mappings["run"])
+    if content.get("grid") == {}:
+        problems.note("grid has no fields. List values of some, or leave it out.")
     for name in ("search", "grid"):
         held = [path for path in mappings[name] if _is_set_by_the_plan(path)]
         mappings[name] = {k: v for k, v in mappings[name].items() if k not in held}
@@ -271,8 +283,7 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
             _refuse_held(name, held)
     adaptive = None
     if content.get("adaptive") is not None:
-        with problems.noted("adaptive"):
-            adaptive = read_as(AdaptiveSettings, content["adaptive"], "adaptive")
+        adaptive = problems.read(AdaptiveSettings, content["adaptive"], "adaptive")
     plan = SweepPlan(
         datasets, objectives, **vars(numbers), **mappings, models=models, adaptive=adaptive
     )
@@ -330,10 +341,12 @@ def _entries(
         return ()
     found = []
     for number, entry in enumerate(given):
-        with problems.noted(f"{name}[{number}]"):
-            whole = {"name": entry} if isinstance(entry, str) else entry
-            found.append(read_as(kind, whole, f"{name}[{number}]"))
-    return tuple(found)
+        whole = {"name": entry} if isinstance(entry, str) else entry
+        found.append(problems.read(kind, whole, f"{name}[{number}]"))
+        if isinstance(whole, Mapping) and isinstance(label := whole.get("label"), str):
+            with problems.noted():
+                _LABEL.check(label, f"{name}[{number}].label")
+    return tuple(each for each in found if each is not None)
 
 
 def _mapping(content: Mapping[str, Any], name: str, problems: Problems) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Union
 
 from eqrm.checks import is_integer, is_number, refuse_unknown
-from eqrm.errors import SettingError
+from eqrm.errors import EqrmError, SettingError
 from eqrm.files.yaml_text import parse_settings
 from eqrm.training.training_settings import naming_field
 
@@ -91,6 +91,42 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     }
     with naming_field(path):
         return kind(**given)
+
+
+def refusals(kind: type[Any], content: Any, path: str = "") -> list[str]:
+    """Everything that :func:`read_as` refuses in the content, field by field.
+
+    >>> from eqrm.training import OptimizerChoice
+    >>> refusals(OptimizerChoice, {"weight_decay": -1, "momentum": "x"})
+    ['weight_decay must be a number of at least 0, got -1.0.', "momentum must be a number, ..."]
+    """
+    first = _refusal(kind, content, path)
+    if first is None or not isinstance(content, Mapping):
+        return [] if first is None else [first]
+    fields, kinds = _fields(kind), typing.get_type_hints(kind)
+    known = {key: value for key, value in content.items() if key in fields}
+    taken: dict[str, Any] = {key: known[key] for key in known if _required(fields[key])}
+    found = [first] if len(known) < len(content) else []
+    found += [each for each in [_refusal(kind, taken, path)] if each is not None]
+    by_name = [key for key in known if typing.get_origin(kinds[fields[key].name]) is dict]
+    for key in [*(key for key in known if key not in by_name), *by_name]:
+        value = known[key]
+        split = key in by_name and isinstance(value, Mapping)
+        for part in [{name: value[name]} for name in value] if split else [value]:
+            with_part = {**taken, key: {**taken.get(key, {}), **part} if split else part}
+            if (refused := _refusal(kind, with_part, path)) is None:
+                taken = with_part
+            else:
+                found.append(refused)
+    return list(dict.fromkeys(found))
+
+
+def _refusal(kind: type[Any], content: Any, path: str) -> str | None:
+    try:
+        read_as(kind, content, path)
+    except EqrmError as error:
+        return str(error)
+    return None
 
 
 def plain_values(value: Any) -> Any:

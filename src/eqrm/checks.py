@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from eqrm.errors import LevelError, SettingError
+from eqrm.errors import EqrmError, LevelError, SettingError
 from eqrm.level import Level
 from eqrm.text import did_you_mean
 
@@ -164,6 +164,26 @@ def one_of(value: object, choices: Iterable[str], what: str) -> str:
     if not isinstance(value, str) or value not in options:
         raise SettingError(f"Unknown {what} {value!r}. {did_you_mean(value, options)}")
     return value
+
+
+def check_all(*checks: Callable[[], object]) -> None:
+    """Call every check; what they refuse is raised as one error, each problem once.
+
+    >>> check_all(lambda: POSITIVE.check(0, "a"), lambda: POSITIVE.check(-1, "b"))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: a must be a number above 0, got 0. b must be a number above 0, got -1.
+    """
+    found: dict[str, EqrmError] = {}
+    for check in checks:
+        try:
+            check()
+        except EqrmError as error:
+            found.setdefault(str(error), error)
+    if len(found) == 1:
+        raise next(iter(found.values()))
+    if found:
+        raise SettingError(" ".join(found))
 
 
 def refuse_unknown(

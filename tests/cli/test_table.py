@@ -116,7 +116,9 @@ def test_files_are_written_in_the_format_of_their_name(
         assert (code, out) == (0, f"Wrote {path}.\n")
         assert path.read_text(encoding="utf-8").startswith(begin)
     code, out, _ = run(capsys, "table", str(folder), "--selected", "--format", "csv")
-    assert out.startswith("dataset,rule,objective,held_out,trial,draw,step,score,value,run\n")
+    assert out.startswith(
+        "dataset,rule,objective,held_out,trial,draw,step,score,value,run,settings\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
 FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
 CLAIM, RUN, RUN_FORMAT = "claim", "run.json", "eqrm planned run 1"
 DRAWS, DRAW_FORMAT, DRAW_LOCK = "draws", "eqrm proposed run 1", ".lock"
+JOBS = "slurm"
+"""Folder of the engine of that name: lists of tasks, and what jobs print."""
 AGAIN = "run the sweep again with the same command"
 State = Literal["finished", "pruned", "failed", "running", "waiting"]
 STATES: tuple[State, ...] = ("finished", "pruned", "failed", "running", "waiting")
@@ -72,7 +74,7 @@ class SweepFolder:
         """
         if not (self.path / SWEEP).is_file():
             there = self.path.iterdir() if self.path.is_dir() else ()
-            known = (RUNS, DRAWS)
+            known = (RUNS, DRAWS, JOBS)
             others = [p.name for p in there if p.name not in known and not p.name.startswith(".")]
             if others:
                 raise SettingError(

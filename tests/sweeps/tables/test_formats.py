@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -67,6 +69,23 @@ def test_csv_has_all_digits_and_reads_back() -> None:
     assert [row["run"] for row in chosen][:2] == ["toy-EQRM-a-0-0", "toy-EQRM-a-0-1"]
 
 
+def test_the_searched_values_of_selected_runs_are_in_every_format() -> None:
+    settings = {"learning_rate": 0.00123456, "predictor.settings.hidden": [8, 8]}
+    shown = replace(
+        found(), selected=tuple(replace(s, settings=settings) for s in found().selected)
+    )
+    words = "learning_rate=0.001235, predictor.settings.hidden=[8, 8]"
+    escaped = {name: words.replace("_", "\\_") for name in ("markdown", "latex")}
+    escaped["markdown"] = escaped["markdown"].replace("[", "\\[").replace("]", "\\]")
+    for name in ("text", "markdown", "latex", "html"):
+        assert escaped.get(name, words) in FORMATS[name](shown, True)
+    for row in csv.DictReader(io.StringIO(to_csv(shown, selected=True))):
+        assert json.loads(row["settings"]) == settings
+    measured = checkpoint(0, {"b": 1.0}, {"a": 0.5})
+    run = replace(record(measured, held_out=("a",)), settings=settings)
+    assert sweep_tables([run], RULES).selected[0].settings == settings
+
+
 class Page(HTMLParser):
     """Tags and cells of a page."""
 
@@ -120,7 +139,7 @@ def test_names_are_data(name: str) -> None:
         assert r"\_hidden$" in page
         lines = [line for line in page.splitlines() if line.startswith("| ")]
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-        assert widths == {5, 10, 11}  # accuracies, quantiles, selected runs
+        assert widths == {5, 10, 12}  # accuracies, quantiles, selected runs
     if name == "latex":
         assert r"\$\textbackslash{}alpha\$\&\%\#" in page
         assert all(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from eqrm.checks import check_all, refuse_unknown
 from eqrm.registry import Registry
 
 Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
@@ -92,8 +93,13 @@ ENGINES: Registry[type[Engine]] = Registry(
 def make_engine(
     name: str, folder: Path, data_root: str | Path | None, settings: Mapping[str, Any]
 ) -> Engine:
-    """The engine of a name for the sweep in a folder; unknown settings are refused."""
-    made: Engine = ENGINES.make(
-        name, folder, data_root, given=settings, leave_out=("folder", "data_root")
+    """The engine of a name for the sweep in a folder; all bad settings are refused at once."""
+    hidden = ("folder", "data_root")
+    known = ENGINES.settings(name, hidden)
+    given = {key: value for key, value in settings.items() if key in known}
+    made: list[Engine] = []
+    check_all(
+        lambda: refuse_unknown(settings, known, f"Engine {name!r}"),
+        lambda: made.append(ENGINES.make(name, folder, data_root, given=given, leave_out=hidden)),
     )
-    return made
+    return made[0]

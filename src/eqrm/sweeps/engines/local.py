@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import POSITIVE_INTEGER, optional
+from eqrm.checks import POSITIVE_INTEGER, check_all, optional
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 
 PATIENCE = 60.0
@@ -39,8 +39,10 @@ class LocalEngine(Engine):
         workers: int | None = None,
         threads: int = 1,
     ) -> None:
-        POSITIVE_INTEGER.check(threads, "threads")
-        optional(POSITIVE_INTEGER).check(workers, "workers")
+        check_all(
+            lambda: POSITIVE_INTEGER.check(threads, "threads"),
+            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
+        )
         self._arguments = [str(folder), str(threads), *([str(data_root)] if data_root else [])]
         self._environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
         self._selector = selectors.DefaultSelector()

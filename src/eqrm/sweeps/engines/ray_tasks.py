@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, optional
+from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, check_all, optional
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.engines.job import logged_run
@@ -50,10 +50,12 @@ class RayEngine(Engine):
         workers: int | None = None,
         threads: int = 1,
     ) -> None:
-        POSITIVE_INTEGER.check(threads, "threads")
-        optional(POSITIVE_INTEGER).check(workers, "workers")
-        NON_NEGATIVE.check(gpus, "gpus")
-        SIZE.check(memory, "memory")
+        check_all(
+            lambda: POSITIVE_INTEGER.check(threads, "threads"),
+            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
+            lambda: NON_NEGATIVE.check(gpus, "gpus"),
+            lambda: SIZE.check(memory, "memory"),
+        )
         self._folder = str(Path(folder).resolve())
         self._root = None if data_root is None else str(Path(data_root).resolve())
         self._workers, self._threads, self._address = workers, threads, str(address)

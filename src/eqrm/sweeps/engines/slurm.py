@@ -24,10 +24,8 @@ from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.engines.job import begin_job, ending_of_job
 from eqrm.sweeps.engines.local import THREADS
 from eqrm.sweeps.engines.slurm_queue import SlurmQueue
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.sweep_folder import JOBS, SweepFolder
 
-JOBS = "slurm"
-"""Folder, in that of the sweep, of lists of tasks and of what jobs print."""
 SAVING = 120
 """Seconds before its time limit at which a job is told to save."""
 GRACE = 15.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.sweeps.selection import ACCURACY, RISK
@@ -94,7 +95,8 @@ class SweepTable:
 class SelectedRun:
     """What a rule chose for one objective, set of held-out domains and trial, and why.
 
-    ``score`` is what the rule maximises; ``value`` is what is reported.
+    ``score`` is what the rule maximises; ``value`` is what is reported; ``settings`` are the
+    values of what was searched.
     """
 
     dataset: str
@@ -107,6 +109,7 @@ class SelectedRun:
     score: float
     value: float | None
     run: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

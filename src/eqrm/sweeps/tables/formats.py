@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from html import escape
 
 from eqrm.errors import MissingExtraError
@@ -69,8 +70,11 @@ def to_csv(found: SweepTables, selected: bool = False) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if selected:
-        writer.writerow([field.name for field in fields(SelectedRun)])
-        writer.writerows(map(astuple, found.selected))
+        names = [field.name for field in fields(SelectedRun)]
+        writer.writerow(names)
+        for each in found.selected:
+            place = [getattr(each, name) for name in names[:-1]]
+            writer.writerow([*place, json.dumps(each.settings, ensure_ascii=False)])
         return stream.getvalue().rstrip("\n")
     writer.writerow(
         [
@@ -188,10 +192,20 @@ def _selected_grid(selected: Sequence[SelectedRun]) -> list[list[str]]:
             *map(one_line, (s.dataset, s.rule, s.objective, s.held_out)),
             *(str(s.trial), str(s.draw), str(s.step), f"{s.score:.4g}"),
             *("" if s.value is None else f"{s.value:.4g}", one_line(s.run)),
+            _printable(", ".join(f"{name}={_short(value)}" for name, value in s.settings.items())),
         ]
         for s in selected
     ]
-    return [[*header, "reported", "run"], *rows]
+    return [[*header, "reported", "run", "settings"], *rows]
+
+
+def _short(value: object) -> str:
+    """A value with four digits; CSV has all of them.
+
+    >>> _short(0.00123456), _short([8, 8])
+    ('0.001235', '[8, 8]')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _in_markdown(text: str) -> str:

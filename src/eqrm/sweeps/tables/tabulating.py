@@ -7,10 +7,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
-from eqrm.checks import one_of
+from eqrm.checks import check_all, one_of
 from eqrm.distributions.empirical import Empirical
 from eqrm.level import Level
 from eqrm.sweeps.records import RunRecord
@@ -69,11 +70,11 @@ class TableSettings:
     published: bool = True
 
     def __post_init__(self) -> None:
-        if self.metric is not None:
-            one_of(self.metric, METRICS, "metric")
-        one_of(self.divisor, DIVISORS, "divisor")
-        for level in self.levels:
-            Level.of(level)
+        check_all(
+            lambda: one_of(self.metric or METRICS[0], METRICS, "metric"),
+            lambda: one_of(self.divisor, DIVISORS, "divisor"),
+            *(partial(Level.of, level) for level in self.levels),
+        )
 
     @property
     def error_note(self) -> str:
@@ -179,6 +180,7 @@ class _Tabulated:
                     score=found.score,
                     value=reported(found, held_out, self.metric),
                     run=found.run.run,
+                    settings=found.run.settings,
                 )
 
     def unjudged(self) -> Iterator[str]:

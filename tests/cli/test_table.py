@@ -143,6 +143,22 @@ def test_wrong_options_are_refused_in_one_line(
     assert error.count("\n") == 1
 
 
+def test_all_wrong_options_are_listed_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--rule", "zz,oracle", "--metric", "yy", "--alpha", "7", "--format", "q"]
+    options += ["--levels", "3,4", "--divisor", "n", "--checkpoints", "first"]
+    code, out, error = run(capsys, "table", str(folder / "none"), *options)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    for words in ("none does not exist", "rule 'zz'", "metric 'yy'", "Got '7'", "format 'q'"):
+        assert words in error
+    for words in ("Got '3'", "Got '4'", "divisor 'n'", "'first'"):
+        assert error.count(words) == 1
+    for option in ("--rule", "--levels"):
+        code, _, error = run(capsys, "table", str(folder), option, "")
+        assert (code, f"{option} is empty" in error) == (2, True)
+
+
 def test_a_folder_without_records_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import eqrm
 from cli.commands import run
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation import EvaluatedPart, Evaluation, evaluate_part, merge_parts
+from eqrm.files.checked_json import write_checked_json
 
 ROWS, DOMAINS = 3000, 40
 
@@ -180,6 +182,33 @@ def test_a_damaged_part_is_refused(shards: list[Path], tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"counts":[', '"counts":[1'))
     with pytest.raises(DataFileError, match="damaged"):
         EvaluatedPart.read(path)
+
+
+def test_all_problems_of_parts_in_files_are_listed_at_once(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name, shard in (("b", 0), ("c", 0), ("d", 2)):
+        evaluate_part(shards[shard], domains="day", losses="loss").write(folder / f"{name}.json")
+    whole = (folder / "d.json").read_text(encoding="utf-8")
+    (folder / "a.json").write_text(whole[:-30], encoding="utf-8")  # the first of them
+    (folder / "e.json").write_text("[]", encoding="utf-8")
+    write_checked_json(folder / "f.json", "eqrm part of an evaluation 1", {"labels": None})
+    part = replace(EvaluatedPart.read(folder / "d.json"), sources={"other": "other"})
+    replace(part, measures={**part.measures, "domains": ["week"]}).write(folder / "g.json")
+    code, _, err = run(capsys, "evaluate", "--merge", str(folder))
+    assert code == 2
+    for words in ("a.json is not", "in two parts, b.json and c.json", "e.json is not", "f.json is"):
+        assert words in err
+    assert "g.json measures domains ['week']" in err
+    with pytest.raises(DomainDataError, match=r"a\.json is not .* --partial"):
+        merge_parts([folder / "a.json"])
+    (tmp_path / "empty").mkdir()
+    given = [str(tmp_path / "empty"), str(tmp_path / "none.json")]
+    code, _, err = run(capsys, "evaluate", "--merge", *given)
+    assert (code, f"The folder {given[0]!r} has no part" in err) == (2, True)
+    assert f"There is no part {given[1]!r}. Give files that --partial wrote." in err
 
 
 def test_the_command_measures_parts_and_merges_them(

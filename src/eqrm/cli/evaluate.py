@@ -237,7 +237,7 @@ def _merged(
     later: dict[str, Any],
 ) -> Evaluation:
     """The evaluation of all rows whose parts are in these files."""
-    from eqrm.evaluation.parts import EvaluatedPart, find_parts, merge_parts
+    from eqrm.evaluation.parts import find_parts, merge_parts
 
     said = {
         "domains": "--domain",
@@ -253,7 +253,7 @@ def _merged(
         raise SettingError(
             f"--merge reads what was measured from the parts. Leave out {', '.join(given)}."
         )
-    return merge_parts(map(EvaluatedPart.read, find_parts(files)), **later)
+    return merge_parts(find_parts(files), **later)
 
 
 def _write(

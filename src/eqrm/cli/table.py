@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.checks import one_of
+from eqrm.checks import check_all, one_of
 from eqrm.cli.options import SEVERAL, option, parsed_level, separated
-from eqrm.errors import SettingError
+from eqrm.errors import DataFileError, SettingError
 
 if TYPE_CHECKING:
     from eqrm.sweeps.selection import SelectionRule
@@ -72,16 +73,28 @@ def table(
     """
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.sweeps.domainbed_records import sweep_records
+    from eqrm.sweeps.selection import SELECTION_RULES
     from eqrm.sweeps.tables.formats import FORMATS
     from eqrm.sweeps.tables.grid import planned_places
     from eqrm.sweeps.tables.tabulating import LEVELS, TableSettings, sweep_tables
 
+    asked = separated(levels or [])
+    names = separated(rule or [])
+    check_all(
+        lambda: _refuse_missing(folder),
+        lambda: _format(as_format, output),
+        lambda: None if output is None else refuse_unwritable(output),
+        lambda: _refuse_empty("--rule", rule, names),
+        lambda: _refuse_empty("--levels", levels, asked),
+        *(partial(parsed_level, level, "--levels") for level in asked),
+        lambda: TableSettings(metric, divisor=divisor),
+        lambda: parsed_level(alpha),
+        *(partial(_rule, name, "0.9", checkpoints, None) for name in names or SELECTION_RULES),
+    )
     write = FORMATS[_format(as_format, output)]
-    if output is not None:
-        refuse_unwritable(output)
-    asked = [str(parsed_level(level, "--levels")) for level in separated(levels or [])]
-    settings = TableSettings(metric, asked or LEVELS, divisor, published)
-    rules = _rules(separated(rule or []), alpha, checkpoints, metric)
+    at = [str(parsed_level(level, "--levels")) for level in asked]
+    settings = TableSettings(metric, at or LEVELS, divisor, published)
+    rules = dict(_rule(name, alpha, checkpoints, metric) for name in names or SELECTION_RULES)
     found = sweep_tables(
         sweep_records(folder),
         rules,
@@ -112,16 +125,24 @@ def _format(named: str | None, output: Path | None) -> str:
     return SUFFIXES[output.suffix.lower()]
 
 
-def _rules(
-    names: list[str], alpha: str, checkpoints: str | None, metric: str | None
-) -> dict[str, SelectionRule]:
+def _refuse_missing(folder: Path) -> None:
+    if not folder.exists():
+        raise DataFileError(f"The folder {folder} does not exist.")
+
+
+def _refuse_empty(name: str, given: list[str] | None, values: list[str]) -> None:
+    if given and not values:
+        raise SettingError(f"{name} is empty. Give a value, or leave it out.")
+
+
+def _rule(
+    name: str, alpha: str, checkpoints: str | None, metric: str | None
+) -> tuple[str, SelectionRule]:
+    """A selection rule under its registered name, with those of the options that it has."""
     from eqrm.sweeps.selection import SELECTION_RULES
 
-    level = parsed_level(alpha)
-    found = {}
-    for name in [SELECTION_RULES.name_of(each) for each in names] or list(SELECTION_RULES):
-        known = SELECTION_RULES.settings(name)
-        given: dict[str, Any] = {"alpha": str(level), "checkpoints": checkpoints, "metric": metric}
-        wanted = {k: v for k, v in given.items() if v is not None and k in known}
-        found[name] = SELECTION_RULES.make(name, given=wanted)
-    return found
+    known = SELECTION_RULES.settings(name)
+    level = str(parsed_level(alpha))
+    given: dict[str, Any] = {"alpha": level, "checkpoints": checkpoints, "metric": metric}
+    wanted = {k: v for k, v in given.items() if v is not None and k in known}
+    return SELECTION_RULES.name_of(name), SELECTION_RULES.make(name, given=wanted)

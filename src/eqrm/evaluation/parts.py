@@ -77,16 +77,23 @@ class EvaluatedPart:
     def read(cls, path: str | Path) -> EvaluatedPart:
         """Read what :meth:`write` wrote."""
         content = read_checked_json(Path(path), FORMAT, PART)
+        try:
+            return cls._of(content, Path(path).name)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
+
+    @classmethod
+    def _of(cls, content: Mapping[str, Any], name: str) -> EvaluatedPart:
         labels = None
         if content["labels"] is not None:
             domains, *arrays = content["labels"]
             numbers = [None if a is None else np.array(a, dtype=np.float64) for a in arrays]
             labels = LabelStatistics(tuple(domains), *numbers)  # type: ignore[arg-type]
         predictors = {
-            name: MeasuredRisks.from_dict(each, part=True)
-            for name, each in content["predictors"].items()
+            predictor: MeasuredRisks.from_dict(each, part=True)
+            for predictor, each in content["predictors"].items()
         }
-        return cls(content["measures"], content["sources"], predictors, labels, Path(path).name)
+        return cls(content["measures"], content["sources"], predictors, labels, name)
 
 
 def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
@@ -121,25 +128,28 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
 
 
 def merge_parts(
-    parts: Iterable[EvaluatedPart],
+    parts: Iterable[EvaluatedPart | str | Path],
     *,
     common_domains: bool = False,
     references: bool | None = None,
     alpha: LevelLike = 0.9,
 ) -> Evaluation:
-    """The evaluation of all rows of which the parts were measured.
+    """The evaluation of all rows of which the parts, or the files of parts, were measured.
 
-    Parts that measure different things, that lack a predictor, or that measured a file which
-    another part measured too are refused, all problems at once. ``references=False`` leaves out
-    the constants.
+    Damaged parts, parts that measure different things, that lack a predictor, or that measured a
+    file which another part measured too are refused, all problems at once. ``references=False``
+    leaves out the constants.
     """
     checked_alpha(alpha)
     whole = _Whole()
     for part in parts:
-        whole.add(part)
-    if whole.first is None:
+        try:
+            whole.add(EvaluatedPart.read(part) if isinstance(part, (str, Path)) else part)
+        except DataFileError as error:
+            whole.problems.append(f"{error} Measure it again with --partial.")
+    if whole.first is None and not whole.problems:
         raise SettingError("No part was given. Give the files that --partial wrote.")
-    if whole.problems:
+    if whole.first is None or whole.problems:
         shown = " ".join(whole.problems[:PROBLEMS_SHOWN])
         more = len(whole.problems) - PROBLEMS_SHOWN
         raise DomainDataError(
@@ -295,11 +305,16 @@ def _plain(array: Numbers | None) -> Any:
 def find_parts(patterns: Sequence[str]) -> list[Path]:
     """The files of parts that names, patterns and folders refer to, by name."""
     found: list[str] = []
+    problems = []
     for pattern in patterns:
         inside = os.path.join(glob.escape(pattern), "*.json")
         matches = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)
         matches = glob.glob(inside) if os.path.isdir(pattern) else matches
-        if not matches:
-            raise DataFileError(f"There is no part {pattern!r}: give files that --partial wrote.")
+        if not matches and os.path.isdir(pattern):
+            problems.append(f"The folder {pattern!r} has no part: no file in it ends in .json.")
+        elif not matches:
+            problems.append(f"There is no part {pattern!r}.")
         found += matches
+    if problems:
+        raise DataFileError(" ".join([*problems, "Give files that --partial wrote."]))
     return sorted(map(Path, found))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from eqrm.checks import check_all
 from eqrm.errors import DataFileError, EqrmError, SettingError
 
 
@@ -83,10 +85,13 @@ def parse_settings(given: Iterable[str], option: str = "--set") -> dict[str, Any
     >>> parse_settings(["l2=1e-3", "hidden=[32, 32]", "bandwidth=silverman"])
     {'l2': 0.001, 'hidden': [32, 32], 'bandwidth': 'silverman'}
     """
-    found = {}
-    for text in given:
+    found: dict[str, Any] = {}
+
+    def parse(text: str) -> None:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise SettingError(f"{option} takes NAME=VALUE, such as seed=1, got {text!r}.")
         found[name] = parse_yaml(value, f"The value of {option} {name}")
+
+    check_all(*(partial(parse, text) for text in given))
     return found

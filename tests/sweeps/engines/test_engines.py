@@ -40,6 +40,12 @@ def test_an_engine_is_chosen_by_name_and_refuses_settings_it_does_not_have(tmp_p
         make_engine("local", tmp_path, None, {"partition": "gpu"})
 
 
+@pytest.mark.parametrize("name", ["local", "slurm", "ray"])
+def test_unknown_and_bad_settings_are_listed_at_once(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingError, match=r"no setting 'zz'.* threads .* got 0.*workers .* -1"):
+        make_engine(name, tmp_path, None, {"zz": 1, "threads": 0, "workers": -1})
+
+
 def test_all_bad_settings_of_slurm_are_listed_at_once(tmp_path: Path) -> None:
     bad = {"threads": 0, "partition": 3, "setup": "module load cuda", "poll_every": -1}
     with pytest.raises(SettingError) as refusal:

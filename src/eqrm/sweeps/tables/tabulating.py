@@ -71,7 +71,7 @@ class TableSettings:
 
     def __post_init__(self) -> None:
         check_all(
-            lambda: one_of(self.metric or METRICS[0], METRICS, "metric"),
+            lambda: self.metric is None or one_of(self.metric, METRICS, "metric"),
             lambda: one_of(self.divisor, DIVISORS, "divisor"),
             *(partial(Level.of, level) for level in self.levels),
         )

@@ -382,6 +382,28 @@ def test_every_problem_of_an_entry_is_said(fields: dict[str, Any], words: list[s
     assert [each for each in words if each not in text] == []
 
 
+def test_a_range_that_cannot_be_run_is_one_problem() -> None:
+    given = {"learning_rate": {"uniform": [-5, -1]}}
+    (line,) = lines_of(draws=6, search=given)
+    assert line.startswith("search.learning_rate: ")
+    assert line.endswith("must be None or a number above 0, got -5.0.")
+
+
+def test_every_field_that_cannot_be_searched_is_said() -> None:
+    given = {"learning_rat": [1, 2], "predictor.settings.widht": [1, 2], "schedule": ["linear"]}
+    lines = lines_of(search=given)
+    assert len(lines) == 3
+    assert ["learning_rate" in lines[0], "width" in lines[1], "linear" in lines[2]] == [True] * 3
+    own = [{"name": "groupdro", "search": {"step_size": [-1]}}]
+    (line,) = lines_of(objectives=own)
+    assert line.startswith(f"groupdro on {DIGITS}: search.{STEP_SIZE}: ")
+
+
+def test_run_is_checked_where_no_dataset_is_valid() -> None:
+    lines = lines_of(datasets=["colored-mnits"], run={"schedule": "linear"})
+    assert any("Unknown schedule 'linear'" in line for line in lines)
+
+
 def test_content_that_is_not_a_plan_is_refused() -> None:
     with pytest.raises(SettingError, match="A plan must hold fields"):
         planned_sweep(["erm"], "plan.yaml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, count
@@ -14,8 +14,16 @@ from typing import Any
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import parts_of_domains
-from eqrm.errors import SettingError
-from eqrm.sweeps.configurations import Configurations, Method, base_configuration, value_at
+from eqrm.errors import EqrmError, SettingError
+from eqrm.sweeps.configurations import (
+    Configurations,
+    Method,
+    base_configuration,
+    points_of,
+    read_configuration,
+    refused_fields,
+    values_of,
+)
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.plan import MOST, HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
@@ -34,10 +42,6 @@ from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
 from eqrm.training.training_settings import naming_field
-
-DRAWS_CHECKED = 10
-"""Random draws that are checked of each objective whose draws are proposed while it is trained."""
-MOST_STEPS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class PlannedSearch:
         config = read_run_config(self.configurations.content(values))
         place = (self.dataset, self.objective, self.held_out, draw, self.trial)
         own = _placed(config, self.seed, place)
-        return PlannedRun(own.run_name, *place, _values_of(own, self.spaces), own)
+        return PlannedRun(own.run_name, *place, values_of(own, self.spaces), own)
 
     def seed_of_draw(self, draw: int) -> int:
         """The seed of a proposal."""
@@ -139,7 +143,7 @@ def planned_sweep(
             known[dataset.called] = _names_of_domains(dataset, data_root)
     if (small := _refuse_too_many(plan, known, problems)) is not plan:
         plan, known = small, {}
-    for dataset in plan.datasets:
+    for dataset in plan.datasets or _any_dataset(filled):
         names = known.get(dataset.called)
         first: list[PlannedRun] = []
         for method in plan.methods:
@@ -165,6 +169,16 @@ def _names_of_domains(dataset: PlannedDataset, root: str | Path | None) -> tuple
     return tuple(found.names if isinstance(found, DomainData) else found.domain_names)
 
 
+def _any_dataset(content: Any) -> tuple[PlannedDataset, ...]:
+    """In place of datasets that are all refused: a name, so that ``run`` is checked none the less.
+
+    Nothing where they have fields of their own, which ``run`` may need.
+    """
+    given = content.get("datasets") if isinstance(content, Mapping) else None
+    own = any(isinstance(each, Mapping) and "run" in each for each in given or [])
+    return () if own else (PlannedDataset("colored-mnist", label="any dataset"),)
+
+
 def _runs_of(
     plan: SweepPlan,
     dataset: PlannedDataset,
@@ -180,41 +194,35 @@ def _runs_of(
     splits: list[tuple[str, ...]] = []
     with problems.noted(f"{dataset.called}: held_out"):
         splits = [()] if names is None else sets_of_test_domains(dataset, names, plan.seed)
+    base: AnyRunConfig | None = None
+    refused: list[tuple[str, str]] | None = None
     with problems.noted(where):
-        base = _read(base_configuration(plan, dataset, method))
+        base = read_configuration(base_configuration(plan, dataset, method))
         if plan.adaptive is not None:
             _refuse_unsearchable(plan.adaptive, base, splits)
     points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
     for trial in range(plan.trials):
         if trial == 0 or plan.draws_per_trial:
             with problems.noted(where):
-                points = _points(plan, dataset, method, trial)
+                points = points_of(plan, dataset, method, trial)
         for draw, (content, searched) in enumerate(points):
-            with problems.noted(where):
-                config = _read(content)
-                values = _values_of(config, searched)
-                for held_out in splits:
-                    place = (dataset.called, method.called, held_out, draw, trial)
-                    own = _placed(config, plan.seed, place)
-                    yield PlannedRun(own.run_name, *place, values, own)
-
-
-def _points(
-    plan: SweepPlan, dataset: PlannedDataset, method: Method, trial: int
-) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Every draw, or every point of the grid: a configuration, and the fields that are searched."""
-    known = Configurations.of(plan, dataset, method)
-    if plan.has_grid:
-        return [(known.content(point, "grid"), tuple(point)) for point in known.points()]
-    draws = plan.draws or 1
-    if plan.adaptive is not None:
-        known.spaces_that_fit()
-        draws = min(draws, DRAWS_CHECKED)
-    searched = known.searched if draws > 1 else ()
-    key = (plan.seed, dataset.called, method.called, *([trial] if plan.draws_per_trial else []))
-    contents = [known.content({})]
-    contents += [known.content(known.drawn((*key, draw))) for draw in range(1, draws)]
-    return [(content, searched) for content in contents]
+            try:
+                config = read_configuration(content)
+                values = values_of(config, searched)
+            except EqrmError as error:
+                if refused is None:
+                    known = Configurations.of(plan, dataset, method)
+                    refused = list(refused_fields(known, plan.has_grid))
+                for path, refusal in refused:
+                    shared = path in plan.search or path in plan.grid
+                    problems.note(refusal, "" if shared else where)
+                if base is not None and not refused:
+                    problems.note(str(error), where)
+                continue
+            for held_out in splits:
+                place = (dataset.called, method.called, held_out, draw, trial)
+                own = _placed(config, plan.seed, place)
+                yield PlannedRun(own.run_name, *place, values, own)
 
 
 def _searches_of(
@@ -357,17 +365,6 @@ def _refuse_too_many(
 def _lists(grid: Mapping[str, Any], most: int | None = None) -> dict[str, list[Any]]:
     """The fields of a grid that list values, or the first of their values."""
     return {path: values[:most] for path, values in grid.items() if isinstance(values, list)}
-
-
-def _read(content: Mapping[str, Any]) -> AnyRunConfig:
-    config = read_run_config(content)
-    if isinstance(config, RunConfig) and config.steps > MOST_STEPS:
-        raise SettingError(f"steps must be at most {MOST_STEPS:,}, got {config.steps:,}.")
-    return config
-
-
-def _values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:
-    return {path: value_at(config, path) for path in paths}
 
 
 def _placed(

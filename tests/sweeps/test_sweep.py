@@ -145,6 +145,25 @@ def test_a_defect_fails_its_run_with_a_traceback_and_the_sweep_goes_on(
     assert "broken" in failure.traceback
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is full")
+def test_a_run_that_a_full_disk_stops_fails_with_the_path(
+    small: PlannedSweep, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eqrm.sweeps import execution
+
+    monkeypatch.setattr(
+        execution, "train_run", lambda *_, **__: Path("/dev/full").write_text("x", encoding="utf-8")
+    )
+    folder.begin(small.content, small.runs_listed())
+    first = small.runs[0]
+    folder.prepare(first.run, first.place(), first.config.plain())
+    outcome = execute_run(folder, first.run)
+    assert (outcome.ending, outcome.error) == (
+        "failed",
+        f"The disk is full: {folder.of_run(first.run)} cannot be written.",
+    )
+
+
 def test_a_run_whose_process_died_is_tried_again_but_not_for_ever(
     small: PlannedSweep, folder: SweepFolder
 ) -> None:

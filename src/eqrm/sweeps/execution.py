@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import DataFileError, EqrmError
+from eqrm.files.writing import is_full_disk
 from eqrm.sweeps.adaptive_draws import PruningWatch
 from eqrm.sweeps.engines.base import Ending, RunOutcome
 from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
@@ -134,6 +135,9 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 def _failed(folder: SweepFolder, run: str, error: Exception) -> RunOutcome:
     words = str(error) or type(error).__name__
+    if isinstance(error, OSError) and is_full_disk(error):
+        where = error.filename or folder.of_run(run)
+        words = f"The disk is full: {where} cannot be written."
     known = isinstance(error, (EqrmError, OSError))
     if not known:
         words = f"{type(error).__name__}: {words}"

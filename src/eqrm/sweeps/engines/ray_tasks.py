@@ -51,10 +51,10 @@ class RayEngine(Engine):
         threads: int = 1,
     ) -> None:
         check_all(
-            lambda: POSITIVE_INTEGER.check(threads, "threads"),
-            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
             lambda: NON_NEGATIVE.check(gpus, "gpus"),
             lambda: SIZE.check(memory, "memory"),
+            lambda: POSITIVE_INTEGER.check(threads, "threads"),
+            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
         )
         self._folder = str(Path(folder).resolve())
         self._root = None if data_root is None else str(Path(data_root).resolve())

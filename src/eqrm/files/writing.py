@@ -40,7 +40,8 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         if durable:
             _force_to_disk(path.parent)  # the rename itself
     except OSError as error:
-        if error.filename in (None, str(draft)):  # that of a full disk names no file
+        known = error.errno is not None  # without one, the message is all there is
+        if known and error.filename in (None, str(draft)):  # that of a full disk names no file
             error.filename = str(path)
         raise
     finally:

@@ -13,8 +13,7 @@ from scipy.stats.mstats import hdquantiles
 from sklearn.metrics import r2_score, roc_auc_score
 
 from eqrm.data import Table
-from eqrm.data.tables.task import Task
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
@@ -31,29 +30,16 @@ from eqrm.tabular.output import write_training
 from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
 from eqrm.tabular.verdict import HELPS
 from eqrm.tabular.wording import in_words, level_table
+from tabular.shifting_world import DOMAINS, ROWS, world
 
 pytestmark = pytest.mark.xdist_group("table-training")  # what is prepared once serves all tests
 
-DOMAINS, ROWS = 220, 40
 QUICK = {
     "linear": {},
     "mlp": {"hidden": [8], "erm_steps": 40, "steps": 30},
     "xgboost": {"n_estimators": 15, "max_depth": 2},
     "lightgbm": {"n_estimators": 15, "num_leaves": 4},
 }
-
-
-def world(seed: int = 0, spread: float = 0.9, classes: int = 2) -> Table:
-    """A feature whose effect on the label differs by domain, by ``spread``."""
-    rng = np.random.default_rng(seed)
-    n = DOMAINS * ROWS
-    stable = rng.normal(size=n)
-    level = np.digitize(stable + rng.normal(size=n), np.linspace(-1, 1, classes - 1))
-    strength = np.repeat(1 + spread * rng.normal(size=DOMAINS), ROWS)
-    shifting = strength * 2 * (level - level.mean()) + rng.normal(size=n)
-    domains = np.repeat([f"d{i:03d}" for i in range(DOMAINS)], ROWS)
-    kind = rng.choice(["a", "b"], n)
-    return Table({"stable": stable, "shifting": shifting, "kind": kind}, level, domains)
 
 
 def told(training: TableTraining) -> str:
@@ -272,59 +258,6 @@ def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
         train_on_table(*parts, plan, interrupted_at("α = 0.5"))
 
 
-def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:
-    table = world()
-    kinds = np.where(table.domains == "d219", "c", table.columns["kind"])
-    table = Table({**table.columns, "kind": kinds}, table.target, table.domains)
-    parts = table.split(["d218", "d219"])
-    found = train_on_table(*parts, TrainingPlan.of([0.9]))
-    assert any(
-        "'kind' has categories that did not occur in training: 'c', in 40 of 80" in n
-        for n in found.notes
-    )
-    with pytest.raises(DomainDataError, match="'c'"):
-        train_on_table(*parts, TrainingPlan.of([0.9], unseen="error"))
-
-
-def test_a_class_that_training_never_saw_is_refused() -> None:
-    table = world(classes=3)
-    target = np.where((table.domains != "d000") & (table.target == 2), 1, table.target)
-    parts = Table(table.columns, target, table.domains).split(["d000", "d001"])
-    with pytest.raises(DomainDataError, match="class '2' does not occur in any training domain"):
-        train_on_table(*parts, TrainingPlan.of([0.9], task="classification"))
-
-
-def test_plans_are_checked_before_any_work() -> None:
-    with pytest.raises(SettingError, match="At least one level"):
-        TrainingPlan.of([])
-    with pytest.raises(SettingError, match="Unknown model 'tree'"):
-        TrainingPlan.of([0.9], model="tree")
-    with pytest.raises(SettingError, match="no setting 'alpha'"):
-        train_on_table(*world().split(), TrainingPlan.of([0.9], settings={"alpha": 0.1}))
-
-
-def test_tables_must_share_columns_but_no_domain() -> None:
-    train, test = world().split(0.5)
-    with pytest.raises(DomainDataError, match="110 domains are in both training and test"):
-        train_on_table(train, train, TrainingPlan.of([0.9]))
-    fewer = Table({"stable": test.columns["stable"]}, test.target, test.domains)
-    with pytest.raises(DomainDataError, match="no columns 'shifting', 'kind'"):
-        train_on_table(train, fewer, TrainingPlan.of([0.9]))
-
-
-def test_the_task_follows_from_the_target() -> None:
-    assert Task.of(np.array(["b", "a"])).classes == ("a", "b")
-    assert Task.of(np.array([1.0, 0.0, 1.0])).classes == ("0", "1")
-    assert Task.of(np.array([1.0, 2.0, 3.5])).kind == "regression"
-    assert Task.of(np.array([1.0, 2.0, 3.0]), "classification").classes == ("1", "2", "3")
-    numbers = np.array([1.0, 2.0, 3.0])
-    assert "3 different numbers" in Task.of(numbers).note(numbers)[0]
-    with pytest.raises(DomainDataError, match="nothing to predict"):
-        Task.of(np.array([1.0, 1.0]))
-    with pytest.raises(DomainDataError, match="500 different values"):
-        Task.of(np.arange(500.0), "classification")
-
-
 def test_a_model_without_its_columns_is_refused(training: TableTraining, tmp_path: Path) -> None:
     bare = tmp_path / "bare.safetensors"
     save_model(training.models["ERM"].estimator, bare)
@@ -385,11 +318,6 @@ def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -
     )
     assert losses[1] == pytest.approx(margins.mean())
     assert losses[0] < 1e-3
-
-
-def test_a_seed_below_zero_is_refused() -> None:
-    with pytest.raises(SettingError, match="seed must be an integer of at least 0"):
-        TrainingPlan.of([0.9], seed=-1)
 
 
 def test_with_few_training_domains_the_level_itself_is_trained_for() -> None:

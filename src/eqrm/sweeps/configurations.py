@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqrm.checks import is_integer, refuse_unknown
-from eqrm.data.datasets.registry import DATASETS, dataset_settings
+from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import EqrmError, SettingError
 from eqrm.objectives.hyperparameters import LogUniformSpace
 from eqrm.predictors.registry import predictor_settings
@@ -249,8 +249,6 @@ def value_at(config: AnyRunConfig, path: str) -> Any:
         return plain_values(getattr(config.objective.make(num_domains=2), name))
     elif first == "predictor.settings":
         inside = {**predictor_settings(config.predictor.name), **config.predictor.settings}
-    elif first == "data.settings":
-        inside = {**dataset_settings(config.data.dataset), **config.data.settings}
     elif first.startswith("phases."):
         inside = vars(config.made_phases(num_domains=2)[int(first.removeprefix("phases."))])
     else:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eqrm.checks import POSITIVE_INTEGER, integer
+from eqrm.checks import POSITIVE_INTEGER, check_all, integer
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
@@ -74,15 +74,7 @@ class AdaptiveSettings:
         if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         _import_optuna()
-        problems: list[str] = []
-        checks: tuple[Callable[[], Any], ...] = (lambda: self.made_sampler(0), self.made_pruner)
-        for make in checks:
-            try:
-                make()
-            except SettingError as error:
-                problems.append(str(error))
-        if problems:
-            raise SettingError(" ".join(problems))
+        check_all(lambda: self.made_sampler(0), self.made_pruner)
 
     @property
     def rule(self) -> QuantileSelection:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.presenting.report.content import as_safe_json, report_content
@@ -68,7 +70,12 @@ def report_html(
     shown = table or evaluation.risk_table(confidence=confidence)
     known = summary or summarised(evaluation, confidence=shown.confidence)
     content = report_content(evaluation, shown, known, command)
-    style, script = _style(), _script()
+    return assembled_page("page.html", SCRIPTS, content)
+
+
+def assembled_page(template: str, scripts: Sequence[str], content: Any) -> str:
+    """A page of the report's kind: a template and scripts of ``assets``, and its data as JSON."""
+    style, script = _style(), _script(scripts)
     parts = {
         "policy": _policy(style, script),
         "style": style,
@@ -76,7 +83,7 @@ def report_html(
         "data": as_safe_json(content),
     }
     # One pass over the template alone: what is put in is never searched for places again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset(template))
 
 
 def _policy(style: str, script: str) -> str:
@@ -101,7 +108,7 @@ def _style() -> str:
     return f"\n{_asset('page.css')}"
 
 
-def _script() -> str:
+def _script(names: Sequence[str]) -> str:
     """All scripts in one function, so that none of their names is global."""
-    body = "\n".join(_asset(name) for name in SCRIPTS)
+    body = "\n".join(_asset(name) for name in names)
     return f'\n(function () {{\n"use strict";\n{body}\n}})();\n'

@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 COMMAND = re.compile(r"verify/run\.py --only ([a-z0-9. -]+)`")
 
 
-def verify(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "verify" / "run.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+@pytest.fixture(scope="module")
+def choose() -> Any:
+    """``choose`` of verify/run.py, with all checks loaded."""
+    before = list(sys.path)
+    sys.path.insert(0, str(ROOT))
+    try:
+        from verify.run import choose, load_checks
+
+        load_checks()
+    finally:
+        sys.path[:] = before
+    return choose
 
 
-def test_every_check_that_a_page_names_is_listed() -> None:
+def test_every_check_that_a_page_names_is_listed(choose: Callable[[list[str]], list[Any]]) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     named = sorted({name for names in COMMAND.findall(text) for name in names.split()})
     assert len(named) > 3
-    done = verify("--list", "--only", *named)
-    assert done.returncode == 0, done.stderr
-    listed = [line.split()[0] for line in done.stdout.splitlines()]
+    listed = [check.name for check in choose(named)]
     assert all(re.fullmatch(r"[a-z]+\.[a-z-]+", name) for name in listed)
     assert len(listed) >= len(named)
 
 
-def test_an_unknown_check_is_refused_with_a_suggestion() -> None:
-    done = verify("--only", "linear.sped", "data")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Unknown check 'linear.sped'. Did you mean 'linear.speed'?" in done.stderr
+def test_an_unknown_check_is_refused_with_a_suggestion(
+    choose: Callable[[list[str]], list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        choose(["linear.sped", "data"])
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Unknown check 'linear.sped'. Did you mean 'linear.speed'?" in printed.err

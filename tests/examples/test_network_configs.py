@@ -27,6 +27,7 @@ def test_every_configuration_says_what_to_train_in_phases(path: Path) -> None:
     assert RunConfig.read(config.plain()).run_name == config.run_name
 
 
+@pytest.mark.full
 def test_colored_mnist_erm_learns_colour_and_eqrm_shape_at_small_size() -> None:
     example = _module(EXAMPLES / "colored_mnist.py")
     erm = example.trained_row("ERM, as many steps", 0, stand_in=True, quick=True)

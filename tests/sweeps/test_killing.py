@@ -82,7 +82,7 @@ def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> N
 
 
 def test_a_killed_worker_and_a_killed_sweep_change_no_record(tmp_path: Path) -> None:
-    compare(tmp_path, changed(run=LONG), kills=2, seed=1)
+    compare(tmp_path, changed(run=LONG, draws=1), kills=2, seed=1)
 
 
 @pytest.mark.full
@@ -118,6 +118,7 @@ def assert_whole(folder: SweepFolder, runs: int) -> None:
     print(status.to_text())
 
 
+@pytest.mark.full
 def test_two_sweeps_share_a_folder_and_ctrl_c_stops_each_after_saving(tmp_path: Path) -> None:
     plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 1_000_000}))
     folder = tmp_path / "sweep"

@@ -82,7 +82,7 @@ def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> N
 
 
 def test_a_killed_worker_and_a_killed_sweep_change_no_record(tmp_path: Path) -> None:
-    compare(tmp_path, changed(run=LONG, draws=1), kills=2, seed=1)
+    compare(tmp_path, changed(run=LONG, draws=None, search=None), kills=2, seed=1)
 
 
 @pytest.mark.full

@@ -20,17 +20,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import listed
 
 Name = int | str
 ADVICE = "Give such rows a domain of their own, or drop them."
+SEPARATOR = " | "
+"""Between the parts of a joined name; a | inside a part is escaped, so that names can be split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +101,93 @@ def joined_name(parts: Sequence[Any]) -> str | None:
     """
     if any(is_missing(part) for part in parts):
         return None
-    return " | ".join(str(_name(part, "domains")).replace("|", "\\|") for part in parts)
+    return SEPARATOR.join(str(_name(part, "domains")).replace("|", "\\|") for part in parts)
+
+
+def joined_columns(columns: Sequence[Any], what: str = "domains") -> Any:
+    """The domain of each row where one or several columns define it: the one place that joins them.
+
+    One column is itself; several give an array of :func:`joined_name`, each part named as it would
+    be alone.
+
+    >>> joined_columns([["Oslo", "Oslo", "Rome"], [1.0, 2.0, 1.0]]).tolist()
+    ['Oslo | 1', 'Oslo | 2', 'Rome | 1']
+    """
+    if len(columns) == 1:
+        return columns[0]
+    first = number_domains(columns[0], what=what)
+    others = [number_domains(column, len(first.ids), what) for column in columns[1:]]
+    codes, shape = first.ids, [len(first.names)]
+    for part in others:
+        codes, shape = codes * len(part.names) + part.ids, [*shape, len(part.names)]
+    distinct, place = np.unique(codes, return_inverse=True)
+    parts = zip(np.unravel_index(distinct, shape), (first, *others), strict=True)
+    named = [[part.names[i] for i in ids] for ids, part in parts]
+    return np.array([joined_name(row) for row in zip(*named, strict=True)], dtype=object)[place]
+
+
+@dataclass(frozen=True)
+class DomainKey:
+    """The columns that name a domain: those of a group, then those of a member within the group.
+
+    Without ``members`` the domains are not nested, and the ``groups`` are the domains.
+
+    >>> key = DomainKey.of("hospital", within="ward")
+    >>> key.columns, key.label, key.is_nested, key.group_of("Oslo | 1")
+    (('hospital', 'ward'), 'hospital and ward', True, 'Oslo')
+    """
+
+    UNNAMED: ClassVar[DomainKey]
+    """Groups and members that were given as arrays, without names of columns."""
+
+    groups: tuple[str, ...]
+    members: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, domains: str | Sequence[str], within: str | Sequence[str] | None = None
+    ) -> DomainKey:
+        """From the names of one column or several; a column may be named once."""
+        given = (domains, within or ())
+        groups, members = ((one,) if isinstance(one, str) else tuple(one) for one in given)
+        columns = [*groups, *members]
+        repeated = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+        if repeated:
+            raise SettingError(
+                f"The column {listed(repeated)} is given more than once for the domain "
+                "(--domain, --within). Give every column once."
+            )
+        return cls(groups, members)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them, in the order in which names are joined."""
+        return (*self.groups, *self.members)
+
+    @property
+    def label(self) -> str:
+        """What messages call the domains."""
+        return " and ".join(self.columns)
+
+    @property
+    def labels(self) -> tuple[str, str] | None:
+        """What groups and members are called; None where they have no names."""
+        if self == self.UNNAMED:
+            return None
+        return " and ".join(self.groups), " and ".join(self.members)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether domains are members of groups."""
+        return bool(self.members)
+
+    def group_of(self, name: Name) -> str:
+        """The group that a domain is in, from its joined name."""
+        parts = str(name).split(SEPARATOR)[: len(self.groups)]
+        return parts[0].replace("\\|", "|") if len(self.groups) == 1 else SEPARATOR.join(parts)
+
+
+DomainKey.UNNAMED = DomainKey(("group",), ("member",))
 
 
 def named_domains(names: Sequence[Name]) -> str:

@@ -14,6 +14,7 @@ from eqrm.checks import OPEN_FRACTION, one_of
 from eqrm.cli.options import (
     SEVERAL,
     DomainColumns,
+    Within,
     inner_level,
     option,
     parsed_level,
@@ -67,6 +68,7 @@ def evaluate(
         bool,
         option("Leave out domains for which a predictor has no rows.", DATA, "--common-domains"),
     ] = False,
+    within: Within = None,
     threads: Annotated[
         int | None, option("Threads for reading files (default: all cores).", DATA)
     ] = None,
@@ -182,6 +184,7 @@ def evaluate(
     }
     measured: dict[str, Any] = {
         "domains": domain,
+        "within": within,
         "losses": loss or None,
         "labels": label,
         "predictions": prediction or None,
@@ -241,6 +244,7 @@ def _merged(
 
     said = {
         "domains": "--domain",
+        "within": "--within",
         "losses": "--loss",
         "labels": "--label",
         "predictions": "--prediction",

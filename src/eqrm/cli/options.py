@@ -38,6 +38,15 @@ DomainColumns = Annotated[
         metavar="COLUMN",
     ),
 ]
+Within = Annotated[
+    list[str] | None,
+    option(
+        "Column with the member inside the group that --domain names, such as the ward of a "
+        "hospital. The members are the domains; certificates are about members of new groups.",
+        "Data",
+        metavar="COLUMN",
+    ),
+]
 HELD_OUT, SHARE = "Held-out domains", 0.5
 IN_TIME = ("--order", "--test-after", "--test-last")
 TestDomains = Annotated[

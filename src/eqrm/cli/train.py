@@ -15,6 +15,7 @@ from eqrm.cli.options import (
     IN_TIME,
     SEVERAL,
     SHARE,
+    DomainColumns,
     TestAfter,
     TestDomains,
     TestLast,
@@ -47,7 +48,7 @@ def train(
         ),
     ],
     target: Annotated[str | None, option("Column to predict.", DATA)] = None,
-    domain: Annotated[str | None, option("Column with the domain of each row.", DATA)] = None,
+    domain: DomainColumns = None,
     feature: Annotated[
         list[str] | None,
         option(f"Columns to predict from (default: all others). {SEVERAL}", DATA),
@@ -175,7 +176,7 @@ def train(
 
 
 def _read(
-    data: str, target: str | None, domain: str | None, weather: bool, columns: dict[str, Any]
+    data: str, target: str | None, domain: list[str] | None, weather: bool, columns: dict[str, Any]
 ) -> Table:
     from eqrm.data.datasets.registry import BUILT_IN
     from eqrm.data.tables.reading import read_table
@@ -183,12 +184,13 @@ def _read(
     if weather and data != "flights":
         raise SettingError("--weather can only be used with the table 'flights'.")
     if data in BUILT_IN and not Path(data).exists():
-        given = {"--target": target, "--domain": domain, "--order": columns["order"]}
+        joined = " and ".join(domain) if domain else None
+        given = {"--target": target, "--domain": joined, "--order": columns["order"]}
         return _built_in(data, weather, given, columns)
     for name, value in (("--target", target), ("--domain", domain)):
-        if value is None:
+        if not value:
             raise SettingError(f"{name} COLUMN is required for {data}.")
-    return read_table(data, str(target), str(domain), **columns)
+    return read_table(data, str(target), domain or [], **columns)
 
 
 def _built_in(

@@ -16,6 +16,11 @@ from .inference.in_time.recent import recent_bound as recent_bound
 from .inference.in_time.spells import spell_bound as spell_bound
 from .inference.in_time.spells import spell_length as spell_length
 from .inference.in_time.watch import Watch as Watch
+from .inference.nested.bounds import NestedCertificate as NestedCertificate
+from .inference.nested.bounds import groups_needed as groups_needed
+from .inference.nested.bounds import known_group_bound as known_group_bound
+from .inference.nested.bounds import nested_bound as nested_bound
+from .inference.nested.spread import nested_spread as nested_spread
 from .inference.noise import denoised_quantile as denoised_quantile
 from .inference.noise import denoised_risks as denoised_risks
 from .inference.noise import noise_split as noise_split

@@ -18,6 +18,7 @@ from eqrm.evaluation.measuring.measurement_spec import (
     Columns,
     Loss,
     MeasurementSpec,
+    nested_domains,
 )
 from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.references import references_of
@@ -30,6 +31,7 @@ def evaluate(
     data: Any = None,
     *,
     domains: Any = None,
+    within: Any = None,
     losses: Columns | None = None,
     labels: Column | None = None,
     predictions: Columns | None = None,
@@ -66,7 +68,9 @@ def evaluate(
     columns: ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder
     or a list of them, read by DuckDB within ``memory`` and ``threads``, with a progress bar if
     ``progress``; or a pandas, polars or Arrow table. Several domain columns are joined into one
-    domain; ``"filename"`` makes each file a domain.
+    domain; ``"filename"`` makes each file a domain. With ``within`` the domains are nested:
+    ``domains`` are groups (hospitals) and ``within`` their members (wards), which are the domains,
+    called ``"Oslo | 1"``. Certificates are then about a new member of a new group.
 
     Several predictors are compared on the same domains. Give a mapping of names to columns as
     ``losses`` or ``predictions``, or a mapping of names to files or tables as ``data``.
@@ -95,8 +99,10 @@ def evaluate(
     >>> found["ERM"].risks.round(3).tolist(), found["EQRM"].risks.round(3).tolist()
     ([0.025, 0.065, 0.725], [0.125, 0.16, 0.25])
     """
+    domains, nesting = nested_domains(data, domains, within)
     spec = MeasurementSpec(
         domains=domains,
+        nesting=nesting,
         losses=losses,
         labels=labels,
         predictions=predictions,
@@ -138,6 +144,7 @@ def evaluation_of(
         loss=spec.name_of_loss,
         bounds=bounds or _natural_bounds(spec, predictors),
         references=beside,
+        nesting=spec.nesting,
     )
 
 

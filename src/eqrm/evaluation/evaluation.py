@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import one_of
-from eqrm.domains import Name
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.domains import DomainKey, Name
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
-from eqrm.evaluation.inference.certificates import Certificate, probability_bound, quantile_bound
+from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order_test
+from eqrm.evaluation.inference.nested.findings import NestedFindings, nested_findings
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
-from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.references import References
@@ -43,7 +44,8 @@ class Evaluation:
     ``evaluation["ERM"]`` is a ``MeasuredRisks``: names of domains, counts, risks and variances.
     ``loss`` names the loss, ``bounds`` are the least and the largest loss possible (None where
     it has no bound). ``references`` are what the predictors are compared with, if they were asked
-    for. Made by :func:`eqrm.evaluate`.
+    for. ``nesting`` says which columns name groups and members, where domains are nested. Made by
+    :func:`eqrm.evaluate`.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
@@ -57,6 +59,14 @@ class Evaluation:
     loss: str
     bounds: tuple[float, float] | None
     references: References | None = None
+    nesting: DomainKey | None = None
+
+    @cached_property
+    def groups(self) -> tuple[str, ...] | None:
+        """The group that each domain is in, where domains are nested."""
+        if self.nesting is None:
+            return None
+        return tuple(self.nesting.group_of(name) for name in self.domains)
 
     @property
     def domains(self) -> tuple[Name, ...]:
@@ -73,9 +83,10 @@ class Evaluation:
         """What was measured, in one sentence."""
         number = len(self.predictors)
         who = "One predictor" if number == 1 else f"{number} predictors"
+        inside = "" if self.groups is None else f" of {len(set(self.groups)):,} groups"
         return (
             f"{who} measured by the {loss_in_words(self.loss)} of {self.examples:,} examples "
-            f"in {len(self.domains):,} domains."
+            f"in {len(self.domains):,} domains{inside}."
         )
 
     @property
@@ -213,6 +224,8 @@ class Evaluation:
         threshold: float | None = None,
         true_risk: bool = False,
         predictor: str | None = None,
+        sampling: str | None = None,
+        group: str | None = None,
     ) -> Certificate:
         """A statement about unseen domains that holds with a stated confidence.
 
@@ -222,38 +235,58 @@ class Evaluation:
         risk, which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
         domains raise ``TooFewDomainsError``, which says how many are needed.
 
+        Where domains are nested, it is about a new member of a new group, or of the known
+        ``group``; ``sampling`` is that of :func:`eqrm.evaluation.nested_bound`. Bounds with
+        ``threshold`` or ``true_risk`` rest on one member of each group, drawn once.
+
         >>> import eqrm
         >>> rows = list(range(40)) * 2
         >>> found = eqrm.evaluate(domains=rows, losses=[day / 100 for day in rows])
         >>> found.certificate(0.9).bound
         0.39
         """
-        risks = self.predictors[self._known(predictor)]
-        if true_risk:
-            return self._true_risk_certificate(risks, alpha, confidence, threshold)
-        if threshold is None:
-            return quantile_bound(risks.risks, alpha, confidence)
-        return probability_bound(risks.risks, threshold, confidence)
+        return self._certifier(predictor).certificate(
+            alpha,
+            confidence,
+            threshold=threshold,
+            true_risk=true_risk,
+            sampling=sampling,
+            group=group,
+        )
 
-    def _true_risk_certificate(
-        self, risks: MeasuredRisks, alpha: LevelLike, confidence: float, threshold: float | None
-    ) -> Certificate:
-        if self.bounds is None:
-            raise SettingError(
-                f"A bound on true risks needs bounds on the {self.loss}. Give the smallest and the "
-                "largest possible loss, evaluate(..., bounds=(0, 1)); for the log-loss, set clip."
-            )
-        known = None if np.isnan(risks.variances).any() else risks.variances
-        given: dict[str, Any] = {"loss_range": self.bounds, "loss_variances": known}
-        if threshold is None:
-            return true_risk_bound(risks.risks, risks.counts, alpha, confidence, **given)
-        return true_probability_bound(risks.risks, risks.counts, threshold, confidence, **given)
+    def _certifier(self, predictor: str | None = None) -> Certifier:
+        risks = self.predictors[self._known(predictor)]
+        return Certifier(risks, self.loss, self.bounds, self.groups, self._labels)
+
+    @property
+    def _labels(self) -> tuple[str, str] | None:
+        return None if self.nesting is None else self.nesting.labels
+
+    def nested(self, alpha: LevelLike = 0.9, confidence: float = 0.95) -> dict[str, NestedFindings]:
+        """Spread per level and certificates of nested domains, by predictor; empty for others.
+
+        >>> import eqrm
+        >>> hospital, ward = [0, 0, 1, 1] * 2, [0, 1, 0, 1] * 2
+        >>> losses = [0.1, 0.3, 0.5, 0.9, 0.2, 0.2, 0.6, 0.8]
+        >>> found = eqrm.evaluate(domains=hospital, within=ward, losses=losses)
+        >>> found.domains, list(found.nested()["predictor"].sizes)
+        (('0 | 0', '0 | 1', '1 | 0', '1 | 1'), ['0', '1'])
+        """
+        if self.groups is None:
+            return {}
+        return {
+            name: nested_findings(risks, self.groups, alpha, confidence, self._labels)
+            for name, risks in self.predictors.items()
+        }
 
     def cdf_band(
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
     ) -> CdfBand:
-        """A confidence band for the whole CDF of the risk of a new domain."""
-        return cdf_band(self.predictors[self._known(predictor)].risks, confidence, method)
+        """A confidence band for the whole CDF of the risk of a new domain.
+
+        Where domains are nested, it rests on one member of each group, drawn once.
+        """
+        return cdf_band(self._certifier(predictor).independent.risks, confidence, method)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""
@@ -263,6 +296,7 @@ class Evaluation:
             "bounds": None if self.bounds is None else list(self.bounds),
             "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
             "references": None if self.references is None else self.references.to_dict(),
+            **({} if self.nesting is None else {"nesting": asdict(self.nesting)}),
         }
 
     def to_json(self) -> str:
@@ -285,11 +319,13 @@ class Evaluation:
             )
         try:
             bounds, beside = content["bounds"], content.get("references")
+            nesting = content.get("nesting")
             return cls(
                 {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
                 content["loss"],
                 None if bounds is None else (float(bounds[0]), float(bounds[1])),
                 None if beside is None else References.from_dict(beside),
+                None if nesting is None else DomainKey.of(nesting["groups"], nesting["members"]),
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None

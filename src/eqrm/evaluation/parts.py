@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from eqrm.data.tables.files import find_files
+from eqrm.domains import DomainKey
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.evaluation.measuring.constants import LabelStatistics
-from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
+from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec, nested_domains
 from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.measuring.unusable_rows import Expected, refuse_if_never_right
 from eqrm.files.checked_json import read_checked_json, write_checked_json
@@ -100,10 +101,13 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     """Measure predictors on a part of the files of an evaluation.
 
     ``data`` is a file, a pattern, a folder, a list of them, or a mapping of predictors to them;
-    the rest is as in :func:`eqrm.evaluate`: ``domains``, ``losses``, ``labels``, ``predictions``,
-    ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``threads``, ``memory``.
+    the rest is as in :func:`eqrm.evaluate`: ``domains``, ``within``, ``losses``, ``labels``,
+    ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``threads``,
+    ``memory``.
     """
+    domains, nesting = nested_domains(data, columns.get("domains"), columns.pop("within", None))
     given = {**columns, "columns": {**AGGREGATED, **(columns.get("columns") or {})}}
+    given |= {"domains": domains, "nesting": nesting}
     spec = replace(MeasurementSpec(**given), part=True, references=True)
     if not isinstance(spec.metric, str):
         raise SettingError("The metric of a part must be a name, so that parts can be compared.")
@@ -117,6 +121,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
         "metric": spec.metric if spec.takes_predictions else None,
         "clip": spec.clip if spec.takes_predictions else None,
         "several": first.several,
+        **({} if nesting is None else {"within": list(nesting.members)}),
     }
     return EvaluatedPart(
         measures,
@@ -197,9 +202,9 @@ class _Whole:
         first = self.first or part
         found = [
             f"{part.name} measures {key} {part.measures.get(key)!r}, but {first.name} "
-            f"{value!r}. Merge parts of one evaluation."
-            for key, value in first.measures.items()
-            if part.measures.get(key) != value
+            f"{first.measures.get(key)!r}. Merge parts of one evaluation."
+            for key in {**first.measures, **part.measures}
+            if part.measures.get(key) != first.measures.get(key)
         ]
         lacking = [name for name in first.predictors if name not in part.predictors]
         unknown = [name for name in part.predictors if name not in first.predictors]
@@ -258,7 +263,7 @@ def _merged_labels(parts: Sequence[LabelStatistics | None]) -> LabelStatistics |
 
 def _spec_of(measures: Mapping[str, Any], references: bool | None) -> MeasurementSpec:
     """What the parts measured; the names of columns do not matter any more."""
-    kind = measures["kind"]
+    kind, within = measures["kind"], measures.get("within")
     predicts = kind == "predictions"
     return MeasurementSpec(
         domains=measures["domains"],
@@ -270,6 +275,9 @@ def _spec_of(measures: Mapping[str, Any], references: bool | None) -> Measuremen
         aggregated=kind == "aggregates",
         references=references,
         part=True,
+        nesting=None
+        if within is None
+        else DomainKey.of(measures["domains"][: -len(within)], within),
     )
 
 

@@ -40,7 +40,7 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     check_output(output)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
-    also = [preprocessor.domain_name, preprocessor.target_name]
+    also = [*preprocessor.domain_columns, preprocessor.target_name]
     columns = read_columns(table, preprocessor.encoder.kinds(), also)
     predictions = model.predict(columns, unseen)
     kept = {name: columns[name] for name in also if name in columns}

@@ -17,7 +17,7 @@ from eqrm.checks import FLAG, NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.table import drawn_names
-from eqrm.domains import Name, NumberedDomains
+from eqrm.domains import DomainKey, Name, NumberedDomains
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.estimators.goal import Goal
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
@@ -67,6 +67,7 @@ class RecalibrationPlan:
 
     def check(self) -> Goal:
         """Check all settings before any file is read."""
+        DomainKey.of(self.domains)
         one_of(self.metric, METRICS, "metric")
         FLAG.check(self.scale, "scale")
         NON_NEGATIVE_INTEGER.check(self.seed, "seed")

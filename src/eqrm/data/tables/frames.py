@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.domains import joined_name
+from eqrm.domains import joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.text import did_you_mean, listed
 
@@ -86,10 +86,7 @@ def column(frame: Any, name: Any) -> Any:
     eqrm.errors.DomainDataError: The table has no column 'cty'. Did you mean 'city'? ...
     """
     if isinstance(name, (list, tuple)):
-        if len(name) == 1:
-            return column(frame, name[0])
-        parts = [in_memory(column(frame, part)).tolist() for part in name]
-        return np.array([joined_name(row) for row in zip(*parts, strict=True)], dtype=object)
+        return joined_columns([column(frame, part) for part in name])
     refuse_absent([name], frame_columns(frame))
     values = _stored(frame, name)
     is_categorical = hasattr(getattr(values, "cat", values), "codes")

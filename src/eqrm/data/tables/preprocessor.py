@@ -30,13 +30,18 @@ class TablePreprocessor:
     encoder: TableEncoder
     task: Task
     target_name: str
-    domain_name: str
+    domain_columns: tuple[str, ...]
+
+    @property
+    def domain_name(self) -> str:
+        """What messages call the domains."""
+        return " and ".join(self.domain_columns)
 
     @classmethod
     def fit(cls, table: Table, task: str = AUTO) -> TablePreprocessor:
         """Learn from a table of training domains; ``task`` as for :meth:`Task.of`."""
         encoder = TableEncoder.fit(table.columns)
-        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_name)
+        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_columns)
 
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).
@@ -56,7 +61,9 @@ class TablePreprocessor:
         """Plain types, ready for JSON; :meth:`from_dict` reads them."""
         return {
             "target": self.target_name,
-            "domain": self.domain_name,
+            "domain": self.domain_columns[0]
+            if len(self.domain_columns) == 1
+            else self.domain_columns,
             "task": self.task.to_dict(),
             "encoder": self.encoder.to_dict(),
         }
@@ -68,5 +75,5 @@ class TablePreprocessor:
             TableEncoder.from_dict(content["encoder"]),
             Task.from_dict(content["task"]),
             str(content["target"]),
-            str(content["domain"]),
+            (domain,) if isinstance(domain := content["domain"], str) else tuple(domain),
         )

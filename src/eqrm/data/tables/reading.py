@@ -24,6 +24,7 @@ from eqrm.data.tables.table import (
     is_padded,
     number_of,
 )
+from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import DomainDataError, MissingExtraError
 
 MEMORY = "2GB"
@@ -39,14 +40,20 @@ SHOWN = 3
 def read_table(
     files: str | Path | Sequence[str | Path],
     target: str,
-    domain: str,
+    domain: str | Sequence[str],
     *,
+    within: str | Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
     order: str | None = None,
 ) -> Table:
     """A table from CSV or Parquet files, patterns or folders.
+
+    Several columns of ``domain`` are joined into one domain, as in :func:`eqrm.evaluate`, and
+    ``"filename"`` makes each file a domain. With ``within`` the domains are nested: ``domain`` are
+    the columns of the groups (hospital), ``within`` those of their members (ward), which are the
+    domains.
 
     ``features`` are all columns but target, domain, ``order`` and ``drop``, unless they are listed.
     ``categories`` are columns to take as categories although they look like numbers. ``order`` is
@@ -59,29 +66,31 @@ def read_table(
     >>> table.columns["age"], table.columns["ward"], table.domains
     (array([31., 57., nan]), array(['A', 'B', 'A'], dtype='<U1'), array(['1', '1', '02'], ...))
     """
+    key = DomainKey.of(domain, within)
     with opened(_listed(files), None, MEMORY) as source:
-        order = None if order == domain else order
+        order = None if (order,) == key.columns else order
         given = () if order is None else (order,)
-        for name in (target, domain, *given, *(features or ()), *drop, *categories):
+        for name in (target, *given, *(features or ()), *drop, *categories):
             source.column(name)
-        for name, what in ((domain, "domain"), (order, "order")):
+        for name, what in (*((each, "domain") for each in key.columns), (order, "order")):
             if target == name:
                 raise DomainDataError(f"Target and {what} cannot be the same column, {target!r}.")
         names = _feature_names(
-            source, target, domain, features, (*drop, *(given if features is None else ()))
+            source, target, key.columns, features, (*drop, *(given if features is None else ()))
         )
         kinds = {name: "category" if name in categories else "" for name in names}
-        columns = _columns(source, {**kinds, target: TARGET, domain: DOMAIN})
+        columns = _columns(source, {**kinds, target: TARGET, **dict.fromkeys(key.columns, DOMAIN)})
         # Apart: as a feature the same column is of another kind.
         times = None if order is None else _columns(source, {order: DOMAIN})[order]
     return Table(
         {name: columns[name] for name in names},
         columns[target],
-        columns[domain],
+        _joined(columns, key.columns),
         target_name=target,
-        domain_name=domain,
+        domain_name=key.label,
         order=times,
         order_name=order or "order",
+        key=key if len(key.columns) > 1 else None,
     )
 
 
@@ -89,15 +98,23 @@ def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Ta
     """The same columns from other files, each of the kind that it has in this table."""
     kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
     target = "number" if is_numbers(like.target) else "category"
-    wanted = {**kinds, like.target_name: target, like.domain_name: DOMAIN}
+    wanted = {**kinds, like.target_name: target, **dict.fromkeys(like.domain_columns, DOMAIN)}
     columns = read_columns(files, wanted)
     return Table(
         {name: columns[name] for name in like.columns},
         columns[like.target_name],
-        columns[like.domain_name],
+        _joined(columns, like.domain_columns),
         like.target_name,
         like.domain_name,
+        key=like.key,
     )
+
+
+def _joined(columns: Mapping[str, Column], names: Sequence[str]) -> Column:
+    """The domains that columns of this table name."""
+    what = f"The domains ({' and '.join(names)!r})"
+    found: Column = joined_columns([columns[name] for name in names], what)
+    return found
 
 
 def read_columns(
@@ -153,21 +170,21 @@ def _listed(files: str | Path | Sequence[str | Path]) -> list[str | Path]:
 def _feature_names(
     source: TableFiles,
     target: str,
-    domain: str,
+    domain: Sequence[str],
     features: Sequence[str] | None,
     drop: Sequence[str],
 ) -> list[str]:
     names = list(source.types if features is None else dict.fromkeys(features))
-    for name in (target, domain):
+    for name in (target, *domain):
         if features is not None and name in names:
             raise DomainDataError(
                 f"The column {name!r} is the target or the domain and cannot be a feature."
             )
-    chosen = [name for name in names if name not in (target, domain, *drop)]
+    chosen = [name for name in names if name not in (target, *domain, *drop)]
     if not chosen:
         raise DomainDataError(
             f"The table has no feature columns besides the target {target!r} and the domain "
-            f"{domain!r}."
+            f"{' and '.join(map(repr, domain))}."
         )
     return chosen
 

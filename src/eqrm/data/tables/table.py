@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eqrm.checks import OPEN_FRACTION, is_missing
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
 from eqrm.data.times import as_times
-from eqrm.domains import NumberedDomains, number_domains
+from eqrm.domains import DomainKey, NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.text import did_you_mean
 
@@ -33,7 +33,8 @@ class Table:
 
     A feature column holds numbers (float64) or categories (text). The target is numbers or
     text, and never missing; domains are text. ``order`` is the time of each row, as dates or
-    numbers, where the domains' names are not their times.
+    numbers, where the domains' names are not their times. ``key`` holds the columns that the
+    domains were joined from, where there are several.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names
@@ -47,6 +48,7 @@ class Table:
     domain_name: str = "domain"
     order: Column | None = None
     order_name: str = "order"
+    key: DomainKey | None = None
     _ids: NDArray[np.int64] = field(init=False, repr=False)
     _names: NDArray[np.str_] = field(init=False, repr=False)
 
@@ -68,6 +70,11 @@ class Table:
         names = np.array([str(name) for name in numbered.names], dtype=str)
         self._set(columns=columns, target=target, _ids=numbered.ids, _names=names)
         self._set(domains=names[numbered.ids])
+
+    @property
+    def domain_columns(self) -> tuple[str, ...]:
+        """The columns that name the domains."""
+        return (self.domain_name,) if self.key is None else self.key.columns
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():

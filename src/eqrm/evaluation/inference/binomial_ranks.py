@@ -147,7 +147,7 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
         domains += 1
 
 
-def highest_level(domains: int, confidence: float, dependence: int = 0) -> float:
+def highest_level(domains: float, confidence: float, dependence: int = 0) -> float:
     """The highest level that m domains can bound: (1−confidence)^(1/m).
 
     For k-dependent domains a level that they can bound: with half of 1−confidence and the
@@ -158,5 +158,5 @@ def highest_level(domains: int, confidence: float, dependence: int = 0) -> float
     """
     if dependence == 0:
         return float((1.0 - confidence) ** (1.0 / domains))
-    shortest = domains // (dependence + 1)
+    shortest = int(domains) // (dependence + 1)
     return float(((1.0 - confidence) / 2.0) ** (1.0 / shortest)) if shortest else 0.0

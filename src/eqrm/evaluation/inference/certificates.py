@@ -63,6 +63,11 @@ class Certificate(Finding):
         return "quantile" if self.threshold is None else "probability"
 
     @property
+    def about(self) -> str:
+        """The new domains that the statement is about."""
+        return new_domains(self.risk_kind)
+
+    @property
     def assumption(self) -> str:
         """What must be true of new domains, as a clause."""
         return assumption_about(self.domains, self.dependence)
@@ -74,22 +79,26 @@ class Certificate(Finding):
             risk, share = rounded_up(self.bound), as_percent(self.alpha or 0.0)
         else:
             risk, share = f"{self.threshold:.10g}", percent_rounded_down(self.bound)
-        statement = statement_about(self.risk_kind, self.confidence, share, risk)
+        statement = statement_about(self.risk_kind, self.confidence, share, risk, self.about)
         ending = f" {VACUOUS}" if self.vacuous else ""
         return f"{statement}, provided that {self.assumption}.{ending}"
 
 
-def statement_about(risk_kind: str, confidence: float, share: str, risk: str) -> str:
+def statement_about(risk_kind: str, confidence: float, share: str, risk: str, about: str) -> str:
     """What a certificate states, without its assumption.
 
-    >>> statement_about(TRUE, 0.95, "90%", "0.4")
+    >>> statement_about(TRUE, 0.95, "90%", "0.4", "new domains")
     'With 95% confidence, at least 90% of new domains have a true risk of at most 0.4'
     """
-    which = "new domains of similar size" if risk_kind == MEASURED else "new domains"
     return (
-        f"With {as_percent(confidence)} confidence, at least {share} of {which} have a "
+        f"With {as_percent(confidence)} confidence, at least {share} of {about} have a "
         f"{risk_kind} risk of at most {risk}"
     )
+
+
+def new_domains(risk_kind: str) -> str:
+    """The new domains that a statement about measured or true risks is about."""
+    return "new domains of similar size" if risk_kind == MEASURED else "new domains"
 
 
 def assumption_about(domains: int, dependence: int = 0) -> str:
@@ -178,11 +187,14 @@ def too_few(
     confidence: float,
     needed: int | None = None,
     dependence: int = 0,
+    kind: str = "domains",
+    highest: float | None = None,
 ) -> TooFewDomainsError:
-    """The error of a quantile bound, with the number of domains that are required."""
+    """The error of a quantile bound, with the number of domains (or ``kind``) required."""
     needed = needed or binomial_ranks.domains_needed(alpha, confidence, dependence=dependence)
-    highest = binomial_ranks.highest_level(domains, confidence, dependence)
-    kind = f"{dependence}-dependent domains" if dependence else "domains"
+    if highest is None:
+        highest = binomial_ranks.highest_level(domains, confidence, dependence)
+    kind = f"{dependence}-dependent domains" if dependence else kind
     return TooFewDomainsError(
         f"{domains} {kind} are too few to bound the {alpha:.12g}-quantile of risk with "
         f"{as_percent(confidence)} confidence: at least {needed} are needed. {domains} {kind} "

@@ -33,6 +33,7 @@ from eqrm.evaluation.inference.risk_checks import (
     checked_counts,
     checked_risks,
     checked_variances,
+    per_domain,
 )
 
 MUCH = 0.5
@@ -254,6 +255,22 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
     return q, float(chi2.sf(q, risks.size - 1))
 
 
+def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector | None:
+    """The variance of the measured risk of each domain (m,) by sampling; None if it is not known.
+
+    It is not known where every domain has one example.
+
+    >>> sampling_variances([201, 201, 1], [1.0, 3.0, float("nan")], 3).round(4)
+    array([0.0075, 0.0124, 2.    ])
+    """
+    numbers = checked_counts(counts, domains)
+    variances = checked_variances(loss_variances, domains, numbers > 1)
+    if not (numbers > 1).any():
+        return None
+    own = torch.from_numpy(variances), torch.from_numpy(numbers)
+    return np.asarray(pooled_variances(*own).numpy() / numbers)
+
+
 class _Measured(NamedTuple):
     """Risks (m,), sampling variances (m,), the variance of losses, which have two examples."""
 
@@ -268,16 +285,16 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
     known = numbers > 1
-    variances = checked_variances(loss_variances, values.size, known)
-    if not known.any():
+    noise = sampling_variances(numbers, loss_variances, values.size)
+    if noise is None:
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
-    own = torch.from_numpy(variances), torch.from_numpy(numbers)
-    noise = pooled_variances(*own).numpy() / numbers
+    own = torch.from_numpy(per_domain(loss_variances, "loss_variances", values.size))
     several = known if known.sum() > 1 else np.ones_like(known)
     found = between_domains(
         torch.from_numpy(values), torch.from_numpy(noise), torch.from_numpy(several / several.sum())
     )
-    return _Measured(values, noise, float(common_variance(*own)), several, found)
+    losses = float(common_variance(own, torch.from_numpy(numbers)))
+    return _Measured(values, noise, losses, several, found)
 
 
 def _interval(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import is_missing
 from eqrm.data.tables.files import TableFiles, fetched_list, opened
 from eqrm.data.tables.frames import in_memory
-from eqrm.domains import ADVICE
+from eqrm.domains import ADVICE, joined_columns
 from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
 from eqrm.evaluation.measuring.grouped_losses import (
     grouped_losses,
-    joined_columns,
+    missing_domains,
     names_of_domains,
     selected,
 )
@@ -92,10 +91,12 @@ def _of_function(
     start = 0
     sql = f"{selected({**keys, **held})} FROM {table.source}"
     for batch in table.batches(sql, ROWS_AT_A_TIME):
-        domains = joined_columns([batch.column(key).to_pylist() for key in keys])
-        absent = next((i for i, name in enumerate(domains) if is_missing(name)), None)
-        if absent is not None:
-            raise DomainDataError(f"The domain of row {start + absent + 1} is missing. {ADVICE}")
+        columns_of_domain = [batch.column(key).to_pylist() for key in keys]
+        absent = missing_domains(columns_of_domain)
+        if any(absent):
+            row = start + absent.index(True) + 1
+            raise DomainDataError(f"The domain of row {row} is missing. {ADVICE}")
+        domains = joined_columns(columns_of_domain)
         labels, *predictions = (_read(batch.column(key)) for key in held)
         for values, (name, accumulator) in zip(predictions, gathered.items(), strict=True):
             losses = as_numbers(in_memory(spec.metric(labels, values)))  # type: ignore[operator]

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqrm.checks import is_missing
 from eqrm.data.tables.files import TableFiles, fetched_list
-from eqrm.domains import ADVICE, Name, domain_names, joined_name
+from eqrm.domains import ADVICE, Name, domain_names, joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.loss_columns import LossColumn
@@ -155,16 +155,17 @@ def names_of_domains(
     table: TableFiles, names: list[str], found: Mapping[str, Any], width: int
 ) -> list[Name]:
     """The domain of each row that was found; raise where one is missing."""
-    rows = joined_columns([fetched_list(found[f"d{j}"]) for j in range(width)])
-    if any(is_missing(row) for row in rows):
+    columns = [fetched_list(found[f"d{j}"]) for j in range(width)]
+    absent = missing_domains(columns)
+    if any(absent):
         shown = " or ".join(repr(name) for name in names)
-        missing = int(np.asarray(found["n"])[[is_missing(row) for row in rows]].sum())
+        missing = int(np.asarray(found["n"])[absent].sum())
         place = _first_missing_domain(table, names)
         raise DomainDataError(
             f"The domain ({shown}) is missing in {missing:,} {'row' if missing == 1 else 'rows'} "
             f"(first: {place}). {ADVICE}"
         )
-    return domain_names(rows)
+    return domain_names(joined_columns(columns))
 
 
 def _first_missing_domain(table: TableFiles, names: list[str]) -> str:
@@ -204,8 +205,6 @@ def _refuse_rows(
     refuse_rows(column.predictor, found, int(bad.sum()), total, affected, column.expected)
 
 
-def joined_columns(columns: list[list[Any]]) -> list[Any]:
-    """The domain of each row; several columns together make one."""
-    if len(columns) == 1:
-        return columns[0]
-    return [joined_name(row) for row in zip(*columns, strict=True)]
+def missing_domains(columns: list[list[Any]]) -> list[bool]:
+    """Where a column of the domain has no value."""
+    return [any(is_missing(part) for part in row) for row in zip(*columns, strict=True)]

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqrm.checks import refuse_unknown
-from eqrm.data.tables.frames import column
+from eqrm.data.tables.frames import column, in_memory
+from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import SettingError
 from eqrm.evaluation.measuring.metrics import Metric, metric_of
+from eqrm.risks import MeasuredRisks
 
 Column = Any
 """The name of a column, or the column itself (an array) when no data is given."""
@@ -41,6 +43,8 @@ class MeasurementSpec:
     """None is yes, unless that takes long."""
     part: bool = False
     """Whether the rows are a part of all, to be merged with other parts."""
+    nesting: DomainKey | None = None
+    """Which columns name groups and which members, where the domains are nested."""
 
     @property
     def with_references(self) -> bool:
@@ -122,6 +126,33 @@ class MeasurementSpec:
             labels=held(self.labels),
             predictions=predictions,
         )
+
+
+def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey | None]:
+    """The domains that columns or arrays of groups, and of members within them, make together.
+
+    >>> nested_domains("a.csv", "hospital", "ward")[0], nested_domains(None, [1, 1], [1, 2])[0]
+    (['hospital', 'ward'], array(['1 | 1', '1 | 2'], dtype=object))
+    """
+    named = data is not None and not isinstance(domains, int)
+    if within is None:
+        if named and isinstance(domains, (list, tuple)):
+            DomainKey.of(domains)  # no column twice
+        return domains, None
+    if domains is None:
+        raise SettingError(
+            "within= (--within) names members inside groups. Name the groups too: domains=, or "
+            "--domain COLUMN on the command line."
+        )
+    if isinstance(data, MeasuredRisks):
+        raise SettingError(
+            "within= needs a table or arrays. Risks that are measured already are named by groups "
+            "and members together, 'Oslo | 1': use eqrm.evaluation.nested_bound with their groups."
+        )
+    if not named:
+        return joined_columns([in_memory(domains), in_memory(within)]), DomainKey.UNNAMED
+    key = DomainKey.of(domains, within)
+    return list(key.columns), key
 
 
 def by_column(columns: Columns) -> dict[str, Any]:

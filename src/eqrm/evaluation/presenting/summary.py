@@ -11,6 +11,7 @@ from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.gains import BesideReferences
+from eqrm.evaluation.inference.nested.findings import NestedFindings
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.rounding import rounded_by_error
@@ -22,7 +23,9 @@ from eqrm.text import aligned, one_line
 class Summary:
     """Certificates, differences, noise and exchangeability of every predictor, computed once.
 
-    ``references`` compares each predictor with the references, where there are any.
+    ``references`` compares each predictor with the references, where there are any. ``nested`` has
+    spread and certificates of groups and members, where domains are nested; ``certificates`` are
+    then about a new member of a new group.
     Where there are too few domains for a certificate, it is replaced by a sentence that says so.
     """
 
@@ -34,6 +37,7 @@ class Summary:
     baseline: str
     references: dict[str, BesideReferences] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    nested: dict[str, NestedFindings] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON."""
@@ -52,6 +56,7 @@ class Summary:
             },
             "references": {name: found.to_dict() for name, found in self.references.items()},
             "notes": list(self.notes),
+            **({"nested": {n: f.to_dict() for n, f in self.nested.items()}} if self.nested else {}),
         }
 
     def to_text(self) -> str:
@@ -66,6 +71,7 @@ class Summary:
         certificate, split = self.certificates[name], self.noise[name]
         lines = [self.references[name].sentence] if name in self.references else []
         lines.append(certificate if isinstance(certificate, str) else certificate.sentence)
+        lines += self.nested[name].sentences if name in self.nested else []
         if split is not None:
             lines.append(split.sentence)
             if split.warning:
@@ -136,6 +142,7 @@ def summarised(
         baseline=first,
         references=_beside_references(evaluation, Level.of(alpha), confidence, first),
         notes=() if evaluation.references is None else evaluation.references.notes,
+        nested=evaluation.nested(alpha, confidence),
     )
 
 

@@ -53,10 +53,10 @@ class TableNetwork:
         return task.predictions(probabilities[:, : len(task.classes)].numpy())
 
     def _domains(self, frame: Any, rows: int) -> Tensor:
-        name, adapts = self.preprocessor.domain_name, type(self.predictor).forward
-        if adapts is Predictor.forward or name not in frame_columns(frame):
+        names, adapts = list(self.preprocessor.domain_columns), type(self.predictor).forward
+        if adapts is Predictor.forward or not {*names} <= {*frame_columns(frame)}:
             return torch.zeros(rows, dtype=torch.long)
-        return torch.from_numpy(number_domains(column(frame, name)).ids)
+        return torch.from_numpy(number_domains(column(frame, names)).ids)
 
 
 def load_table_network(folder: str | Path) -> TableNetwork:

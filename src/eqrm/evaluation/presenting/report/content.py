@@ -67,6 +67,7 @@ def report_content(
         "exchangeability": [
             [_test(test) for test in summary.exchangeability[name]] for name in names
         ],
+        "nested": [summary.nested[name].sentences for name in names] if summary.nested else None,
         "sampled": sampled_points(evaluation),
         "command": command,
         "versions": versions(),

@@ -9,7 +9,9 @@ import numpy as np
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.binomial_ranks import domains_needed, highest_level
-from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
+from eqrm.evaluation.inference.cdf_bands import CdfBand
+from eqrm.evaluation.inference.certificates import MEASURED, TRUE, assumption_about, new_domains
+from eqrm.evaluation.inference.nested.bounds import assumption_about_groups, new_members
 from eqrm.evaluation.inference.noise import denoised_risks
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.evaluation.presenting.report.shapes import smooth_law
@@ -42,16 +44,33 @@ def about_levels(
     evaluation: Evaluation, stops: list[float], start: float, confidence: float
 ) -> dict[str, Any]:
     """For every stop: its quantiles, its certificates, or how many domains those would need."""
-    reach = highest_level(len(evaluation.domains), confidence)
+    groups = evaluation.groups
+    units = len(evaluation.domains if groups is None else set(groups))
+    reach = highest_level(units, confidence)
     return {
         "alphas": stops,
         "labels": [f"{alpha:g}" for alpha in stops],
         "start": stops.index(round(start, 12)),
         "needed": [domains_needed(a, confidence) if a > reach else None for a in stops],
         "withinReach": significant(np.floor(1000 * reach) / 1000),
+        **_words(evaluation, units),
         "predictors": [
             _of_predictor(evaluation, name, stops, confidence) for name in evaluation.predictors
         ],
+    }
+
+
+def _words(evaluation: Evaluation, units: int) -> dict[str, Any]:
+    """What is independent, the new domains that statements are about, and what is assumed."""
+    nesting, kinds = evaluation.nesting, (MEASURED, TRUE)
+    if nesting is None:
+        about = {kind: new_domains(kind) for kind in kinds}
+        return {"units": [units, "domains"], "about": about, "assumption": assumption_about(units)}
+    about = {kind: new_members(kind, nesting.labels) for kind in kinds}
+    return {
+        "units": [units, "groups"],
+        "about": about,
+        "assumption": assumption_about_groups(units),
     }
 
 
@@ -59,7 +78,7 @@ def _of_predictor(
     evaluation: Evaluation, name: str, stops: list[float], confidence: float
 ) -> dict[str, Any]:
     risks = evaluation[name]
-    law, band = smooth_law(risks.risks), cdf_band(risks.risks, confidence)
+    law, band = smooth_law(risks.risks), evaluation.cdf_band(confidence, predictor=name)
     denoised, digits = _denoised(risks), digits_of_spread(risks.risks, 7)
     smooth = [risks.risks[0] if law is None else law.quantile(Level(alpha)) for alpha in stops]
 

@@ -121,9 +121,10 @@ function drawLegend() {
   }));
   const band = byId("band");
   band.checked = state.band;
+  band.closest("label").hidden = Boolean(DATA.nested);
   band.addEventListener("change", () => { state.band = band.checked; drawCurves(); });
   const exact = DATA.shapes[0].method === "exact";
-  const notes = [
+  const notes = DATA.nested ? [] : [
     `With ${percent(DATA.confidence)} confidence, the whole true curve of new domains lies within the band ` +
     `(${exact ? "exact for the number of domains" : "Dvoretzky-Kiefer-Wolfowitz"}).`,
   ];

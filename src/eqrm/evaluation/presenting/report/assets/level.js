@@ -20,9 +20,9 @@ function cardOf(i) {
 
 function minus(text) { return text.replace("-", "−"); }
 
-// The words of eqrm.evaluation.inference.certificates.statement_about.
+// The words of eqrm.evaluation.inference.certificates.statement_about; about whom is in the data.
 function statement(risk, bound, share) {
-  const which = risk === "measured" ? "new domains of similar size" : "new domains";
+  const which = DATA.levels.about[risk];
   return make("p", { class: "statement" },
     `With ${percent(DATA.confidence)} confidence, at least `, make("b", {}, share), ` of ${which} have a ${risk} risk of at most `,
     make("b", {}, minus(bound[1])), "." + (bound[2] ? " This says nothing: collect more domains, or more examples of each." : ""));
@@ -30,11 +30,11 @@ function statement(risk, bound, share) {
 
 function certificateOf(found, s, share) {
   if (found.bound[s]) return statement("measured", found.bound[s], share);
-  const reach = DATA.levels.withinReach;
+  const reach = DATA.levels.withinReach, [units, unit] = DATA.levels.units;
   return make("p", { class: "refusal" },
-    `No certificate: ${whole(DATA.domains)} domains are too few to bound the ${DATA.levels.labels[s]}-quantile of risk with ` +
+    `No certificate: ${whole(units)} ${unit} are too few to bound the ${DATA.levels.labels[s]}-quantile of risk with ` +
     `${percent(DATA.confidence)} confidence. At least `, make("b", {}, whole(DATA.levels.needed[s])),
-    ` are needed. ${whole(DATA.domains)} domains can bound levels up to ${digits(reach, 3)}.`);
+    ` are needed. ${whole(units)} ${unit} can bound levels up to ${digits(reach, 3)}.`);
 }
 
 function trueOf(found, s, share) {
@@ -57,7 +57,9 @@ function startLevel() {
   slider.value = state.stop;
   slider.addEventListener("input", () => { state.stop = Number(slider.value); moveLevel(); });
   byId("assumption").textContent =
-    `Assumption: new domains are drawn independently from the same distribution as these ${whole(DATA.domains)}, which were not used for training or for ` +
-    "choosing a predictor. The certificate is an order statistic of the measured risks and assumes nothing else. Its confidence holds for a level " +
-    "that was chosen before seeing the risks.";
+    `Assumption: ${DATA.levels.assumption}; these were not used for training or for choosing a predictor. ` +
+    (DATA.nested
+      ? "The certificate averages over all draws of one member per group, or uses one draw where there are few groups, and assumes nothing else."
+      : "The certificate is an order statistic of the measured risks and assumes nothing else.") +
+    " Its confidence holds for a level that was chosen before seeing the risks.";
 }

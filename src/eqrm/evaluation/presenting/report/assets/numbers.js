@@ -2,7 +2,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const PREDICTORS = DATA.predictors;
 const SVG = "http://www.w3.org/2000/svg";
-const state = { stop: DATA.levels ? DATA.levels.start : 0, hidden: new Set(), band: PREDICTORS.length <= 3 };
+const state = { stop: DATA.levels ? DATA.levels.start : 0, hidden: new Set(), band: PREDICTORS.length <= 3 && !DATA.nested };
 
 function byId(id) { return document.getElementById(id); }
 

@@ -123,6 +123,13 @@ function drawExchangeability() {
   }));
 }
 
+function drawNested() {
+  if (!DATA.nested) return;
+  byId("nested-section").hidden = false;
+  fill(byId("nested"), ...DATA.nested.map((sentences, i) => make("div", {}, PREDICTORS.length > 1 ? make("h3", {}, named(i)) : null,
+    make("ul", {}, ...sentences.map((text) => make("li", {}, text))))));
+}
+
 function drawWarnings() {
   const found = new Map();
   const warn = (text, i) => found.set(text, [...(found.get(text) || []), i]);
@@ -134,7 +141,7 @@ function drawWarnings() {
   const items = [...found].map(([text, who]) => make("li", {}, ...(PREDICTORS.length > 1
     ? [make("b", { class: "name" }, who.map((i) => PREDICTORS[i]).join(", ") + ": "), text] : [text])));
   if (needed !== null) {
-    items.unshift(make("li", {}, `There are too few domains for a certificate at level ${DATA.levels.labels[start]}: ${whole(DATA.domains)} of at least ${whole(needed)}.`));
+    items.unshift(make("li", {}, `There are too few ${DATA.levels.units[1]} for a certificate at level ${DATA.levels.labels[start]}: ${whole(DATA.levels.units[0])} of at least ${whole(needed)}.`));
   }
   fill(byId("warnings"), ...items);
 }
@@ -164,6 +171,7 @@ moveLevel();
 startDomains();
 drawSizes();
 drawNoise();
+drawNested();
 drawExchangeability();
 let width = window.innerWidth;
 window.addEventListener("resize", () => {

@@ -1,0 +1,1 @@
+"""Domains inside groups, such as the wards of hospitals."""

@@ -1,0 +1,80 @@
+"""Risks of the members of groups: shares of each group below a risk, one member of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.domains import number_domains
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
+from eqrm.text import did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class NestedRisks:
+    """The risks of m domains, the group of each, and the members of each of the groups.
+
+    >>> nested = NestedRisks.of([0.1, 0.2, 0.3], ["Oslo", "Oslo", "Rome"])
+    >>> nested.names, nested.sizes, nested.shares_up_to(0.1)
+    (('Oslo', 'Rome'), array([2, 1]), array([0.5, 0. ]))
+    """
+
+    risks: Vector
+    ids: NDArray[np.int64]
+    names: tuple[str, ...]
+    sizes: NDArray[np.int64]
+    _order: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, risks: Any, groups: Any) -> NestedRisks:
+        """From one risk and one group per domain; two groups at least."""
+        values = checked_risks(risks)
+        numbered = number_domains(groups, values.size, "groups")
+        if len(numbered.names) < 2:
+            raise DomainDataError(
+                "All domains are in one group. Nested domains need at least two groups, and dozens "
+                "for a statement about new groups."
+            )
+        return cls(
+            values,
+            numbered.ids,
+            tuple(map(str, numbered.names)),
+            np.bincount(numbered.ids),
+            np.argsort(values, kind="stable"),
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def shares_up_to(self, risk: float) -> Vector:
+        """The share of each group's members whose risk is at most ``risk`` (groups,)."""
+        below = np.searchsorted(self.risks, risk, side="right", sorter=self._order)
+        counts = np.bincount(self.ids[self._order[:below]], minlength=len(self))
+        return np.asarray(counts / self.sizes)
+
+    def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
+        """The index of one member of each group, drawn at random (groups,)."""
+        drawn = np.random.default_rng(seed).random(len(self))
+        by_group = np.argsort(self.ids, kind="stable")
+        first = np.cumsum(self.sizes) - self.sizes
+        return np.asarray(by_group[first + (drawn * self.sizes).astype(np.int64)])
+
+    def first_risk(self, is_enough: Callable[[float], bool]) -> tuple[float, int]:
+        """The smallest risk that is enough, as the largest is, and how many are not above it."""
+        ordered = self.risks[self._order]
+        low, high = 0, ordered.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(ordered[middle]) else (middle + 1, high)
+        return float(ordered[low]), int(np.searchsorted(ordered, ordered[low], side="right"))
+
+    def of_group(self, name: str) -> Vector:
+        """The risks of the members of a group."""
+        if name not in self.names:
+            raise DomainDataError(f"Unknown group {name!r}. {did_you_mean(name, self.names)}")
+        return np.asarray(self.risks[self.ids == self.names.index(name)])

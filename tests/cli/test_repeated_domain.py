@@ -1,0 +1,119 @@
+"""Several --domain columns make one domain, in the same way in every command that takes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.commands import run
+from eqrm import evaluate
+from eqrm.data.tables.reading import read_table
+
+ROWS = 12
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    """Clinics named by city and number, in a CSV and in a Parquet file."""
+    rng = np.random.default_rng(0)
+    cities = np.repeat(["Oslo", "a | b", "Rome"], 12 * ROWS)
+    clinic = np.tile(np.repeat(np.arange(12), ROWS), 3)
+    x = rng.normal(size=len(cities))
+    y = (x + rng.normal(size=len(x)) > 0).astype(int)
+    frame = pd.DataFrame({"city": cities, "clinic": clinic, "x": x.round(3), "y": y})
+    frame["p"] = (1 / (1 + np.exp(-x))).round(4)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    return tmp_path / "t.csv"
+
+
+NAMES = [f"{city} | {clinic}" for city in ("Oslo", "Rome", "a \\| b") for clinic in range(12)]
+SEVERAL = ["--domain", "city", "--domain", "clinic"]
+
+
+def test_train_and_evaluate_join_the_columns_to_the_same_names(
+    visits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    options = ["--target", "y", "--drop", "p", "--measure", "mean", "--output", str(out)]
+    code, printed, err = run(capsys, "train", str(visits), *SEVERAL, *options)
+    assert (code, err) == (0, "")
+    assert "Trained on 18 domains" in printed
+    assert "city and clinic" in printed
+    held_out = json.loads((out / "evaluation.json").read_text())["predictors"]["ERM"]["domains"]
+    table = read_table(visits, "y", ["city", "clinic"])
+    assert sorted(table.domain_names) == sorted(NAMES)
+    assert len(held_out) == 18
+    assert set(held_out) < set(NAMES)
+    assert "city" not in table.columns
+    assert "clinic" not in table.columns
+    predicted = tmp_path / "predicted.csv"
+    model = str(out / "models" / "erm.safetensors")
+    assert run(capsys, "predict", model, str(visits), "--output", str(predicted))[0] == 0
+    given = ["--label", "y", "--prediction", "p_1", "--format", "json", "--no-references"]
+    code, printed, _ = run(capsys, "evaluate", str(predicted), *SEVERAL, *given)
+    assert code == 0
+    assert sorted(json.loads(printed)["predictors"]["p_1"]["domains"]) == sorted(NAMES)
+
+
+def test_files_frames_and_arrays_give_the_same_names(visits: Path) -> None:
+    given = {"labels": "y", "predictions": {"ERM": "p"}}
+    columns = ["city", "clinic"]
+    frame = pd.read_csv(visits)
+    found = [
+        evaluate(data, domains=columns, **given)
+        for data in (visits, visits.with_suffix(".parquet"), frame)
+    ]
+    assert all(sorted(map(str, one.domains)) == sorted(NAMES) for one in found)
+    for one in found[1:]:
+        assert one["ERM"].risks == pytest.approx(found[0]["ERM"].risks, rel=1e-12)
+
+
+def test_days_keep_their_names_when_they_are_joined(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "day": pd.to_datetime(["2013-01-30", "2013-01-31"] * 2),
+            "site": ["a", "a", "b", "b"],
+            "loss": [0.1, 0.2, 0.3, 0.4],
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    expected = ("2013-01-30 | a", "2013-01-30 | b", "2013-01-31 | a", "2013-01-31 | b")
+    for data in (frame, tmp_path / "t.parquet"):
+        assert evaluate(data, domains=["day", "site"], losses="loss").domains == expected
+
+
+def test_recalibrate_joins_them_too(visits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--label", "y", "--prediction", "p", "--test-domains", "Oslo | 3,Rome | 7"]
+    code, printed, _ = run(capsys, "recalibrate", str(visits), *SEVERAL, *given)
+    assert code == 0
+    assert "34 domains" in printed
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "recalibrate"])
+def test_a_column_that_is_given_twice_is_refused(
+    visits: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    given = ["--target", "y"] if command == "train" else ["--label", "y", "--prediction", "p"]
+    code, _, err = run(capsys, command, str(visits), "--domain", "city", "--domain", "city", *given)
+    assert code == 2
+    assert "The column 'city' is given more than once" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_missing_part_of_a_domain_is_refused_by_row(
+    visits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(visits, dtype=object)
+    frame.loc[5, "clinic"] = None
+    frame.to_csv(visits, index=False)
+    out = ["--output", str(visits.parent / "out")]
+    code, _, err = run(capsys, "train", str(visits), *SEVERAL, "--target", "y", *out)
+    assert (code, "missing in 1 of 432 rows (first: row 5" in err) == (2, True)
+    given = ["--label", "y", "--prediction", "p"]
+    code, _, err = run(capsys, "evaluate", str(visits), *SEVERAL, *given)
+    assert (code, "The domain ('city' or 'clinic') is missing in 1 row" in err) == (2, True)

@@ -1,0 +1,167 @@
+"""Certificates for members of groups: against plain searches, and what they refuse."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
+from eqrm.evaluation import groups_needed, known_group_bound, nested_bound, quantile_bound
+from eqrm.evaluation.inference.nested.bounds import STAKES
+from eqrm.evaluation.inference.nested.members import NestedRisks
+from eqrm.evaluation.inference.nested.pooling import effective_number
+
+
+def drawn(groups: int, seed: int = 0, most: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Risks of up to ``most`` members per group, and the group of each."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(groups), rng.integers(1, most + 1, groups))
+    return rng.normal(size=groups)[ids] + rng.normal(size=ids.size), ids
+
+
+def e_value(below: int, groups: int, alpha: float) -> float:
+    """Of one draw with ``below`` members up to the bound: stakes of 1/α, half of it, …"""
+    stakes = [2.0**-i / alpha for i in range(STAKES)]
+    weights = [2.0 ** -(i + 1) for i in range(STAKES - 1)] + [2.0 ** -(STAKES - 1)]
+    return sum(
+        w * (1 + s * (1 - alpha)) ** below * (1 - s * alpha) ** (groups - below)
+        for w, s in zip(weights, stakes, strict=True)
+    )
+
+
+def test_an_e_value_of_one_draw_has_mean_one_at_the_quantile() -> None:
+    for groups, alpha in ((5, 0.5), (40, 0.9)):
+        law = stats.binom(groups, alpha)
+        mean = sum(law.pmf(k) * e_value(k, groups, alpha) for k in range(groups + 1))
+        assert mean == pytest.approx(1.0, rel=1e-10)
+
+
+def test_the_repeated_bound_is_the_smallest_risk_with_enough_evidence_over_all_draws() -> None:
+    risks, groups = drawn(7, seed=3, most=3)
+    members = [risks[groups == g] for g in range(7)]
+    alpha, confidence = 0.5, 0.9
+    found = nested_bound(risks, groups, alpha, confidence, sampling="repeated")
+    for bound in np.sort(risks):
+        draws = itertools.product(*members)
+        mean = np.mean([e_value((np.array(d) <= bound).sum(), 7, alpha) for d in draws])
+        if mean >= 1 / (1 - confidence):
+            break
+    assert found.bound == bound
+    assert found.rank == (risks <= bound).sum()
+
+
+def test_one_draw_is_the_plain_certificate_of_one_member_per_group() -> None:
+    risks, groups = drawn(60)
+    found = nested_bound(risks, groups, sampling="once", seed=4)
+    chosen = NestedRisks.of(risks, groups).drawn_members(4)
+    assert groups[chosen].tolist() == list(range(60))
+    assert found.bound == quantile_bound(risks[chosen]).bound
+    assert (found.groups, found.members, found.domains) == (60, len(risks), 60)
+
+
+def test_members_are_drawn_with_equal_probability() -> None:
+    nested = NestedRisks.of(np.arange(5.0), ["b", "a", "b", "b", "a"])
+    picked = np.array([nested.drawn_members(seed) for seed in range(3000)])
+    for group, members in enumerate([(1, 4), (0, 2, 3)]):
+        shares = [(picked[:, group] == member).mean() for member in members]
+        assert shares == pytest.approx([1 / len(members)] * len(members), abs=0.04)
+
+
+@pytest.mark.parametrize("sampling", ["once", "repeated"])
+@pytest.mark.parametrize(("alpha", "confidence"), [(0.9, 0.95), (0.5, 0.9), (0.99, 0.95)])
+def test_the_number_needed_is_enough_and_one_fewer_is_refused(
+    sampling: str, alpha: float, confidence: float
+) -> None:
+    needed = groups_needed(alpha, confidence, sampling)
+    risks, groups = np.arange(3.0 * needed), np.repeat(np.arange(needed), 3)
+    assert nested_bound(risks, groups, alpha, confidence, sampling=sampling).bound <= risks[-1]
+    with pytest.raises(TooFewDomainsError, match=rf"at least {needed} are needed") as refusal:
+        nested_bound(risks[3:], groups[3:], alpha, confidence, sampling=sampling)
+    assert (refusal.value.domains, refusal.value.needed) == (needed - 1, needed)
+    reach = float(str(refusal.value).rsplit(" ", 1)[1].rstrip("."))
+    nested_bound(risks[3:], groups[3:], reach, confidence, sampling=sampling)
+
+
+def test_without_a_choice_repeated_draws_are_used_where_there_are_enough_groups() -> None:
+    for number, sampling in ((34, "repeated"), (33, "once")):
+        risks, groups = drawn(number)
+        assert nested_bound(risks, groups).sampling == sampling
+    with pytest.raises(TooFewDomainsError, match=r"28 groups are too few .* at least 29"):
+        nested_bound(*drawn(28))
+
+
+def test_a_known_group_rests_on_its_own_members() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.array(["Oslo"] * 40 + ["Rome"] * 28)
+    risks = rng.normal(size=68)
+    found = known_group_bound(risks, groups, "Oslo", labels=("hospital", "ward"))
+    assert found.bound == quantile_bound(risks[:40]).bound
+    assert "new members (ward) of similar size in the group 'Oslo'" in found.sentence
+    assert found.domains == 40
+    with pytest.raises(TooFewDomainsError, match="28 members of the group 'Rome' are too few"):
+        known_group_bound(risks, groups, "Rome")
+    with pytest.raises(DomainDataError, match=r"Unknown group 'Oslow'. Did you mean 'Oslo'"):
+        known_group_bound(risks, groups, "Oslow")
+
+
+def test_the_pooled_form_is_labelled_approximate() -> None:
+    found = nested_bound(*drawn(60), sampling="pooled")
+    assert found.approximate
+    assert found.sentence.startswith("Approximate")
+    assert found.to_dict()["approximate"] is True
+    assert not nested_bound(*drawn(60)).approximate
+
+
+def test_members_count_as_between_groups_and_all_of_them() -> None:
+    rng = np.random.default_rng(1)
+    ids = np.repeat(np.arange(50), 8)
+    numbers = [
+        effective_number(NestedRisks.of(a * rng.normal(size=50)[ids] + b * noise, ids), 0.9)
+        for a, b in ((1, 0), (1, 1), (0, 1))
+        for noise in [rng.normal(size=400)]
+    ]
+    assert numbers[0] == 50
+    assert 50 < numbers[1] < numbers[2] <= 400
+
+
+def test_a_pooled_bound_with_too_few_members_is_refused_with_the_groups_needed() -> None:
+    risks, groups = drawn(22, most=1)
+    with pytest.raises(TooFewDomainsError, match=r"22 groups are too few .* at least 29 are"):
+        nested_bound(risks, groups, sampling="pooled")
+
+
+def test_statements_say_what_is_drawn() -> None:
+    found = nested_bound(*drawn(60), labels=("hospital", "ward"))
+    assert "90% of new members (ward) of similar size in new groups (hospital)" in found.sentence
+    assert "every group counts the same" in found.sentence
+    assert found.kind == "quantile"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"groups": np.zeros(60)}, "All domains are in one group"),
+        ({"groups": np.zeros(3)}, "groups must hold one domain per row"),
+        ({"sampling": "twice"}, "Did you mean|once"),
+        ({"seed": -1}, "seed"),
+        ({"alpha": 1.0}, "level"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict, words: str) -> None:
+    given = {"risks": np.arange(60.0), "groups": np.repeat(np.arange(30), 2), **change}
+    with pytest.raises((DomainDataError, SettingError, ValueError), match=words):
+        nested_bound(given.pop("risks"), given.pop("groups"), **given)
+
+
+def test_a_bound_does_not_depend_on_the_order_of_domains() -> None:
+    risks, groups = drawn(50)
+    order = np.random.default_rng(2).permutation(len(risks))
+    for sampling in ("repeated", "pooled"):
+        one = nested_bound(risks, groups, sampling=sampling)
+        two = nested_bound(risks[order], groups[order], sampling=sampling)
+        assert one.bound == two.bound
+    assert math.isfinite(one.bound)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 LONGEST_NAME = 40
+WIDTH = 96
 
 
 def counted(number: int, thing: str) -> str:
@@ -78,6 +80,11 @@ def one_line(name: str) -> str:
     'a b'
     """
     return shortened("".join(c if c.isprintable() else " " for c in name), LONGEST_NAME)
+
+
+def wrapped(*paragraphs: str) -> str:
+    """Paragraphs in lines that fit a terminal."""
+    return "\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -24,6 +24,7 @@ from eqrm.cli import (
     table,
     train,
     train_network,
+    watch,
 )
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk
@@ -39,6 +40,7 @@ app.command("train")(train.train)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recalibrate")(recalibrate.recalibrate)
+app.command("watch")(watch.watch)
 app.command("plan")(plan.plan)
 app.command("figure")(figure.figure)
 app.command("train-network")(train_network.train_network)

@@ -1,13 +1,14 @@
 """Plain data in JSON files that people can read, with a digest that tells whether they are whole.
 
-For small results without tensors; ``eqrm.files.archive`` is for data with tensors. Reading needs
-no torch, so that thousands of files are listed at once.
+For small results and histories without tensors; ``eqrm.files.archive`` is for data with tensors.
+Reading needs no torch, so that thousands of files are listed at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,12 @@ def write_checked_json(path: Path, format: str, content: Any) -> None:
 
 def read_checked_json(path: Path, format: str, what: str) -> Any:
     """What :func:`write_checked_json` wrote; ``what`` names the kind of file in errors."""
+    text = _bytes_of(path)
+    found = _parsed(text, path, format, what)
     try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
-    try:
-        found = json.loads(text)
-        kind, digest, content = found["format"], found["sha256"], found["content"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        digest, content = found["sha256"], found["content"]
+    except KeyError:
         raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
-    if kind != format:
-        raise DataFileError(
-            f"{path} is not {what} that this version reads: its format is {kind!r}, not {format!r}."
-        )
     # The bytes as written, which is quick, or else the same content in another layout.
     written = text.partition(_BEFORE_CONTENT)[2].removesuffix(b"}\n")
     if digest != _digest(written) and digest != _digest(_text(content).encode()):
@@ -68,8 +62,54 @@ def is_whole_json(path: Path, format: str, beginning: str) -> bool:
     return text.startswith(beginning.encode()) and head == _head(format, text)
 
 
-def _head(format: str, text: bytes) -> bytes:
-    return f'{{"format": {json.dumps(format)},\n "sha256": "{_digest(text)}"'.encode()
+def write_checked_lines(path: Path, format: str, entries: Sequence[Any]) -> None:
+    """Write a line of JSON per entry behind a line with their digest, as durably as the above.
+
+    A file that grows by an entry differs in its first line and in the new one.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "days.jsonl"
+    >>> write_checked_lines(path, "days 1", [{"day": 1}, {"day": 2}])
+    >>> read_checked_lines(path, "days 1", "a list of days")
+    [{'day': 1}, {'day': 2}]
+    """
+    text = "".join(f"{_text(entry)}\n" for entry in entries).encode()
+    with whole_file(path, durable=True) as draft:
+        draft.write_bytes(_head(format, text, " ") + b"}\n" + text)
+
+
+def read_checked_lines(path: Path, format: str, what: str) -> list[Any]:
+    """What :func:`write_checked_lines` wrote: a file that differs in one byte is refused."""
+    first, _, text = (written := _bytes_of(path)).partition(b"\n")
+    _parsed(first, path, format, what)
+    if written != _head(format, text, " ") + b"}\n" + text:
+        raise DataFileError(f"{path} is damaged: its content does not match its checksum.")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _parsed(text: bytes, path: Path, format: str, what: str) -> Any:
+    """A JSON object that says it has this format."""
+    try:
+        found = json.loads(text)
+        kind = found["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
+    if kind != format:
+        raise DataFileError(
+            f"{path} is not {what} that this version reads: its format is {kind!r}, not {format!r}."
+        )
+    return found
+
+
+def _head(format: str, text: bytes, between: str = "\n ") -> bytes:
+    return f'{{"format": {json.dumps(format)},{between}"sha256": "{_digest(text)}"'.encode()
 
 
 def _text(content: Any) -> str:

@@ -49,9 +49,9 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8."""
+    """Write a text file in UTF-8, with the same bytes on every operating system."""
     with whole_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline="\n")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -13,8 +13,8 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
-from eqrm.tabular.wording import about_the_future, left_out, period, wrapped
-from eqrm.text import aligned
+from eqrm.tabular.wording import about_the_future, left_out, period
+from eqrm.text import aligned, wrapped
 
 SHOWN_CLASSES = 12
 

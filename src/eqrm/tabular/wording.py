@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 
 from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
@@ -18,9 +17,8 @@ from eqrm.level import Level
 from eqrm.tabular.comparison import LevelResult, TrainingComparison
 from eqrm.tabular.references import ERM, recalibrated_name, trained_name
 from eqrm.tabular.training import TableTraining
-from eqrm.text import aligned, listed
+from eqrm.text import aligned, listed, wrapped
 
-WIDTH = 96
 MINIMISED = {
     "quantile": "",
     "superquantile": " Each level minimises the superquantile: the mean risk of the worst share "
@@ -270,8 +268,3 @@ def _warnings(training: TableTraining, compared: TrainingComparison) -> list[str
     found = [(each, ONE_ROW if split is None else split.warning) for each, split in splits.items()]
     found += [(name, test.warning) for test in tests]
     return [f"Warning ({each}): {text}" for each, text in found if text]
-
-
-def wrapped(*paragraphs: str) -> str:
-    """Paragraphs in lines that fit a terminal."""
-    return "\n".join(textwrap.fill(text, WIDTH, break_on_hyphens=False) for text in paragraphs)

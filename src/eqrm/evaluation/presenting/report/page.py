@@ -74,7 +74,13 @@ def report_html(
 
 
 def assembled_page(template: str, scripts: Sequence[str], content: Any) -> str:
-    """A page of the report's kind: a template and scripts of ``assets``, and its data as JSON."""
+    """A page of the report's kind: a template and scripts of ``assets``, and its data as JSON.
+
+    The beginning and the end of templates, the same for all pages, are assets of their own.
+    """
+    text = _asset(template)
+    for frame in ("opening", "closing"):
+        text = text.replace(f"{{{{{frame}}}}}", _asset(f"{frame}.html"))
     style, script = _style(), _script(scripts)
     parts = {
         "policy": _policy(style, script),
@@ -83,7 +89,7 @@ def assembled_page(template: str, scripts: Sequence[str], content: Any) -> str:
         "data": as_safe_json(content),
     }
     # One pass over the template alone: what is put in is never searched for places again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset(template))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], text)
 
 
 def _policy(style: str, script: str) -> str:

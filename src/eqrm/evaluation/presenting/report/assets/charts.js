@@ -46,7 +46,7 @@ function chart(box, options) {
   const height = options.height || HEIGHT;
   const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const x = scale(...options.xs, MARGIN.left, right, options.log);
-  const y = scale(...options.ys, bottom, MARGIN.top);
+  const y = scale(...options.ys, bottom, MARGIN.top, options.logY);
   const clip = "clip-" + box.id;
   const svg = make(
     "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": options.title },
@@ -55,14 +55,15 @@ function chart(box, options) {
       x: MARGIN.left, y: MARGIN.top - 6, width: right - MARGIN.left, height: bottom - MARGIN.top + 12,
     })),
   );
-  const xs = options.log ? logTicks(...options.xs) : ticks(...options.xs, width / 90);
-  for (const tick of xs) {
+  const numbered = (list) => list.map((tick) => [tick, digits(tick)]);
+  const xs = options.xticks || numbered(options.log ? logTicks(...options.xs) : ticks(...options.xs, width / 90));
+  for (const [tick, label] of xs) {
     svg.append(make("path", { class: "grid", d: `M${x(tick)} ${MARGIN.top}V${bottom}` }));
-    svg.append(make("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, digits(tick)));
+    svg.append(make("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, label));
   }
-  for (const tick of ticks(...options.ys, 5)) {
+  for (const [tick, label] of numbered(options.logY ? logTicks(...options.ys) : ticks(...options.ys, 5))) {
     svg.append(make("path", { class: "grid", d: `M${MARGIN.left} ${y(tick)}H${right}` }));
-    svg.append(make("text", { x: MARGIN.left - 7, y: y(tick) + 4, "text-anchor": "end" }, digits(tick)));
+    svg.append(make("text", { x: MARGIN.left - 7, y: y(tick) + 4, "text-anchor": "end" }, label));
   }
   svg.append(make("path", { class: "axis", d: `M${MARGIN.left} ${bottom}H${right}` }));
   svg.append(make("text", { x: (MARGIN.left + right) / 2, y: height - 6, "text-anchor": "middle" }, options.xlabel));
@@ -77,3 +78,13 @@ function path(points) {
 }
 
 function shown() { return PREDICTORS.map((_, i) => i).filter((i) => !state.hidden.has(i)); }
+
+// Draw again when the width of the window has changed; its height changes while one scrolls.
+function whenResized(draw) {
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    draw();
+  });
+}

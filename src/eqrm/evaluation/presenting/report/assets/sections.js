@@ -173,10 +173,4 @@ drawSizes();
 drawNoise();
 drawNested();
 drawExchangeability();
-let width = window.innerWidth;
-window.addEventListener("resize", () => {
-  if (window.innerWidth === width) return;
-  width = window.innerWidth;
-  drawCurves();
-  drawSizes();
-});
+whenResized(() => { drawCurves(); drawSizes(); });

@@ -1,0 +1,116 @@
+"""``eqrm watch``: does a certificate still hold for the domains that come?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eqrm.cli.options import SEVERAL, inner_level, option, separated, typed_command
+from eqrm.errors import SettingError
+
+BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
+
+
+def _column(what: str) -> Any:
+    """An option that names a column of new files."""
+    return option(what, DATA, metavar="COLUMN")
+
+
+New = Annotated[
+    list[str] | None,
+    option(
+        "CSV or Parquet file, pattern or folder with the rows of new domains. Repeat the option "
+        "for several.",
+        NEW,
+        metavar="FILE",
+    ),
+]
+Complete = Annotated[
+    list[str] | None,
+    option(
+        "Which domains have all their rows and are judged: all (default), earlier (all but the "
+        f"latest), none, or their names; the others are kept open. {SEVERAL}",
+        NEW,
+        metavar="DOMAINS",
+    ),
+]
+START = (
+    "Start a watch over a certificate on these domains: evaluation.json of 'eqrm train', or what "
+    "'eqrm evaluate --format json --output' wrote."
+)
+RESTART = (
+    "Go on with a new certificate, as after an alarm. The history is kept, and options that are "
+    "not given stay as they are."
+)
+Start = Annotated[Path | None, option(START, BEGIN, metavar="FILE")]
+Restart = Annotated[Path | None, option(RESTART, BEGIN, metavar="FILE")]
+Predictor = Annotated[
+    str | None, option("Predictor whose certificate is watched, if there are several.", BEGIN)
+]
+Alpha = Annotated[
+    str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)
+]
+CONFIDENCE = "Confidence level of the certificate (default: that of the file, or 0.95)."
+DELTA = "Largest probability of a false alarm, however long the watch lasts (default: 0.05)."
+DEPENDENCE = "Domains more than this many places apart are independent (default: 0)."
+DOMAIN = "Column with the domain of each row. Repeat the option to join several columns."
+PREDICTION = "Column of predictions, or 'p_{class}' for a column per class."
+Order = Annotated[
+    str | None, _column("Column with the time of each row (default: the domain is its time).")
+]
+METRIC = "Loss of predictions (default: that of the certificate)."
+CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, as in the evaluation."
+Page = Annotated[
+    Path | None, option("HTML page to write (default: STATE with the ending .html).", "Output")
+]
+
+
+def watch(
+    state: Annotated[
+        Path, typer.Argument(help="File that keeps the watch; --start creates it.", metavar="STATE")
+    ],
+    new: New = None,
+    complete: Complete = None,
+    start: Start = None,
+    restart: Restart = None,
+    predictor: Predictor = None,
+    alpha: Alpha = None,
+    confidence: Annotated[float | None, option(CONFIDENCE, BEGIN)] = None,
+    delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
+    dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
+    domain: Annotated[list[str] | None, _column(DOMAIN)] = None,
+    loss: Annotated[str | None, _column("Column of losses.")] = None,
+    label: Annotated[str | None, _column("Column of labels.")] = None,
+    prediction: Annotated[str | None, _column(PREDICTION)] = None,
+    metric: Annotated[str | None, option(METRIC, DATA)] = None,
+    clip: Annotated[float | None, option(CLIP, DATA)] = None,
+    order: Order = None,
+    page: Page = None,
+) -> None:
+    """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
+    from eqrm.evaluation.watching.claim import WatchedColumns
+    from eqrm.evaluation.watching.job import WatchOptions, run_watch
+    from eqrm.evaluation.watching.page import write_watch_page
+    from eqrm.evaluation.watching.words import EXIT_CODES, watch_in_words
+    from eqrm.files.writing import refuse_unwritable
+
+    shown = page or state.with_suffix(".html")
+    if shown.resolve() == state.resolve():
+        raise SettingError(f"{state} is the state. Choose another file for the page with --page.")
+    refuse_unwritable(shown)
+    domains = tuple(domain or ())
+    columns = WatchedColumns(loss, label, prediction, domains, metric, clip, order)
+    level = None if alpha is None else inner_level(alpha)
+    found = run_watch(
+        state,
+        WatchOptions(columns, predictor, level, confidence, delta, dependence),
+        start=start,
+        restart=restart,
+        new=new or (),
+        complete=separated(complete or []),
+    )
+    write_watch_page(found.state, shown, typed_command())
+    typer.echo(f"{watch_in_words(found)}\n\nPage: {shown}")
+    raise typer.Exit(EXIT_CODES[found.state.report.verdict])

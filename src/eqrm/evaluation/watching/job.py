@@ -1,0 +1,153 @@
+"""The job of ``eqrm watch``: start or restart a watch, take new rows, judge, keep the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.watching.arrivals import read_arrivals
+from eqrm.evaluation.watching.claim import (
+    DELTA,
+    WatchedCertificate,
+    WatchedColumns,
+    certificate_to_watch,
+)
+from eqrm.evaluation.watching.state import ALL, Record, WatchState
+from eqrm.evaluation.watching.state_file import locked, read_state, write_state
+from eqrm.files.writing import refuse_unwritable
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """What to watch; None where nothing was said.
+
+    With ``--start`` that means the usual, with ``--restart`` and otherwise what the watch has.
+    """
+
+    columns: WatchedColumns
+    predictor: str | None = None
+    alpha: LevelLike | None = None
+    confidence: float | None = None
+    delta: float | None = None
+    dependence: int | None = None
+
+    def claim(self, evaluation: Path) -> WatchedCertificate:
+        """The certificate to watch."""
+        return certificate_to_watch(
+            evaluation,
+            self.columns,
+            predictor=self.predictor,
+            alpha=self.alpha,
+            confidence=self.confidence,
+            delta=DELTA if self.delta is None else self.delta,
+            dependence=self.dependence or 0,
+        )
+
+    def after(self, earlier: WatchedCertificate) -> WatchOptions:
+        """The same, with what an earlier watch had where nothing was said."""
+        made, old = self, earlier.certificate
+        known = {"predictor": earlier.predictor, "alpha": old.alpha, "confidence": old.confidence}
+        known |= {"delta": earlier.delta, "dependence": old.dependence}
+        unsaid = {name: value for name, value in known.items() if getattr(self, name) is None}
+        made = replace(made, **unsaid)  # type: ignore[arg-type]
+        return replace(made, columns=earlier.columns.updated(self.columns))
+
+    def refuse_differing(self, claim: WatchedCertificate) -> None:
+        """Raise if something was said that only a start or a restart can say."""
+        settled = ("alpha", "confidence", "delta", "dependence")
+        said = [f"--{name}" for name in settled if getattr(self, name) is not None]
+        problems = claim.columns.differing(self.columns)
+        if said:
+            problems.append(f"{', '.join(said)} can only be given with --start or --restart.")
+        if self.predictor not in (None, claim.predictor):
+            problems.append(
+                f"--predictor is {self.predictor!r}, but the certificate that is watched is about "
+                f"{claim.predictor!r}."
+            )
+        if problems:
+            advice = "Leave it out, or watch a new certificate (--restart)."
+            raise SettingError(" ".join([*problems, advice]))
+
+
+@dataclass(frozen=True, eq=False)
+class WatchOutcome:
+    """The state after a command, the domains that it judged, and whether the watch is new."""
+
+    state: WatchState
+    judged: tuple[Record, ...]
+    begun: bool
+    notes: tuple[str, ...]
+
+
+def run_watch(
+    path: Path,
+    options: WatchOptions,
+    *,
+    start: Path | None = None,
+    restart: Path | None = None,
+    new: Sequence[str] = (),
+    complete: Sequence[str] = (),
+) -> WatchOutcome:
+    """Do what a command asks for; the file changes at its end, once, or not at all.
+
+    The same command again changes nothing. Domains are complete unless ``complete`` says
+    otherwise (see :meth:`WatchState.with_rows`).
+    """
+    refuse_unwritable(path)
+    check_all(
+        lambda: _refuse_both(start, restart),
+        lambda: optional(OPEN_FRACTION).check(options.delta, "--delta"),
+        lambda: optional(OPEN_FRACTION).check(options.confidence, "--confidence"),
+        lambda: optional(NON_NEGATIVE_INTEGER).check(options.dependence, "--dependence"),
+    )
+    with locked(path):
+        known = None if start is not None and not path.exists() else read_state(path)
+        state, notes = _begun(path, known, options, start, restart)
+        begun = state is not known
+        before = len(state.history)
+        if new or complete:
+            claim = state.claim
+            arrivals = read_arrivals(new, claim.columns, claim.predictor) if new else []
+            state = state.with_rows(arrivals, complete or [ALL])
+        if known is None or state.entries() != known.entries():
+            write_state(path, state)
+    return WatchOutcome(state, state.history[before:], begun, (*notes, *state.notes))
+
+
+def _begun(
+    path: Path,
+    known: WatchState | None,
+    options: WatchOptions,
+    start: Path | None,
+    restart: Path | None,
+) -> tuple[WatchState, list[str]]:
+    """The state to go on with: that of the file, or one with a new certificate."""
+    if known is None and start is not None:
+        return WatchState.begin(options.claim(start)), []
+    known = known or read_state(path)
+    evaluation = start or restart
+    if evaluation is None:
+        options.refuse_differing(known.claim)
+        return known, []
+    given = options if start is not None else options.after(known.claim)
+    claim = given.claim(evaluation)
+    if claim.to_dict() == known.claim.to_dict():
+        return known, [f"{path} watches this certificate already: nothing to start."]
+    if start is not None:
+        raise DomainDataError(
+            f"{path} watches another certificate, that of {known.claim.predictor!r}. Choose "
+            "another file, or use --restart to go on with a new certificate in the same file."
+        )
+    return known.restarted(claim), []
+
+
+def _refuse_both(start: Path | None, restart: Path | None) -> None:
+    if start is not None and restart is not None:
+        raise SettingError(
+            "--start and --restart cannot be combined. Use --start for a new file, and --restart "
+            "to go on with a new certificate."
+        )

@@ -1,0 +1,469 @@
+"""``eqrm watch``: what it judges, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from eqrm.errors import DataFileError
+from eqrm.evaluation.watching.state_file import FORMAT, locked, previous_path, read_state
+from eqrm.files.checked_json import read_checked_lines
+from evaluation.watching.watch_worlds import (
+    CERTIFIED,
+    COLUMNS,
+    ROWS,
+    days,
+    evaluation,
+    judged_directly,
+    killed,
+    started,
+    watch,
+    written,
+)
+
+GOOD, BAD = 0.0, 0.6
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A watch with a certificate, and one that has judged 12 days of one file."""
+    folder = tmp_path_factory.mktemp("watch")
+    started(folder)
+    shutil.copy(folder / "w.state", folder / "fresh.state")
+    assert watch(folder / "w.state", "--new", written(folder, days(60, 12), "a.csv")) == 0
+    return folder
+
+
+@pytest.fixture
+def fresh(world: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(world / "fresh.state", tmp_path / "w.state"))
+
+
+@pytest.fixture
+def going(world: Path, tmp_path: Path) -> Path:
+    shutil.copy(world / "a.csv", tmp_path / "a.csv")
+    return Path(shutil.copy(world / "w.state", tmp_path / "w.state"))
+
+
+def lines(state: Path) -> list[dict[str, Any]]:
+    return read_checked_lines(state, FORMAT, "a watch")
+
+
+def domains(state: Path) -> list[dict[str, Any]]:
+    return [entry for entry in lines(state) if "domain" in entry]
+
+
+def test_every_domain_is_a_line_with_the_evidence_of_the_watch(going: Path) -> None:
+    first, *records, last = lines(going)
+    frame = days(60, 12)
+    risks = frame.groupby("day")["loss"].mean()
+    assert [record["domain"] for record in records] == list(risks.index)
+    assert [record["risk"] for record in records] == pytest.approx(risks.tolist(), rel=1e-14)
+    assert {record["examples"] for record in records} == {ROWS}
+    evidence = judged_directly(read_state(going).claim, [record["risk"] for record in records])
+    assert [record["evidence"] for record in records] == evidence
+    assert {record["verdict"] for record in records} == {"still holds"}
+    assert (list(first), list(last)) == (["certificate"], ["watch"])
+
+
+def test_verdicts_have_exit_codes_and_say_the_evidence(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fresh.parent
+    assert watch(fresh, "--new", written(folder, days(60, 10, GOOD), "a.csv")) == 0
+    assert "Still holds: " in capsys.readouterr().out
+    assert watch(fresh, "--new", written(folder, days(70, 4, BAD), "b.csv")) == 3
+    assert "Suspicious: 4 of 14 domains missed" in capsys.readouterr().out
+    assert watch(fresh, "--new", written(folder, days(74, 20, BAD), "c.csv")) == 4
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Broken: 24 of 34 domains missed the bound" in told
+    assert "The alarm rang at '2020-03-15', domain number 15 of the watch." in told
+    assert "The distribution of the risk has changed" in told
+    assert "evidence" in told
+    assert watch(fresh) == 4
+    page = (folder / "w.html").read_text(encoding="utf-8")
+    assert '"name":"2020-03-15"' in page
+    assert len(page.encode()) < 1_000_000
+    verdicts = [record["verdict"] for record in domains(fresh)]
+    assert verdicts == ["still holds"] * 13 + ["suspicious"] + ["broken"] * 20
+
+
+def test_files_at_once_one_by_one_and_again_give_the_same_bytes(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fresh.parent
+    other = Path(shutil.copy(fresh, folder / "o.state"))
+    files = [written(folder, days(60 + 5 * i, 5), f"{i}.csv") for i in range(3)]
+    for file in files:
+        assert watch(fresh, "--new", file) == 0
+    assert watch(other, *(text for file in files for text in ("--new", file))) == 0
+    assert other.read_bytes() == fresh.read_bytes()
+    times = fresh.stat().st_mtime_ns
+    assert watch(fresh, "--new", str(folder / "[0-9].csv")) == 0
+    assert "5 domains watched before, with the same risk: skipped." in capsys.readouterr().out
+    assert (fresh.read_bytes(), fresh.stat().st_mtime_ns) == (other.read_bytes(), times)
+
+
+def with_nan(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(loss=frame["loss"].where(frame.index != 2))
+
+
+FUTURE = (date.today() + timedelta(days=3)).toordinal() - date(2020, 1, 1).toordinal()
+REFUSED = {
+    "earlier": (days(61, 1).assign(day="2019-12-31"), "'2019-12-31' is earlier than 2020-03-12"),
+    "between": (days(61, 1).assign(day="2020-03-02 10:00:00"), "is earlier than 2020-03-12"),
+    "again": (days(71, 2, seed=1), "'2020-03-12' was watched before: 4 examples with a risk of"),
+    "certified": (days(3, 2), "'2020-01-04' is one of those that the certificate was computed on"),
+    "future": (days(FUTURE, 1), "begins in the future"),
+    "number": (days(80, 1).assign(day=7), "domain 7 has a number as its time (7), where others"),
+    "name": (days(80, 1).assign(day="x"), "must be dates such as 2013-01-31 or numbers, got 'x'"),
+    "empty": (days(80, 0), "has columns, but no rows"),
+    "nan": (with_nan(days(80, 2)), "loss"),
+    "columns": (days(80, 1).rename(columns={"day": "dy", "loss": "l"}), "columns 'day', 'loss'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_rows_are_refused_and_the_state_stays(
+    case: str, going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, words = REFUSED[case]
+    before = going.read_bytes()
+    assert watch(going, "--new", written(going.parent, frame, "bad.csv")) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert "bad.csv" in error
+    assert len(error.strip().splitlines()) == 1
+    assert going.read_bytes() == before
+    assert not previous_path(going).exists()
+
+
+def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, before = going.parent, going.read_bytes()
+    unreadable = {name: REFUSED[name][0] for name in ("empty", "columns", "name")}
+    files = [written(folder, frame, f"{name}.csv") for name, frame in unreadable.items()]
+    chosen = [text for file in files for text in ("--new", file)]
+    assert watch(going, *chosen, "--new", str(folder / "missing.csv")) == 2
+    error = capsys.readouterr().err
+    for part in ("missing.csv' does not exist", "no rows", "columns 'day', 'loss'", "got 'x'"):
+        assert part in error
+    rows = pd.concat([REFUSED[name][0] for name in ("earlier", "again", "certified", "future")])
+    assert watch(going, "--new", written(folder, rows, "rows.csv")) == 2
+    error = capsys.readouterr().err
+    for part in ("2019-12-31", "2020-03-12' was watched before", "2020-01-04", "in the future"):
+        assert part in error
+    assert going.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--metric", "brier"], "--metric is 'brier', but the watch was started with 'loss'"),
+        (["--loss", "l2"], "--loss is 'l2', but the watch was started with 'loss'"),
+        (["--predictor", "other"], "is about 'model'"),
+        (["--alpha", ".95", "--delta", ".1"], "--alpha, --delta can only be given with --start"),
+        (["--complete", "tomorrow"], "no open domain has this name"),
+        (["--start", "ev.json", *COLUMNS, "--delta", ".01"], "watches another certificate"),
+        (["--start", "ev.json", "--restart", "ev.json"], "cannot be combined"),
+        (["--page", "w.state"], "Choose another file for the page"),
+    ],
+)
+def test_another_question_than_the_certified_one_is_refused(
+    options: list[str],
+    words: str,
+    going: Path,
+    world: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copy(world / "ev.json", going.parent)
+    monkeypatch.chdir(going.parent)
+    before = going.read_bytes()
+    new = written(going.parent, days(72, 1), "new.csv")
+    assert watch(Path("w.state"), "--new", new, *options) == 2
+    assert words in capsys.readouterr().err
+    assert going.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--loss", "loss"], "--domain COLUMN is required"),
+        (["--label", "y", "--prediction", "p"], "new files need them too: --loss COLUMN"),
+        (["--metric", "brier"], "The certificate is about the loss, and --metric is 'brier'."),
+        ([*COLUMNS, "--predictor", "modle"], "Did you mean 'model'?"),
+        ([*COLUMNS, "--alpha", ".99"], "60 domains are too few to bound the 0.99-quantile"),
+        ([*COLUMNS, "--dependence", "1"], "at least 71 are needed"),
+        ([*COLUMNS, "--delta", "2"], "--delta must be"),
+    ],
+)
+def test_a_watch_that_cannot_start_says_why(
+    options: list[str], words: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert watch(tmp_path / "n.state", "--start", str(world / "ev.json"), *options) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_an_evaluation_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text, words in (("{", "is not an evaluation in JSON"), ("{}", "This is not an evaluation")):
+        (tmp_path / "e.json").write_text(text)
+        assert watch(tmp_path / "n.state", "--start", str(tmp_path / "e.json"), *COLUMNS) == 2
+        assert words in capsys.readouterr().err
+    assert watch(tmp_path / "n.state", "--start", str(tmp_path / "none.json"), *COLUMNS) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert watch(tmp_path / "n.state", "--new", "x.csv") == 2
+    assert "does not exist. Start a watch: eqrm watch STATE --start" in capsys.readouterr().err
+
+
+def test_the_domains_that_depend_on_the_certificate_are_left_out(tmp_path: Path) -> None:
+    state = tmp_path / "w.state"
+    file = evaluation(tmp_path, days(0, 120))
+    assert watch(state, "--start", file, *COLUMNS, "--dependence", "2", "--delta", "0.1") == 0
+    assert watch(state, "--new", written(tmp_path, days(120, 1), "a.csv")) == 0
+    assert watch(state, "--new", written(tmp_path, days(121, 5), "b.csv")) == 0
+    found = domains(state)
+    assert [record["verdict"] for record in found[:3]] == ["left out", "left out", "still holds"]
+    assert found[1]["evidence"] is None
+    assert read_state(state).report.domains == 4
+    assert read_state(state).report.alarm_at == pytest.approx(10)
+
+
+def test_a_domain_in_parts_is_judged_once_it_is_complete(fresh: Path) -> None:
+    folder, whole = fresh.parent, Path(shutil.copy(fresh, fresh.with_name("whole.state")))
+    frame = days(60, 3)
+    first, second = frame.iloc[:10], frame.iloc[10:]  # the third day is in both
+    assert watch(whole, "--new", written(folder, frame, "all.csv")) == 0
+    one = ["--new", written(folder, first, "1.csv")]
+    assert watch(fresh, *one, "--complete", "earlier") == 0
+    assert [record["domain"] for record in domains(fresh)] == ["2020-03-01", "2020-03-02"]
+    kept = fresh.read_bytes()
+    assert watch(fresh, *one, "--complete", "earlier") == 0
+    assert fresh.read_bytes() == kept, "the same rows are not counted twice"
+    two = ["--new", written(folder, second, "2.csv")]
+    assert watch(fresh, *two, "--complete", "none") == 0
+    assert len(domains(fresh)) == 2
+    assert watch(fresh, "--complete", "2020-03-03") == 0
+    for ours, theirs in zip(domains(fresh), domains(whole), strict=True):
+        assert ours["examples"] == theirs["examples"]
+        assert ours["risk"] == pytest.approx(theirs["risk"], rel=1e-14)
+    kept = fresh.read_bytes()
+    assert watch(fresh, *one) == 0
+    assert watch(fresh, *two) == 0
+    assert fresh.read_bytes() == kept
+
+
+def test_a_complete_domain_waits_for_an_earlier_open_one_and_takes_no_more_rows(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fresh.parent
+    new = ["--new", written(folder, days(60, 2), "a.csv")]
+    assert watch(fresh, *new, "--complete", "2020-03-02") == 0
+    told = capsys.readouterr().out
+    assert "waiting for an earlier domain that is open: '2020-03-02'" in told
+    assert domains(fresh) == []
+    kept = fresh.read_bytes()
+    more = ["--new", written(folder, days(61, 1, seed=3), "b.csv")]
+    assert watch(fresh, *more, "--complete", "none") == 2
+    assert "is complete, and has more rows" in capsys.readouterr().err
+    again = written(folder, days(60, 2).iloc[:-1], "a.csv")
+    assert watch(fresh, "--restart", str(folder / "x"), "--new", again) == 2
+    assert fresh.read_bytes() == kept
+    assert watch(fresh, "--complete", "all") == 0
+    assert [record["domain"] for record in domains(fresh)] == ["2020-03-01", "2020-03-02"]
+
+
+def test_rows_that_may_be_repeated_are_not_added_to_an_open_domain(
+    going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = going.parent
+    assert watch(going, "--new", written(folder, days(72, 1), "b.csv"), "--complete", "none") == 0
+    everything = pd.concat([days(60, 12), days(72, 1)])
+    kept = going.read_bytes()
+    assert watch(going, "--new", written(folder, everything, "all.csv")) == 2
+    assert "so these may be repeated too" in capsys.readouterr().err
+    assert going.read_bytes() == kept
+
+
+def test_a_restart_keeps_the_history_and_needs_a_new_certificate(
+    going: Path, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = going.parent
+    assert watch(going, "--new", written(folder, days(72, 30, BAD), "b.csv")) == 4
+    broken = going.read_bytes()
+    assert watch(going, "--restart", str(world / "ev.json")) == 4
+    assert "watches this certificate already" in " ".join(capsys.readouterr().out.split())
+    assert going.read_bytes() == broken
+    later = evaluation(folder, days(72, 40, BAD), "later.json")
+    assert watch(going, "--restart", later) == 0
+    assert going.read_bytes().splitlines()[1:40] == broken.splitlines()[1:40]
+    assert watch(going, "--new", written(folder, days(110, 1, BAD), "c.csv")) == 2
+    assert "2020-04-20' is one of those that the certificate" in capsys.readouterr().err
+    assert watch(going, "--new", written(folder, days(112, 10, BAD), "d.csv")) == 0
+    assert read_state(going).report.domains == 10
+    assert len(domains(going)) == 52
+    assert "Earlier watches" in (page := (folder / "w.html").read_text(encoding="utf-8"))
+    assert "42 domains, broken." in page
+
+
+def test_predictions_are_measured_by_the_metric_of_the_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import eqrm
+
+    frame = days(0, 80).rename(columns={"loss": "p"}).assign(y=[0, 1] * (40 * ROWS))
+    frame["p"] = frame["p"].clip(0.1, 0.9)
+    old, new = frame[: 60 * ROWS], frame[60 * ROWS :]
+    found = eqrm.evaluate(
+        old, domains="day", labels="y", predictions={"a": "p", "b": "p"}, metric="brier"
+    )
+    (tmp_path / "ev.json").write_text(found.to_json())
+    columns = ["--domain", "day", "--label", "y", "--prediction", "p"]
+    start = ["--start", str(tmp_path / "ev.json"), *columns]
+    state = tmp_path / "w.state"
+    assert watch(state, *start) == 2
+    assert "holds 2 predictors" in capsys.readouterr().err
+    assert watch(state, *start, "--predictor", "b", "--metric", "log-loss") == 2
+    assert "about the Brier score" in capsys.readouterr().err
+    assert watch(state, *start, "--predictor", "b") == 0
+    assert watch(state, "--new", written(tmp_path, new, "new.csv")) == 0
+    expected = ((new["p"] - new["y"]) ** 2).groupby(new["day"]).mean()
+    assert [r["risk"] for r in domains(state)] == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+def test_domains_without_times_are_ordered_by_a_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = days(0, 60).assign(day=lambda f: "batch " + f["day"])
+    state = tmp_path / "w.state"
+    start = ["--start", evaluation(tmp_path, old), *COLUMNS]
+    assert watch(state, *start) == 0
+    file = written(tmp_path, days(60, 1).assign(day="new"), "a.csv")
+    assert watch(state, "--new", file) == 2
+    assert "--order COLUMN" in capsys.readouterr().err
+    other = tmp_path / "o.state"
+    assert watch(other, *start, "--order", "week", "--dependence", "1") == 2
+    assert watch(other, *start, "--order", "week") == 0
+    assert "their order is not known" in " ".join(capsys.readouterr().out.split())
+    frame = days(60, 3).assign(
+        day=["c"] * ROWS + ["a"] * ROWS + ["b"] * ROWS, week=[9] * ROWS + [10] * ROWS + [11] * ROWS
+    )
+    assert watch(other, "--new", written(tmp_path, frame, "b.csv")) == 0
+    assert [(r["domain"], r["time"]) for r in domains(other)] == [("c", 9), ("a", 10), ("b", 11)]
+
+
+def test_a_damaged_state_is_refused_and_the_previous_one_named(
+    going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = ["--new", written(going.parent, days(72, 2), "b.csv")]
+    before = going.read_bytes()
+    assert watch(going, *new) == 0
+    whole, kept = going.read_bytes(), previous_path(going)
+    assert kept.read_bytes() == before
+    rng = random.Random(0)
+    damaged = [b"", whole[: len(whole) // 2], whole + b"\n", b"\n".join(whole.split(b"\n")[:-2])]
+    damaged += [whole[:cut] for cut in rng.sample(range(len(whole)), 30)]
+    for place in [*range(120), *rng.sample(range(len(whole)), 60)]:
+        other = bytes([whole[place] ^ (1 << rng.randrange(8))])
+        damaged.append(whole[:place] + other + whole[place + 1 :])
+    for content in damaged:
+        going.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"w\.state\.previous \(12 domains, the last"):
+            read_state(going)
+    assert watch(going, *new) == 2
+    assert "copy it to" in capsys.readouterr().err
+    assert going.read_bytes() == damaged[-1]
+    shutil.copy(kept, going)
+    assert watch(going, *new) == 0
+    assert going.read_bytes() == whole
+    going.write_bytes(b"x")
+    kept.write_bytes(b"y")
+    with pytest.raises(DataFileError, match="is damaged too"):
+        read_state(going)
+
+
+def test_two_processes_do_not_change_a_state_at_once(going: Path) -> None:
+    with locked(going), pytest.raises(DataFileError, match="Another process"), locked(going):
+        pass
+
+
+def test_names_of_domains_cannot_add_an_element_to_the_page(tmp_path: Path) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    old = days(0, 60)
+    state = tmp_path / "w.state"
+    columns = [*COLUMNS, "--order", "time"]
+    assert watch(state, "--start", evaluation(tmp_path, old), *columns) == 0
+    frame = days(60, 1).assign(day=hostile, time=5)
+    assert watch(state, "--new", written(tmp_path, frame, "a.csv")) == 0
+    page = (tmp_path / "w.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert page.count("<script") == 2
+
+
+def undisturbed(folder: Path, files: list[str]) -> bytes:
+    other = folder / "other"
+    other.mkdir()
+    state = started(other)
+    for file in files:
+        watch(state, "--new", file)
+    return state.read_bytes()
+
+
+def test_killed_at_every_step_of_writing_and_rerun_the_state_is_that_of_an_undisturbed_watch(
+    fresh: Path,
+) -> None:
+    folder = fresh.parent
+    files = [written(folder, days(60 + 4 * i, 4, BAD * i), f"{i}.csv") for i in range(2)]
+    expected = undisturbed(folder, files)
+    steps = [(os, "replace"), (os, "fsync"), (Path, "write_bytes")]
+    moment = 1
+    while killed(lambda: watch(fresh, "--new", files[0]), moment, steps):
+        read_state(fresh)
+        moment += 1
+    assert moment == 9
+    watch(fresh, "--new", files[1])
+    assert fresh.read_bytes() == expected
+
+
+@pytest.mark.full
+def test_killed_100_times_at_random_moments_the_state_is_that_of_an_undisturbed_watch(
+    tmp_path: Path,
+) -> None:
+    state = started(tmp_path)
+    files = [written(tmp_path, days(60 + 3 * i, 3, 0.01 * i), f"{i:02d}.csv") for i in range(40)]
+    expected = undisturbed(tmp_path, files)
+    rng, kills, place = random.Random(1), 0, 0
+    longest = 6.0
+    while place < len(files) or kills < 100:
+        file = files[min(place, len(files) - 1)]
+        command = [sys.executable, "-m", "eqrm.cli", "watch", str(state), "--new", file]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            code = process.wait(rng.uniform(0, longest) if kills < 100 else None)
+            assert code in (0, 3, 4)
+            place += 1
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        read_state(state)
+    assert kills == 100
+    assert state.read_bytes() == expected
+    assert len(domains(state)) == 3 * len(files)
+
+
+def test_a_kept_state_is_the_same_in_every_process(going: Path) -> None:
+    assert json.loads(going.read_bytes().splitlines()[0])["format"] == FORMAT
+    assert len(read_state(going).claim.domains) == CERTIFIED

@@ -143,7 +143,8 @@ def test_a_saved_correction_is_applied_to_new_predictions(tmp_path: Path, ending
     told = apply_to_files(tmp_path / f"new{ending}", saved, out)
     assert told.startswith("4,800 rows corrected: 'p'")
     again = pd.read_csv(out) if ending == ".csv" else pd.read_parquet(out)
-    assert list(again) == ["p", "day", "note"]
+    assert list(again) == ["p", "day", "note", "seen"]
+    assert again.seen.tolist() == (new.day >= 20).tolist()
     own = saved.correction
     wanted = expit(own.shift + own.scale * logit(new.p.clip(1e-7, 1 - 1e-7)))
     np.testing.assert_allclose(again.p, wanted, rtol=1e-9)

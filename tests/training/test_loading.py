@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 import eqrm
 from eqrm.cli import app
 from eqrm.errors import CheckpointError, DataFileError
-from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config import PredictorConfig, RunConfig
 from eqrm.training.runs.run import train_run
+from eqrm.training.runs.run_data import PredictorSpec, RunData
 from training.test_config import changed
 
 TABLE = {"file": "patients.csv", "target": "ill", "domain": "hospital"}
@@ -93,7 +94,8 @@ def test_eqrm_predict_takes_the_folder_of_a_run(patients: pd.DataFrame) -> None:
     result = RUNNER.invoke(app, ["predict", str(folder), "new.csv", "--output", "out.csv"])
     assert result.exit_code == 0, result.output
     written = pd.read_csv("out.csv")
-    assert list(written) == ["hospital", "prediction", "p_0", "p_1"]
+    assert list(written) == ["hospital", "prediction", "p_0", "p_1", "seen"]
+    assert written.seen.all()
     expected = eqrm.training.load_table_network(folder).predict(new)  # type: ignore[arg-type]
     np.testing.assert_allclose(written["p_1"], expected["p_1"], rtol=1e-12)
 
@@ -131,3 +133,18 @@ def test_a_run_on_other_data_than_a_table_cannot_predict_for_one(
     with pytest.raises(DataFileError, match="was not trained on a table, but on the dataset 'toy'"):
         eqrm.training.load_table_network(folder)  # type: ignore[arg-type]
     assert eqrm.training.load_predictor(folder)(torch.zeros(2, 4)).shape == (2, 3)  # type: ignore[arg-type]
+
+
+def test_validation_domains_and_what_stops_a_run_are_seen_and_test_domains_are_not() -> None:
+    data = {"dataset": "table", "settings": TABLE, "test": ["h7"]}
+    for own, watched, unseen in (
+        ({"validation": ["h6"]}, None, ["h7"]),
+        ({"validation_examples": 0.2, "split_test_domains": True}, None, ["h7"]),
+        ({"validation_examples": 0.2, "split_test_domains": True}, "validation", []),
+        ({"leave_out": ["h5", "h6"]}, None, ["h5", "h6", "h7"]),
+    ):
+        found = RunData.read(RunConfig.read(changed(data={**data, **own})).data)
+        seen = found.seen(watched)
+        names = [f"h{number}" for number in range(8)]
+        assert [name for name in names if name not in seen.among(names)] == unseen
+        assert PredictorSpec.of(PredictorConfig("mlp"), found, watched).seen == seen

@@ -13,7 +13,14 @@ import typer
 from eqrm.checks import OPEN_FRACTION, one_of
 from eqrm.cli.options import (
     SEVERAL,
+    Dependence,
     DomainColumns,
+    EvaluateAfter,
+    EvaluateLast,
+    Recent,
+    RowTimes,
+    SeenColumn,
+    Spells,
     Within,
     inner_level,
     option,
@@ -123,6 +130,13 @@ def evaluate(
     predictor: Annotated[
         str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
+    seen: SeenColumn = None,
+    order: RowTimes = None,
+    test_after: EvaluateAfter = None,
+    test_last: EvaluateLast = None,
+    dependence: Dependence = None,
+    spells: Spells = False,
+    recent: Recent = None,
     partial: Partial = None,
     merge: Merge = False,
     levels: Annotated[
@@ -165,6 +179,7 @@ def evaluate(
 ) -> None:
     """Report how the risk of predictors varies over domains, and bound it for new domains."""
     from eqrm.evaluation.evaluate import evaluate as run
+    from eqrm.evaluation.inference.in_time.ordered import TimeBounds
     from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable
@@ -177,6 +192,7 @@ def evaluate(
         _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     OPEN_FRACTION.check(confidence, "--confidence")
+    in_time = TimeBounds(dependence, spells, recent)
     asked: dict[str, Any] = {
         name: [parsed_level(level, f"--{name}") for level in separated(given)]
         for name, given in (("levels", levels), ("superquantiles", superquantiles))
@@ -193,12 +209,14 @@ def evaluate(
         "aggregated": aggregated,
         "columns": {"count": count, "mean": mean, "variance": variance} if aggregated else None,
         "predictor": predictor,
+        "seen": seen,
+        "order": order,
         "threads": threads,
         "memory": memory,
         "progress": sys.stderr.isatty(),
     }
     later: dict[str, Any] = {"common_domains": common_domains, "references": references}
-    later["alpha"] = certified
+    later |= {"alpha": certified, "after": test_after, "last": test_last}
     if merge:
         found = _merged(files, {"--partial": partial, "--compare": compare}, measured, later)
     else:
@@ -209,9 +227,11 @@ def evaluate(
             return
         found = run(data, **measured, **later)
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
-    summary = summarised(found, certified, confidence)
+    summary = summarised(found, certified, confidence, in_time=in_time)
     text = _formatted(found, table, summary, format, intervals)
     _write(found, table, summary, text, (output, report, figures))
+    if format != "text" and found.left_out:
+        typer.echo(found.left_out.strip(), err=True)
     if output is None:
         typer.echo(text)
 
@@ -250,6 +270,8 @@ def _merged(
         "predictions": "--prediction",
         "aggregated": "--aggregated",
         "predictor": "--predictor",
+        "seen": "--seen",
+        "order": "--order",
     }
     given = [option for name, option in said.items() if measured[name]]
     given += [name for name, value in others.items() if value]

@@ -70,6 +70,74 @@ TestLast = Annotated[
 ]
 
 
+TIME = "Domains in time"
+RowTimes = Annotated[
+    str | None,
+    option(
+        "Column with the time of each row, a date or a number, which orders the domains. Default: "
+        "the domain, where it is a date.",
+        TIME,
+        "--order",
+        metavar="COLUMN",
+    ),
+]
+EvaluateAfter = Annotated[
+    str | None,
+    option(
+        "Evaluate only the domains that begin strictly after this day, month, moment or number.",
+        TIME,
+        "--test-after",
+        metavar="DATE",
+    ),
+]
+EvaluateLast = Annotated[
+    float | None,
+    option(
+        "Evaluate only this share of the domains, the latest.",
+        TIME,
+        "--test-last",
+        metavar="SHARE",
+    ),
+]
+Dependence = Annotated[
+    int | None,
+    option(
+        "Add a certificate for domains that are independent if more than K places apart.",
+        TIME,
+        "--dependence",
+        metavar="K",
+    ),
+]
+Spells = Annotated[
+    bool,
+    option(
+        "Add an approximate certificate for domains that come in spells of unknown length.",
+        TIME,
+        "--spells",
+    ),
+]
+Recent = Annotated[
+    float | None,
+    option(
+        "Add a bound for the next domain that weighs recent domains more: weights halve every "
+        "HALF_LIFE domains. Not a certificate.",
+        TIME,
+        "--recent",
+        metavar="HALF_LIFE",
+    ),
+]
+SeenColumn = Annotated[
+    str | None,
+    option(
+        "Column that says whether a model was trained on the row's domain, true or false. Such "
+        "domains are left out (default: the column 'seen', if there is one).",
+        "Data",
+        "--seen",
+        metavar="COLUMN",
+    ),
+]
+
+
 def conflicting_splits(given: Mapping[str, Any]) -> list[str]:
     """What is wrong with options that choose the held-out domains in two ways."""
     named = [name for name, value in given.items() if value is not None]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.inputs import Inputs, InputsAt, is_lazy, tensor_from
 from eqrm.data.splits import TimeSplit, examples_to_hold_out, parts_of_domains, split_in_time
 from eqrm.domains import NumberedDomains, number_domains
@@ -214,6 +215,10 @@ class DomainData:
         """
         numbered = NumberedDomains(self.domains.cpu().numpy(), self.names)
         return split_in_time(numbered, order, after=after, last=last)
+
+    def in_time_at(self, origins: HeldOutInTime) -> list[TimeSplit]:
+        """The splits at several origins, for a sweep; times are the domains' names."""
+        return origins.splits(NumberedDomains(self.domains.cpu().numpy(), self.names))
 
     def splits(
         self,

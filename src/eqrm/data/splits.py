@@ -126,22 +126,51 @@ def split_in_time(
         cut = last_moment_of(after, spans.first, repr(order))
         test, train = spans.first > cut, spans.last <= cut
     _refuse_empty(train, test, spans, f"after {after}" if last is None else f"the last {last:g}")
+    return period_split(spans, names, np.flatnonzero(train), np.flatnonzero(test), order)
 
-    def named(part: NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(names[number] for number in np.flatnonzero(part))
 
-    def period(part: NDArray[np.bool_]) -> tuple[str, str]:
+def period_split(
+    spans: DomainSpans,
+    names: Sequence[str],
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    order: str,
+) -> TimeSplit:
+    """The split into these domains, by number; the others are left out."""
+    if not train.size:
+        raise SettingError(
+            f"No domain is left to train on before {shown_time(spans.first[test].min())}, when the "
+            "test domains begin. Test on later ones, or use a smaller gap."
+        )
+
+    def period(part: NDArray[np.int64]) -> tuple[str, str]:
         return shown_time(spans.first[part].min()), shown_time(spans.last[part].max())
 
+    used = {*train.tolist(), *test.tolist()}
+    test = np.sort(test)
     return TimeSplit(
-        named(train),
-        named(test),
-        named(~(train | test)),
+        tuple(names[number] for number in np.sort(train)),
+        tuple(names[number] for number in test),
+        tuple(name for number, name in enumerate(names) if number not in used),
         period(train),
         period(test),
         order,
         spans.first[test],
     )
+
+
+def later_domains(
+    spans: DomainSpans, order: str, *, after: Any = None, last: float | None = None
+) -> NDArray[np.bool_]:
+    """(m,) which domains begin strictly after a moment, or are the last share to begin.
+
+    >>> days = np.array(["2013-01-01", "2013-01-02", "2013-01-03"], dtype="datetime64[us]")
+    >>> later_domains(DomainSpans(days, days), "day", after="2013-01-01")
+    array([False,  True,  True])
+    """
+    if last is None:
+        return np.asarray(spans.first > last_moment_of(after, spans.first, repr(order)))
+    return _latest(spans, OPEN_FRACTION.check(last, "The share of domains to test on"))[0]
 
 
 def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:

@@ -61,6 +61,21 @@ class DomainSpans:
         """(m,) whether all rows of a domain are earlier than a moment."""
         return np.asarray(self.last < moment)
 
+    def latest_before(
+        self, moment: Any, gap: int = 0, most: int | None = None
+    ) -> NDArray[np.int64]:
+        """The domains that end before a moment, by their end, without the last ``gap`` of them.
+
+        At most the latest ``most`` of these.
+
+        >>> days = np.arange(6)
+        >>> DomainSpans(days, days).latest_before(5, gap=1, most=2)
+        array([2, 3])
+        """
+        by_end = np.argsort(self.last, kind="stable")
+        earlier = by_end[self.before(moment)[by_end]]
+        return earlier[: max(0, len(earlier) - gap)][-(most or 0) :]
+
 
 def domain_spans(
     ids: NDArray[np.int64], names: Sequence[Name], times: Any, what: str, remedy: str

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm.checks import Rule, one_of, refuse_unknown
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import NumberedDomains, named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
@@ -230,10 +231,9 @@ def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:
     ...
     eqrm.errors.DomainDataError: Statements about unseen domains cannot be based on domain 'b', ...
     """
-    known = {str(name) for name in seen}
-    if known == {ONE_DOMAIN}:
+    if {str(name) for name in seen} == {ONE_DOMAIN}:
         return
-    both = [name for name in domains if str(name) in known]
+    both = SeenDomains.of(seen).among(domains)
     if both:
         raise DomainDataError(
             f"Statements about unseen domains cannot be based on {named_domains(both)}, which the "

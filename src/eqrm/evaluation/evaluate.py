@@ -9,6 +9,7 @@ from typing import Any
 
 from eqrm.domains import name_order, named_domains
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
 from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
@@ -47,6 +48,10 @@ def evaluate(
     progress: bool = False,
     references: bool | None = False,
     alpha: LevelLike = 0.9,
+    seen: Column | None = None,
+    order: Column | None = None,
+    after: Any = None,
+    last: float | None = None,
 ) -> Evaluation:
     """Measure predictors domain by domain, as a basis for statements about unseen domains.
 
@@ -85,6 +90,13 @@ def evaluate(
     ``Evaluation.references``, in tables and in the report. With None they are left out where
     they would take long, as on the command line.
 
+    ``seen`` says of each row whether training has seen its domain (true or false, the same in all
+    rows of a domain); in ``data`` it is the column ``seen``, if there is one, unless another is
+    named. Such domains are left out, and refused where too few others remain. ``order`` is the time
+    of each row, dates or numbers; domains that are dates need none. ``after`` evaluates the domains
+    that begin strictly later (a day, a month or a year means its end), ``last`` the share of them
+    that begins last.
+
     >>> import eqrm
     >>> days = ["mon"] * 2 + ["tue"] * 2 + ["wed"] * 2
     >>> found = eqrm.evaluate(
@@ -106,6 +118,8 @@ def evaluate(
         losses=losses,
         labels=labels,
         predictions=predictions,
+        seen=seen,
+        order=order,
         metric=metric,
         clip=clip,
         aggregated=aggregated,
@@ -117,10 +131,11 @@ def evaluate(
         references=references,
     )
     checked_alpha(alpha)
+    period = Period(after, last)
     if bounds is not None:
         bounds = checked_range(bounds, "bounds")
     return evaluation_of(
-        measured_predictors(data, spec), spec, Level.of(alpha), common_domains, bounds
+        measured_predictors(data, spec), spec, Level.of(alpha), common_domains, bounds, period
     )
 
 
@@ -130,12 +145,18 @@ def evaluation_of(
     level: Level,
     common_domains: bool = False,
     bounds: tuple[float, float] | None = None,
+    period: Period = ALL_DOMAINS,
 ) -> Evaluation:
-    """The evaluation of predictors that were measured, on the domains that they share."""
+    """The evaluation of predictors that were measured, on the domains that they share.
+
+    Without those that were seen in training, and those that are not of the ``period``.
+    """
     if not measured:
         raise SettingError("No predictor was given. Name at least one column.")
-    predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
-    beside = None
+    shared = paired({name: each.risks for name, each in measured.items()}, common_domains)
+    order = spec.order if isinstance(spec.order, str) else None
+    chosen = EvaluatedDomains.of(shared, [m.facts for m in measured.values()], period, order)
+    predictors, beside = chosen.predictors, None
     if spec.with_references:
         domains = next(iter(predictors.values())).domains
         beside = references_of(measured, domains, spec, level)
@@ -145,6 +166,9 @@ def evaluation_of(
         bounds=bounds or _natural_bounds(spec, predictors),
         references=beside,
         nesting=spec.nesting,
+        order=chosen.order,
+        seen=chosen.seen,
+        earlier=chosen.earlier,
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +15,17 @@ from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.certifying import Certifier
+from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
-from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order_test
+from eqrm.evaluation.inference.exchangeability import (
+    ExchangeabilityTest,
+    doubt_about,
+    order_test,
+)
+from eqrm.evaluation.inference.in_time.ordered import DomainOrder, TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings, nested_findings
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
@@ -33,7 +38,6 @@ LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
 DRAWS = 20_000_000
 FEWEST_TO_TEST = 5
-_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?$")
 FORMAT = "eqrm evaluation 1"
 
 
@@ -44,8 +48,9 @@ class Evaluation:
     ``evaluation["ERM"]`` is a ``MeasuredRisks``: names of domains, counts, risks and variances.
     ``loss`` names the loss, ``bounds`` are the least and the largest loss possible (None where
     it has no bound). ``references`` are what the predictors are compared with, if they were asked
-    for. ``nesting`` says which columns name groups and members, where domains are nested. Made by
-    :func:`eqrm.evaluate`.
+    for. ``nesting`` says which columns name groups and members, where domains are nested; ``order``
+    says when the domains began, if a column does. ``seen`` and ``earlier`` are domains that were
+    left out: training has seen them, or they began too early. Made by :func:`eqrm.evaluate`.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
@@ -60,6 +65,9 @@ class Evaluation:
     bounds: tuple[float, float] | None
     references: References | None = None
     nesting: DomainKey | None = None
+    order: DomainOrder | None = None
+    seen: tuple[Name, ...] = ()
+    earlier: tuple[Name, ...] = ()
 
     @cached_property
     def groups(self) -> tuple[str, ...] | None:
@@ -86,8 +94,18 @@ class Evaluation:
         inside = "" if self.groups is None else f" of {len(set(self.groups)):,} groups"
         return (
             f"{who} measured by the {loss_in_words(self.loss)} of {self.examples:,} examples "
-            f"in {len(self.domains):,} domains{inside}."
+            f"in {len(self.domains):,} domains{inside}.{self.left_out}"
         )
+
+    @property
+    def left_out(self) -> str:
+        """Which domains were left out and why, as sentences that begin with a blank; or nothing."""
+        return left_out_in_words(self.seen, self.earlier)
+
+    @cached_property
+    def time_order(self) -> DomainOrder | None:
+        """When the domains began: by a column, or by their names where these are dates."""
+        return self.order or DomainOrder.of_names(self.domains)
 
     @property
     def all_risks(self) -> NDArray[np.float64]:
@@ -200,14 +218,14 @@ class Evaluation:
     def exchangeability(self) -> dict[str, list[ExchangeabilityTest]]:
         """Tests of whether domains are exchangeable: risk against size, and against time.
 
-        Time is tested where the domains' names are dates (2024-05-31, 2024-05). Fewer than
-        five domains are not tested. :func:`eqrm.evaluation.order_test` takes any
-        other order, ``shift_test`` compares with training domains.
+        Time is tested where a column orders the domains, or their names are dates (2024-05-31,
+        2024-05). Fewer than five domains are not tested. :func:`eqrm.evaluation.order_test` takes
+        any other order, ``shift_test`` compares with training domains.
         """
         if len(self.domains) < FEWEST_TO_TEST:
             return {name: [] for name in self.predictors}
-        dated = all(isinstance(name, str) and _DATE.match(name) for name in self.domains)
-        orders: dict[str, Any] = {"time": list(self.domains)} if dated else {}
+        times = self.time_order
+        orders: dict[str, Any] = {} if times is None else {"time": times.times}
         return {
             name: [
                 order_test(risks.risks, order, by)
@@ -233,7 +251,8 @@ class Evaluation:
         With it: the share of new domains whose risk is at most ``threshold``. It is about the
         measured risk of new domains of similar size or, with ``true_risk``, about their true
         risk, which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
-        domains raise ``TooFewDomainsError``, which says how many are needed.
+        domains raise ``TooFewDomainsError``, which says how many are needed. Where the order test
+        rejects the assumption, the sentence names the bound that applies (:meth:`in_time`).
 
         Where domains are nested, it is about a new member of a new group, or of the known
         ``group``; ``sampling`` is that of :func:`eqrm.evaluation.nested_bound`. Bounds with
@@ -245,7 +264,7 @@ class Evaluation:
         >>> found.certificate(0.9).bound
         0.39
         """
-        return self._certifier(predictor).certificate(
+        found = self._certifier(predictor).certificate(
             alpha,
             confidence,
             threshold=threshold,
@@ -253,6 +272,37 @@ class Evaluation:
             sampling=sampling,
             group=group,
         )
+        if self.time_order is None:
+            return found
+        return replace(found, doubt=doubt_about(self.exchangeability[self._known(predictor)]))
+
+    def in_time(
+        self,
+        *,
+        dependence: int | None = None,
+        spells: bool = False,
+        recent: float | None = None,
+        alpha: LevelLike = 0.9,
+        confidence: float = 0.95,
+        predictor: str | None = None,
+    ) -> dict[str, TimeBound]:
+        """Bounds for domains that come one after the other, by the name of the setting.
+
+        ``dependence=k``: a certificate for domains that are independent more than k places apart.
+        ``spells=True``: an approximate one for domains in spells. ``recent``: a bound for the next
+        domain whose weights halve every so many domains, not a certificate. Where there are too
+        few domains, a sentence says so. The domains must have an order: ``evaluate(..., order=)``,
+        or dates as names.
+
+        >>> import eqrm
+        >>> days = [f"2013-{month:02d}-{day:02d}" for month in (1, 3, 5, 7) for day in range(1, 32)]
+        >>> found = eqrm.evaluate(domains=days, losses=[i % 7 / 7 for i in range(124)])
+        >>> found.in_time(dependence=1)["dependence"].dependence
+        1
+        """
+        asked = TimeBounds(dependence, spells, recent)
+        risks = self[self._known(predictor)].risks
+        return asked.of(asked.arranged(risks, self.domains, self.time_order), alpha, confidence)
 
     def _certifier(self, predictor: str | None = None) -> Certifier:
         risks = self.predictors[self._known(predictor)]
@@ -297,6 +347,9 @@ class Evaluation:
             "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
             "references": None if self.references is None else self.references.to_dict(),
             **({} if self.nesting is None else {"nesting": asdict(self.nesting)}),
+            "order": None if self.order is None else self.order.to_dict(),
+            "seen": list(self.seen),
+            "earlier": list(self.earlier),
         }
 
     def to_json(self) -> str:
@@ -319,13 +372,16 @@ class Evaluation:
             )
         try:
             bounds, beside = content["bounds"], content.get("references")
-            nesting = content.get("nesting")
+            nesting, order = content.get("nesting"), content.get("order")
             return cls(
                 {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
                 content["loss"],
                 None if bounds is None else (float(bounds[0]), float(bounds[1])),
                 None if beside is None else References.from_dict(beside),
                 None if nesting is None else DomainKey.of(nesting["groups"], nesting["members"]),
+                None if order is None else DomainOrder.from_dict(order),
+                tuple(content.get("seen", ())),
+                tuple(content.get("earlier", ())),
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None

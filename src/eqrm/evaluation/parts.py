@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from eqrm.data.tables.files import find_files
-from eqrm.domains import DomainKey
+from eqrm.domains import DomainKey, named_domains
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
+from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.domain_columns import DomainFacts
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec, nested_domains
 from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.measuring.unusable_rows import Expected, refuse_if_never_right
@@ -46,7 +48,8 @@ class EvaluatedPart:
     """What was measured on a part of the rows.
 
     ``measures`` says by which loss and metric, over which domain columns; ``sources`` are the
-    files, by a fingerprint of each; ``name`` is what errors call the part.
+    files, by a fingerprint of each; ``name`` is what errors call the part. ``seen`` are the domains
+    that training has seen, None where no column says so.
     """
 
     measures: Mapping[str, Any]
@@ -54,6 +57,7 @@ class EvaluatedPart:
     predictors: Mapping[str, MeasuredRisks]
     labels: LabelStatistics | None = None
     name: str = "a part"
+    seen: frozenset[str] | None = None
 
     @property
     def examples(self) -> int:
@@ -71,6 +75,7 @@ class EvaluatedPart:
             "sources": dict(self.sources),
             "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
             "labels": labels,
+            "seen": None if self.seen is None else sorted(self.seen),
         }
         write_checked_json(Path(path), FORMAT, content)
 
@@ -94,7 +99,9 @@ class EvaluatedPart:
             predictor: MeasuredRisks.from_dict(each, part=True)
             for predictor, each in content["predictors"].items()
         }
-        return cls(content["measures"], content["sources"], predictors, labels, name)
+        seen = content.get("seen")
+        seen = None if seen is None else frozenset(map(str, seen))
+        return cls(content["measures"], content["sources"], predictors, labels, name, seen)
 
 
 def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
@@ -102,8 +109,8 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
 
     ``data`` is a file, a pattern, a folder, a list of them, or a mapping of predictors to them;
     the rest is as in :func:`eqrm.evaluate`: ``domains``, ``within``, ``losses``, ``labels``,
-    ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``threads``,
-    ``memory``.
+    ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``seen``,
+    ``threads``, ``memory``.
     """
     domains, nesting = nested_domains(data, columns.get("domains"), columns.pop("within", None))
     given = {**columns, "columns": {**AGGREGATED, **(columns.get("columns") or {})}}
@@ -111,6 +118,11 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     spec = replace(MeasurementSpec(**given), part=True, references=True)
     if not isinstance(spec.metric, str):
         raise SettingError("The metric of a part must be a name, so that parts can be compared.")
+    if spec.order is not None:
+        raise SettingError(
+            "A part does not hold the times of its rows: leave out --order (order=). Merged "
+            "domains are in the order of time where their names are dates."
+        )
     groups = list(data.values()) if isinstance(data, Mapping) else [data]
     files = [path for group in groups for path in find_files(_as_list(group))]
     found = measured_predictors(data, spec)
@@ -129,6 +141,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
         {name: each.risks for name, each in found.items()},
         first.labels,
         files[0].name + (f" and {len(files) - 1:,} more" if len(files) > 1 else ""),
+        _seen_by_any(found.values()),
     )
 
 
@@ -138,14 +151,18 @@ def merge_parts(
     common_domains: bool = False,
     references: bool | None = None,
     alpha: LevelLike = 0.9,
+    after: Any = None,
+    last: float | None = None,
 ) -> Evaluation:
     """The evaluation of all rows of which the parts, or the files of parts, were measured.
 
     Damaged parts, parts that measure different things, that lack a predictor, or that measured a
     file which another part measured too are refused, all problems at once. ``references=False``
-    leaves out the constants.
+    leaves out the constants. Domains seen in training are left out; ``after`` and ``last`` are as
+    in :func:`eqrm.evaluate`, for domains that are dates.
     """
     checked_alpha(alpha)
+    period = Period(after, last)
     whole = _Whole()
     for part in parts:
         try:
@@ -161,7 +178,7 @@ def merge_parts(
             shown + (f" And {counted(more, 'problem')} more." if more > 0 else "")
         )
     spec = _spec_of(whole.first.measures, references)
-    return evaluation_of(whole.measured(spec), spec, Level.of(alpha), common_domains)
+    return evaluation_of(whole.measured(spec), spec, Level.of(alpha), common_domains, period=period)
 
 
 @dataclass
@@ -173,6 +190,7 @@ class _Whole:
     _risks: dict[str, RiskAccumulator] = field(default_factory=dict)
     _sources: dict[str, str] = field(default_factory=dict)
     _labels: list[LabelStatistics | None] = field(default_factory=list)
+    _seen: dict[str, bool | None] = field(default_factory=dict)
 
     def add(self, part: EvaluatedPart) -> None:
         """Add a part, or note what is wrong with it."""
@@ -183,6 +201,7 @@ class _Whole:
         if found:
             return
         self._labels.append(part.labels)
+        self._seen |= _seen_in(part)
         for name, risks in part.predictors.items():
             n = risks.counts.astype(np.float64)
             one = RiskAccumulator(across_processes=False)
@@ -214,6 +233,12 @@ class _Whole:
                     f"{one.name} has no predictor {listed(names)}, which {other.name} has. Measure "
                     "the same predictors in every part."
                 )
+        unlike = [k for k, v in _seen_in(part).items() if self._seen.get(k, v) is not v]
+        if unlike:
+            found.append(
+                f"{part.name} and the parts before disagree about whether training has seen "
+                f"{named_domains(unlike)}. Let one model write the column 'seen' of all files."
+            )
         for fingerprint, source in part.sources.items():
             if fingerprint in self._sources:
                 found.append(
@@ -232,8 +257,21 @@ class _Whole:
             if spec.known_metric is not None and spec.known_metric.name == "0-1":
                 refuse_if_never_right(name, risks, classes)
             several = self.first is not None and bool(self.first.measures["several"])
-            found[name] = Measured(risks, several, labels)
+            seen = frozenset(domain for domain, known in self._seen.items() if known)
+            found[name] = Measured(risks, several, labels, facts=DomainFacts(seen))
         return found
+
+
+def _seen_by_any(measured: Iterable[Measured]) -> frozenset[str] | None:
+    """The domains that a predictor has seen in training; None where no column says so."""
+    known = [each.facts.seen for each in measured if each.facts.seen is not None]
+    return frozenset[str]().union(*known) if known else None
+
+
+def _seen_in(part: EvaluatedPart) -> dict[str, bool | None]:
+    """Whether training has seen each domain of a part; None where no column says so."""
+    names = {str(name) for risks in part.predictors.values() for name in risks.domains}
+    return {name: None if part.seen is None else name in part.seen for name in names}
 
 
 def _merged_labels(parts: Sequence[LabelStatistics | None]) -> LabelStatistics | None:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from eqrm.checks import (
     NON_NEGATIVE_INTEGER,
-    OPEN_FRACTION,
     Rule,
     integer,
     one_of,
@@ -23,6 +22,7 @@ from eqrm.checks import (
     refuse_unknown,
 )
 from eqrm.data.datasets.registry import DATASETS
+from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare
 from eqrm.errors import EqrmError, SettingError
 from eqrm.objectives.base import objective_class
 from eqrm.objectives.registry import OBJECTIVES
@@ -36,32 +36,13 @@ from eqrm.training.runs.config_reading import read_as, refusals
 T = TypeVar("T")
 HELD_OUT = ("each", "each-and-pairs")
 SET_BY_THE_PLAN = {
-    "data": ("dataset", "settings", "test", "seed"),
+    "data": ("dataset", "settings", "test", "leave_out", "seed"),
     "training": ("seed",),
     "batches": ("seed",),
 }
 """Fields of a configuration that ``run``, ``search`` and ``grid`` cannot hold."""
-MOST = 1_000_000
-"""Limit of draws, trials and splits, and of all runs of a plan."""
 _COUNT = integer(1, MOST)
 _LABEL = Rule("printable text", lambda label: bool(label.strip()) and label.isprintable())
-
-
-@dataclass(frozen=True)
-class HeldOutShare:
-    """Random sets of test domains: ``splits`` of them, each a ``share`` of all domains."""
-
-    share: Any
-    splits: int = 1
-
-    def __post_init__(self) -> None:
-        problems = Problems()
-        with problems.noted():
-            OPEN_FRACTION.check(self.share, "share")
-        with problems.noted():
-            _COUNT.check(self.splits, "splits")
-        if problems:
-            raise SettingError(" ".join(problems))
 
 
 @dataclass(frozen=True)
@@ -71,14 +52,14 @@ class PlannedDataset:
     Attributes:
         name: as ``eqrm data list`` shows it, with its ``settings``.
         held_out: which domains are test domains: ``each`` alone; ``each-and-pairs``, which
-            leave-one-domain-out selection needs; a list of names, or of lists of names; or random
-            sets (``share``, ``splits``).
+            leave-one-domain-out selection needs; a list of names, or of lists of names; random
+            sets (``share``, ``splits``); or later ones (``after``, ``last``, ``origins``, …).
         label: what records call it; its name unless given.
         run: fields of the configuration that are this dataset's own, such as its predictor.
     """
 
     name: str
-    held_out: str | list[Any] | HeldOutShare = "each"
+    held_out: str | list[Any] | HeldOutShare | HeldOutInTime = "each"
     label: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)

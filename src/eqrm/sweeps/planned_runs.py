@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations, count
+from itertools import combinations
 from math import comb, prod
 from pathlib import Path
 from typing import Any
 
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
-from eqrm.data.splits import parts_of_domains
+from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare, listed_sets
+from eqrm.data.splits import TimeSplit
 from eqrm.errors import EqrmError, SettingError
 from eqrm.sweeps.configurations import (
     Configurations,
@@ -25,7 +25,7 @@ from eqrm.sweeps.configurations import (
     values_of,
 )
 from eqrm.sweeps.optuna_study import AdaptiveSettings
-from eqrm.sweeps.plan import MOST, HeldOutShare, PlannedDataset, Problems, SweepPlan, read_plan
+from eqrm.sweeps.plan import PlannedDataset, Problems, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import Space, seed_of
@@ -36,12 +36,19 @@ from eqrm.sweeps.table_runs import (
     read_run_config,
     ready_estimator,
 )
-from eqrm.text import counted, did_you_mean
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
 from eqrm.training.training_settings import naming_field
+
+
+@dataclass(frozen=True)
+class KnownDomains:
+    """The names of a dataset's domains, and its splits in time where the plan asks for them."""
+
+    names: tuple[str, ...]
+    in_time: tuple[TimeSplit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,13 @@ class PlannedSearch:
     settings: AdaptiveSettings
     configurations: Configurations
     spaces: Mapping[str, Space]
+    left_out: tuple[str, ...] = ()
 
     def run(self, draw: int, values: Mapping[str, Any]) -> PlannedRun:
         """The run of a draw; draw 0 is the defaults, without values."""
         config = read_run_config(self.configurations.content(values))
         place = (self.dataset, self.objective, self.held_out, draw, self.trial)
-        own = _placed(config, self.seed, place)
+        own = _placed(config, self.seed, place, self.left_out)
         return PlannedRun(own.run_name, *place, values_of(own, self.spaces), own)
 
     def seed_of_draw(self, draw: int) -> int:
@@ -137,23 +145,23 @@ def planned_sweep(
     plan = read_plan(filled, problems)
     found: list[PlannedRun] = []
     searches: list[PlannedSearch] = []
-    known: dict[str, tuple[str, ...]] = {}
+    known: dict[str, KnownDomains] = {}
     for dataset in plan.datasets:
         with problems.noted(dataset.called):
-            known[dataset.called] = _names_of_domains(dataset, data_root)
+            known[dataset.called] = _known_domains(dataset, data_root)
     if (small := _refuse_too_many(plan, known, problems)) is not plan:
         plan, known = small, {}
     for dataset in plan.datasets or _any_dataset(filled):
-        names = known.get(dataset.called)
+        domains = known.get(dataset.called)
         first: list[PlannedRun] = []
         for method in plan.methods:
-            runs = list(_runs_of(plan, dataset, method, names, problems))
+            runs = list(_runs_of(plan, dataset, method, domains, problems))
             first += runs[:1]
             if plan.adaptive is None:
                 found += runs
             elif not problems:
                 searches += _searches_of(plan, plan.adaptive, dataset, method, runs)
-        if names is not None and not problems:
+        if domains is not None and not problems:
             _make_ready(first, problems, data_root)
     notes = tuple(protocol_notes(plan))
     planned = PlannedSweep(plain_values(content), tuple(found), tuple(searches), notes)
@@ -164,9 +172,14 @@ def planned_sweep(
     return planned
 
 
-def _names_of_domains(dataset: PlannedDataset, root: str | Path | None) -> tuple[str, ...]:
+def _known_domains(dataset: PlannedDataset, root: str | Path | None) -> KnownDomains:
     found = raw_dataset(dataset.name, root, **dataset.settings)
-    return tuple(found.names if isinstance(found, DomainData) else found.domain_names)
+    splits: list[TimeSplit] = []
+    if isinstance(dataset.held_out, HeldOutInTime):
+        with naming_field("held_out"):
+            splits = found.in_time_at(dataset.held_out)
+    names = found.names if isinstance(found, DomainData) else found.domain_names
+    return KnownDomains(tuple(names), tuple(splits))
 
 
 def _any_dataset(content: Any) -> tuple[PlannedDataset, ...]:
@@ -183,23 +196,23 @@ def _runs_of(
     plan: SweepPlan,
     dataset: PlannedDataset,
     method: Method,
-    names: Sequence[str] | None,
+    known: KnownDomains | None,
     problems: Problems,
 ) -> Iterator[PlannedRun]:
-    """The runs of one method on one dataset; without names, to check its configuration only.
+    """The runs of one method on one dataset; its domains unknown, to check its configuration only.
 
     Where draws are proposed later, the defaults, and a few random draws to be checked.
     """
     where = f"{method.called} on {dataset.called}"
-    splits: list[tuple[str, ...]] = []
+    splits: dict[tuple[str, ...], tuple[str, ...]] = {}
     with problems.noted(f"{dataset.called}: held_out"):
-        splits = [()] if names is None else sets_of_test_domains(dataset, names, plan.seed)
+        splits = {(): ()} if known is None else sets_of_test_domains(dataset, known, plan.seed)
     base: AnyRunConfig | None = None
     refused: list[tuple[str, str]] | None = None
     with problems.noted(where):
         base = read_configuration(base_configuration(plan, dataset, method))
         if plan.adaptive is not None:
-            _refuse_unsearchable(plan.adaptive, base, splits)
+            _refuse_unsearchable(plan.adaptive, base, list(splits))
     points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
     for trial in range(plan.trials):
         if trial == 0 or plan.draws_per_trial:
@@ -211,17 +224,17 @@ def _runs_of(
                 values = values_of(config, searched)
             except EqrmError as error:
                 if refused is None:
-                    known = Configurations.of(plan, dataset, method)
-                    refused = list(refused_fields(known, plan.has_grid))
+                    configurations = Configurations.of(plan, dataset, method)
+                    refused = list(refused_fields(configurations, plan.has_grid))
                 for path, refusal in refused:
                     shared = path in plan.search or path in plan.grid
                     problems.note(refusal, "" if shared else where)
                 if base is not None and not refused:
                     problems.note(str(error), where)
                 continue
-            for held_out in splits:
+            for held_out, left_out in splits.items():
                 place = (dataset.called, method.called, held_out, draw, trial)
-                own = _placed(config, plan.seed, place)
+                own = _placed(config, plan.seed, place, left_out)
                 yield PlannedRun(own.run_name, *place, values, own)
 
 
@@ -234,7 +247,8 @@ def _searches_of(
 ) -> Iterator[PlannedSearch]:
     """A search for each set of test domains and trial."""
     known = Configurations.of(plan, dataset, method)
-    for held_out, trial in dict.fromkeys((run.held_out, run.trial) for run in runs):
+    places = {(run.held_out, run.trial): run.config.data.leave_out for run in runs}
+    for (held_out, trial), left_out in places.items():
         yield PlannedSearch(
             dataset.called,
             method.called,
@@ -245,6 +259,7 @@ def _searches_of(
             settings,
             known,
             known.spaces_that_fit(),
+            tuple(map(str, left_out or ())),
         )
 
 
@@ -273,72 +288,41 @@ def _refuse_unsearchable(
 
 
 def sets_of_test_domains(
-    dataset: PlannedDataset, names: Sequence[str], seed: int
-) -> list[tuple[str, ...]]:
-    """Every set of test domains of a dataset with these domains."""
-    given = dataset.held_out
-    if given == "each":
-        return [(name,) for name in names]
-    if given == "each-and-pairs":
-        return [(name,) for name in names] + list(combinations(names, 2))
+    dataset: PlannedDataset, known: KnownDomains, seed: int
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Every set of test domains of a dataset, and the domains that are then left out."""
+    given, names = dataset.held_out, known.names
+    if isinstance(given, HeldOutInTime):
+        return {split.test: split.left_out for split in known.in_time}
     if isinstance(given, HeldOutShare):
-        shares: dict[str, Any] = {"train": None, "validation": [], "test": given.share}
-        found: dict[tuple[str, ...], None] = {}
-        for number in range(_number_of_sets(dataset, names)):
-            for attempt in count():
-                key = (
-                    seed,
-                    "test domains",
-                    dataset.called,
-                    number,
-                    *([attempt] if attempt else []),
-                )
-                test = parts_of_domains(shares, names, seed_of(*key))["test"]
-                if (drawn := tuple(names[at] for at in test)) not in found:
-                    break
-            found[drawn] = None
-        return list(found)
-    sets = [
-        tuple(str(name) for name in (each if isinstance(each, list) else [each])) for each in given
-    ]
-    wrong = [
-        f"the domain {name!r} does not exist. {did_you_mean(name, names)}"
-        for name in sorted({name for each in sets for name in each} - set(names))
-    ]
-    same = Counter(map(frozenset, sets))
-    for each in {frozenset(each): each for each in sets}.values():
-        if not each or len(set(each)) < len(each) or same[frozenset(each)] > 1:
-            wrong.append(f"{list(each)} is empty, is listed twice, or lists a domain twice.")
-    if wrong:
-        raise SettingError(" ".join(wrong))
-    return sets
+        key = (seed, "test domains", dataset.called)
+        return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
+    if isinstance(given, list):
+        return dict.fromkeys(listed_sets(given, names), ())
+    pairs = combinations(names, 2) if given == "each-and-pairs" else ()
+    return dict.fromkeys([*((name,) for name in names), *pairs], ())
 
 
-def _number_of_sets(dataset: PlannedDataset, names: Sequence[str] | None) -> int:
+def _number_of_sets(dataset: PlannedDataset, known: KnownDomains | None) -> int:
     """How many sets of test domains a dataset with these domains has."""
     given = dataset.held_out
-    if names is None or isinstance(given, list):
+    if isinstance(given, HeldOutInTime):
+        return given.origins
+    if known is None or isinstance(given, list):
         return len(given) if isinstance(given, list) else 1
-    if not isinstance(given, HeldOutShare):
-        return len(names) + (comb(len(names), 2) if given == "each-and-pairs" else 0)
-    shares: dict[str, Any] = {"train": None, "validation": [], "test": given.share}
-    size = len(parts_of_domains(shares, names, 0)["test"])
-    if given.splits > comb(len(names), size):
-        raise SettingError(
-            f"splits is {given.splits}, but {counted(len(names), 'domain')} have only "
-            f"{counted(comb(len(names), size), 'set')} of {size}. Ask for at most as many."
-        )
-    return given.splits
+    if isinstance(given, HeldOutShare):
+        return given.number(known.names)
+    return len(known.names) + (comb(len(known.names), 2) if given == "each-and-pairs" else 0)
 
 
 def _refuse_too_many(
-    plan: SweepPlan, names: Mapping[str, Sequence[str] | None], problems: Problems
+    plan: SweepPlan, known: Mapping[str, KnownDomains], problems: Problems
 ) -> SweepPlan:
     """The plan itself; where it has too many runs, a small part of it, to be checked further."""
     sets = 0
     for dataset in plan.datasets:
         with suppress(SettingError):  # what is wrong with held_out is said later
-            sets += _number_of_sets(dataset, names.get(dataset.called))
+            sets += _number_of_sets(dataset, known.get(dataset.called))
     shared = prod(map(len, _lists(plan.grid).values()))
     points = sum(
         prod(map(len, _lists(each.grid).values())) * (shared if each in plan.objectives else 1)
@@ -368,9 +352,12 @@ def _lists(grid: Mapping[str, Any], most: int | None = None) -> dict[str, list[A
 
 
 def _placed(
-    config: AnyRunConfig, seed: int, place: tuple[str, str, tuple[str, ...], int, int]
+    config: AnyRunConfig,
+    seed: int,
+    place: tuple[str, str, tuple[str, ...], int, int],
+    left_out: tuple[str, ...],
 ) -> AnyRunConfig:
-    """The configuration of a run: its test domains, and its seeds.
+    """The configuration of a run: its test domains, those that are not used, and its seeds.
 
     The examples for validation depend on dataset and trial only, so that runs are compared on
     the same examples; weights and batches differ from run to run.
@@ -379,6 +366,8 @@ def _placed(
     split = seed_of(seed, "examples", dataset, trial)
     with naming_field("data"):
         data = replace(config.data, test=list(held_out), seed=split)
+        if left_out:
+            data = replace(data, leave_out=list(left_out))
     own = seed_of(seed, "training", *place)
     if isinstance(config, TableRunConfig):
         return replace(config, data=data, seed=own)

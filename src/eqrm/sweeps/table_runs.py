@@ -196,7 +196,8 @@ def fit_table_run(
         folder / "config.yaml", yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True)
     )
     if data.preprocessor is not None:
-        save_table_model(TableModel(estimator, data.preprocessor, config.level), folder / MODEL)
+        model = TableModel(estimator, data.preprocessor, config.level, data.seen())
+        save_table_model(model, folder / MODEL)
     found: dict[str, Any] = {"step": STEP, "risks": {}, "accuracies": {}}
     for split, part in data.held_out.items():
         x, y, domains = _arrays(part)

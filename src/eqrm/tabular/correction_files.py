@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,12 @@ from scipy.special import expit, softmax
 
 from eqrm._version import __version__
 from eqrm.checks import is_number
+from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.files import TableFiles, opened
+from eqrm.domains import joined_columns
 from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.estimators.scores import checked_predictions
+from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
 from eqrm.files.writing import whole_file, write_text
 from eqrm.level import Level
@@ -35,6 +38,8 @@ class SavedCorrection:
 
     ``prediction`` is the column it was fitted to, or ``p_{class}`` for a column per class;
     ``classes`` are the names of those, and None for one probability, a list, or numbers.
+    ``domain_columns`` name a domain; ``seen`` are those that the correction was fitted on, and the
+    predictor before it where that is known. None in a file of an earlier version.
     """
 
     correction: Correction
@@ -44,6 +49,8 @@ class SavedCorrection:
     classes: list[str] | None
     level: Level
     domains: int
+    domain_columns: tuple[str, ...] = ()
+    seen: SeenDomains | None = None
 
     def __call__(self, predictions: NDArray[np.float64], first_row: int = 1) -> Any:
         """Corrected predictions, of the shape given: probabilities (n,) or (n, K), or numbers."""
@@ -71,6 +78,8 @@ class SavedCorrection:
             "clip": self.clip,
             "level": str(self.level),
             "fitted_domains": self.domains,
+            "domain_columns": list(self.domain_columns),
+            "seen": None if self.seen is None else self.seen.to_list(),
             **self.correction.to_dict(),
         }
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -95,13 +104,15 @@ class SavedCorrection:
             content["classes"],
             Level.parse(content["level"]),
             int(content["fitted_domains"]),
+            tuple(content.get("domain_columns", ())),
+            SeenDomains.from_list(content.get("seen")),
         )
 
 
 def _problems(content: dict[str, Any]) -> list[str]:
     shift, classes = content.get("shift"), content.get("classes")
     several = isinstance(shift, list) and len(shift) > 2 and all(map(is_number, shift))
-    named = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    named = _is_list_of_text(classes)
     clip = content.get("clip")
     good = {
         "metric": content.get("metric") in ("log-loss", "squared"),
@@ -112,8 +123,22 @@ def _problems(content: dict[str, Any]) -> list[str]:
         "classes": classes is None or (named and len(classes) == (len(shift) if several else 2)),  # type: ignore[arg-type]
         "level": isinstance(content.get("level"), str),
         "fitted_domains": is_number(content.get("fitted_domains")),
+        "domain_columns": _is_list_of_text(content.get("domain_columns", [])),
+        "seen": _is_seen(content.get("seen")),
     }
     return [f"{name} is {content.get(name)!r}" for name, right in good.items() if not right]
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_seen(value: object) -> bool:
+    try:
+        SeenDomains.from_list(value)
+    except ValueError:
+        return False
+    return True
 
 
 def apply_to_files(
@@ -126,27 +151,87 @@ def apply_to_files(
 ) -> str:
     """Write the rows of files with corrected predictions; gives a sentence about what was done.
 
-    All columns stay as they are, in their order, but those of the predictions. Labels and domains
-    are not needed.
+    All columns stay as they are, in their order, but those of the predictions, and ``seen``: it is
+    true for domains that the correction was fitted on, besides those that it was true for before.
+    Labels and domains are not needed; without domains nothing is said about what was seen.
     """
     check_output(output)
     name = prediction or saved.prediction.partition("=")[2] or saved.prediction
     rows = 0
     with opened(data, threads, memory) as table, whole_file(output) as draft:
-        columns = _columns(table, saved, name)
-        casts = ", ".join(
+        columns, marks = _columns(table, saved, name), _SeenMarks.of(table, saved)
+        casts = [
             f"{as_double(table.column(each), table.types[each])} AS {table.column(each)}"
             for each in columns
             if not table.types[each].endswith("]")
-        )
-        replaced = f" REPLACE ({casts})" if casts else ""
+        ]
+        casts += [f"{truth_in_sql(table, SEEN)} AS {SEEN}"] if marks.before else []
+        replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
+        sql = f"SELECT *{replaced}{marks.sql} FROM {table.source}"
         with _writer(draft, output) as write:
-            for batch in table.batches(f"SELECT *{replaced} FROM {table.source}", ROWS_AT_A_TIME):
-                write(_corrected(batch, columns, saved, rows + 1))
+            for batch in table.batches(sql, ROWS_AT_A_TIME):
+                write(marks.marked(_corrected(batch, columns, saved, rows + 1)))
                 rows += batch.num_rows
     if rows == 0:
         raise DataFileError("The files have no rows.")
-    return f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}."
+    return f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}. {marks.sentence}"
+
+
+@dataclass(frozen=True)
+class _SeenMarks:
+    """The column ``seen`` of what is written: ``before`` if the files have it, ``keys`` in SQL.
+
+    Keys are what the domain columns hold; there are none where the fitted domains are not known.
+    """
+
+    before: bool
+    keys: Mapping[str, str]
+    seen: SeenDomains | None
+    sentence: str
+
+    @classmethod
+    def of(cls, table: TableFiles, saved: SavedCorrection) -> _SeenMarks:
+        """What the files, and the correction, know of the domains."""
+        absent = [
+            name
+            for name in saved.domain_columns
+            if name not in table.types and not table.is_filename(name)
+        ]
+        if saved.seen is None:
+            why = "the version that saved the correction did not keep their names"
+        elif absent:
+            why = f"the files have no column {listed(absent)}"
+        else:
+            names = enumerate(saved.domain_columns)
+            keys = {f"eqrm_domain_{place}": table.domain(name) for place, name in names}
+            told = f"The column {SEEN!r} marks the domains that it was fitted on."
+            return cls(SEEN in table.types, keys, saved.seen, told)
+        told = f"Which domains the correction was fitted on is not marked: {why}."
+        return cls(SEEN in table.types, {}, None, told)
+
+    @property
+    def sql(self) -> str:
+        """The keys as further columns."""
+        return "".join(f", {sql} AS {name}" for name, sql in self.keys.items())
+
+    def marked(self, batch: Any) -> Any:
+        """The Arrow batch with the column, and without the keys."""
+        import pyarrow
+
+        flags = np.zeros(batch.num_rows, dtype=bool)
+        place = batch.schema.get_field_index(SEEN)
+        if self.before:
+            held = batch.column(place)
+            if held.null_count:
+                refuse_untrue(SEEN)
+            flags |= held.to_numpy(zero_copy_only=False)
+        if self.seen is not None and batch.num_rows:
+            held_keys = [batch.column(key).to_pylist() for key in self.keys]
+            flags |= self.seen.rows(joined_columns(held_keys))
+            batch = batch.drop_columns(list(self.keys))
+        if self.before:
+            return batch.set_column(place, SEEN, pyarrow.array(flags))
+        return batch if self.seen is None else batch.append_column(SEEN, pyarrow.array(flags))
 
 
 def _columns(table: TableFiles, saved: SavedCorrection, name: str) -> list[str]:

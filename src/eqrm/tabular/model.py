@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import one_of, refuse_unknown
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError
@@ -35,12 +36,14 @@ DECIDED = ("alpha", "measure", "model", "random_state")
 class TableModel:
     """A fitted estimator that takes columns by name.
 
-    ``level`` is None for ERM.
+    ``level`` is None for ERM; ``seen`` are the training domains, None where the file is of a
+    version that did not keep them.
     """
 
     estimator: Any
     preprocessor: TablePreprocessor
     level: Level | None
+    seen: SeenDomains | None = None
 
     def predict(self, frame: Any, unseen: str = "warn") -> dict[str, NDArray[Any]]:
         """Columns of predictions, as :meth:`Task.predictions` describes them.
@@ -75,6 +78,8 @@ def save_table_model(model: TableModel, path: Path) -> None:
     """Write a model to one file, without pickle: whole, or not at all."""
     level = None if model.level is None else str(model.level)
     attached = {"format": FORMAT, "level": level, **model.preprocessor.to_dict()}
+    if model.seen is not None:
+        attached["seen"] = model.seen.to_list()
     save_model(model.estimator, path, attached)
 
 
@@ -95,9 +100,10 @@ def load_table_model(path: Path) -> TableModel | TableNetwork:
     try:
         preprocessor = TablePreprocessor.from_dict(content)
         level = None if content["level"] is None else Level.parse(content["level"])
+        seen = SeenDomains.from_list(content.get("seen"))
         takes, gives = saved.estimator.n_features_in_, len(preprocessor.encoder.features)
         if takes != gives:
             raise DomainDataError(f"the estimator takes {takes} features, the columns give {gives}")
     except (KeyError, TypeError, ValueError) as error:
         raise DataFileError(f"{path} is damaged: {error}. Train the model again.") from None
-    return TableModel(saved.estimator, preprocessor, level)
+    return TableModel(saved.estimator, preprocessor, level, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns
+from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns, read_domains
 from eqrm.data.tables.task import PREDICTION
-from eqrm.errors import MissingExtraError, SettingError
+from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
-from eqrm.text import did_you_mean
+from eqrm.text import counted, did_you_mean
 
 ENDINGS = (".csv", ".parquet")
 
@@ -34,31 +36,54 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     """Read, predict and write; returns a summary sentence.
 
     The file has the rows of the table in their order: its domain and target where it has them,
-    then the predictions. ``eqrm evaluate`` can read it. In a Parquet file, domain and target
-    have the types that they have in the table, and predicted classes the type of the target.
+    then the predictions, and whether the domain was seen in training. ``eqrm evaluate`` can read
+    it, and leaves out what was seen. In a Parquet file, domain and target have the types that they
+    have in the table, and predicted classes the type of the target.
     """
     check_output(output)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
     also = [*preprocessor.domain_columns, preprocessor.target_name]
     columns = read_columns(table, preprocessor.encoder.kinds(), also)
-    predictions = model.predict(columns, unseen)
+    seen, about = _seen(model.seen, table, preprocessor.domain_columns)
+    predictions = {**model.predict(columns, unseen), **seen}
     kept = {name: columns[name] for name in also if name in columns}
     clash = [name for name in predictions if name in kept]
     if clash:
         raise SettingError(
-            f"The table's column {clash[0]!r} has the name of a column of predictions. Rename it."
+            f"The table's column {clash[0]!r} has the name of a column that is written. Rename it."
         )
     with whole_file(output) as draft:
         if output.suffix.lower() == ".csv":
             if preprocessor.task.numbers and preprocessor.target_name in kept:
                 chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
-            _write_csv(draft, {**kept, **predictions})
+            spelled = {name: np.where(flags, "true", "false") for name, flags in seen.items()}
+            _write_csv(draft, {**kept, **predictions, **spelled})
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
     rows = len(predictions[PREDICTION])
-    return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}."
+    return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}"
+
+
+def _seen(
+    seen: SeenDomains | None, table: str, columns: Sequence[str]
+) -> tuple[dict[str, NDArray[np.bool_]], str]:
+    """The column that says which rows are of domains seen in training, and a sentence about it."""
+    unknown = f"Which domains were seen in training is not known (no column {SEEN!r}):"
+    if seen is None:
+        return {}, f"{unknown} the version that saved the model did not keep their names."
+    try:
+        domains = read_domains(table, columns)
+    except DomainDataError as error:
+        return {}, f"{unknown} {error}"
+    if domains is None:
+        return {}, f"{unknown} the table has no column {' and '.join(map(repr, columns))}."
+    known = len(seen.among(domains.names))
+    return {SEEN: seen.rows(domains)}, (
+        f"{known:,} of {counted(len(domains.names), 'domain')} were seen in training (column "
+        f"{SEEN!r}); eqrm evaluate leaves them out."
+    )
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import FLAG, NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.table import drawn_names
-from eqrm.domains import DomainKey, Name, NumberedDomains
+from eqrm.domains import DomainKey, Name, NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.estimators.goal import Goal
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
@@ -25,6 +26,7 @@ from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import PredictionTable
 from eqrm.level import Level
@@ -115,7 +117,8 @@ class Recalibration:
 
     ``gain`` and ``over_constant`` compare its quantile with that of the predictions as given and
     of the better constant, ``mean`` its mean risk with that of the predictions as given, all
-    paired by held-out domain.
+    paired by held-out domain. ``seen`` are domains that were left out, because the predictor was
+    trained on them.
     """
 
     saved: SavedCorrection
@@ -128,6 +131,7 @@ class Recalibration:
     domain_name: str
     in_time: TimeSplit | None
     confidence: float
+    seen: tuple[Name, ...] = ()
 
     @property
     def constants(self) -> list[str]:
@@ -145,7 +149,10 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     goal = plan.check()
     with opened(data, plan.threads, plan.memory, plan.progress) as table:
         predictions = PredictionTable.of(table, plan.spec)
-        fitted, held_out, in_time = _split(predictions, plan)
+        known = facts_of_files(table, predictions.domains, plan.spec).seen or frozenset()
+        names = predictions.measured.domains
+        left_out = tuple(name for name in names if str(name) in known)
+        fitted, held_out, in_time = _split(predictions, plan, known)
         rows, classes = _read(predictions, [*fitted, *held_out], plan)
     seen, new = rows.between(0, len(fitted)), rows.between(len(fitted), rows.domains)
     correction = recalibrate(seen, goal.level, goal.choice, plan.scale)
@@ -158,7 +165,15 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     best = min(constants, key=lambda name: judged[name].statistics(plan.alpha)[1])
     risks = {name: each.held_out for name, each in judged.items()}
     saved = SavedCorrection(
-        correction, plan.metric, plan.prediction, plan.clip, classes, plan.alpha, len(fitted)
+        correction,
+        plan.metric,
+        plan.prediction,
+        plan.clip,
+        classes,
+        plan.alpha,
+        len(fitted),
+        tuple(plan.domains),
+        SeenDomains.of([*fitted, *left_out]),
     )
     return Recalibration(
         saved,
@@ -171,6 +186,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
         " and ".join(plan.domains),
         in_time,
         plan.confidence,
+        left_out,
     )
 
 
@@ -186,10 +202,10 @@ def _judge(
 
 
 def _split(
-    predictions: PredictionTable, plan: RecalibrationPlan
+    predictions: PredictionTable, plan: RecalibrationPlan, seen: frozenset[str]
 ) -> tuple[list[Name], list[Name], TimeSplit | None]:
-    """The domains to fit on, and those held out."""
-    names = predictions.measured.domains
+    """The domains to fit on, and those held out; none that the predictor has seen in training."""
+    names = tuple(name for name in predictions.measured.domains if str(name) not in seen)
     by_text = {str(name): name for name in names}
     in_time = None
     if (plan.order, plan.test_after, plan.test_last) != (None, None, None):
@@ -198,7 +214,10 @@ def _split(
             last = 0.5
         numbered, times = NumberedDomains(np.arange(len(names)), names), None
         if plan.order is not None:
-            numbered, times = predictions.times(plan.order)
+            found, times = domain_times(predictions.table, predictions.domains, plan.order)
+            new = [str(found.names[number]) not in seen for number in found.ids]
+            times = [time for time, kept in zip(times, new, strict=True) if kept]
+            numbered = number_domains([found.names[number] for number in found.ids[new]])
         order = plan.order or " and ".join(plan.domains)
         in_time = split_in_time(numbered, times, after=plan.test_after, last=last, order=order)
         fitted, held_out = ([by_text[t] for t in part] for part in (in_time.train, in_time.test))
@@ -218,11 +237,16 @@ def _split(
     for part, what in ((fitted, "fit on"), (held_out, "evaluate on")):
         if len(part) < FEWEST:
             raise DomainDataError(
-                f"Only {len(part)} of {counted(len(names), 'domain')} would be left to {what}; a "
+                f"Only {len(part)} of {counted(len(names), 'domain')}{_unseen(seen)} would be left "
+                f"to {what}; a "
                 f"quantile over domains needs at least {FEWEST}, and dozens to be useful. Change "
                 "which domains are held out, or pass predictions for more domains."
             )
     return fitted, held_out, in_time
+
+
+def _unseen(seen: frozenset[str]) -> str:
+    return " that the predictor has not seen in training" if seen else ""
 
 
 def _read(

@@ -14,7 +14,7 @@ from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
 from eqrm.tabular.wording import about_the_future, left_out, period
-from eqrm.text import aligned, wrapped
+from eqrm.text import aligned, counted, listed, wrapped
 
 SHOWN_CLASSES = 12
 
@@ -47,6 +47,11 @@ def _opening(found: Recalibration) -> str:
     if split is not None:
         kind, first, second = "later", f", {period(split.trained)}", f", {period(split.tested)}"
         ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
+    if found.seen:
+        ending += (
+            f" Left out because the predictor has seen them in training: "
+            f"{counted(len(found.seen), 'domain')} ({listed(found.seen, 3)})."
+        )
     loss = loss_in_words(found.saved.metric)
     return (
         f"Correction for the {found.saved.level}-quantile of risk, fitted on {fitted:,} domains "

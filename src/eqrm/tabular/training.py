@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.preprocessor import TablePreprocessor
@@ -150,7 +151,7 @@ def train_on_table(
     >>> list(found.models), found.train_domains, len(found.evaluation.domains)
     (['ERM', 'ERM recalibrated for 0.9', 'α = 0.9'], 20, 20)
     """
-    refuse_shared_domains(train, test)
+    seen_domains = refuse_shared_domains(train, test)
     progress("encoding the table")
     preprocessor = TablePreprocessor.fit(train, plan.task)
     task, encoder = preprocessor.task, preprocessor.encoder
@@ -165,7 +166,10 @@ def train_on_table(
     if task.classes:
         notes += one_class_note(labels, domains)
     job = _Job(plan, task, seen, labels, domains, notes, progress)
-    models = {name: TableModel(e, preprocessor, level) for name, level, e in job.fitted()}
+    models = {
+        name: TableModel(estimator, preprocessor, level, seen_domains)
+        for name, level, estimator in job.fitted()
+    }
     progress("evaluating on held-out domains")
     constants = constant_scores(task, labels)
     with config_context(assume_finite=True):  # the encoder has refused what is not
@@ -324,10 +328,13 @@ def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
     ]
 
 
-def refuse_shared_domains(train: Table, test: Table) -> None:
-    """Raise if a domain is in both tables, or a column of training is not in the test table."""
-    known = set(test.domain_names)
-    shared = [name for name in train.domain_names if name in known]
+def refuse_shared_domains(train: Table, test: Table) -> SeenDomains:
+    """The domains trained on; raises if one is in both tables, or if the test table lacks a column.
+
+    Also refused is a single domain to train or to evaluate on.
+    """
+    seen = SeenDomains.of(train.domain_names)
+    shared = seen.among(test.domain_names)
     if shared:
         domains = "1 domain is" if len(shared) == 1 else f"{len(shared)} domains are"
         raise DomainDataError(
@@ -342,3 +349,4 @@ def refuse_shared_domains(train: Table, test: Table) -> None:
                 f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
                 f"{table.domain_name!r} the right column?"
             )
+    return seen

@@ -19,6 +19,7 @@ def table_of_file(
     drop: Sequence[str] = (),
     categories: Sequence[str] = (),
     features: Sequence[str] | None = None,
+    order: str | None = None,
 ) -> Table:
     """A CSV or Parquet file with a column for the target and one for the domain.
 
@@ -33,6 +34,8 @@ def table_of_file(
         drop: columns to leave out.
         categories: columns of numbers to read as categories.
         features: the input columns; by default all others.
+        order: the column with the time of each row, a date or a number, for splits in time; not a
+            feature unless it is listed.
     """
     return read_table(
         own_file(root, file),
@@ -41,4 +44,5 @@ def table_of_file(
         features=features,
         drop=drop,
         categories=categories,
+        order=order,
     )

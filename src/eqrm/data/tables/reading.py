@@ -24,7 +24,7 @@ from eqrm.data.tables.table import (
     is_padded,
     number_of,
 )
-from eqrm.domains import DomainKey, joined_columns
+from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError
 
 MEMORY = "2GB"
@@ -132,6 +132,17 @@ def read_columns(
             raise DomainDataError(NO_ROWS)
         extra = {name: "category" for name in also if name in source.types and name not in kinds}
         return _columns(source, {**kinds, **extra})
+
+
+def read_domains(
+    files: str | Path | Sequence[str | Path], names: Sequence[str]
+) -> NumberedDomains | None:
+    """The domain of each row, by these columns; None where the table does not have them."""
+    with opened(_listed(files), None, MEMORY) as source:
+        if any(name not in source.types and not source.is_filename(name) for name in names):
+            return None
+        held = _joined(_columns(source, dict.fromkeys(names, DOMAIN)), names)
+    return number_domains(held, what=f"The domains ({' and '.join(names)!r})")
 
 
 def read_texts(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import OPEN_FRACTION, is_missing
+from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
 from eqrm.data.times import as_times
 from eqrm.domains import DomainKey, NumberedDomains, number_domains
@@ -175,6 +176,11 @@ class Table:
         """
         name = self.domain_name if self.order is None else self.order_name
         return split_in_time(self.numbered_domains, self.order, after=after, last=last, order=name)
+
+    def in_time_at(self, origins: HeldOutInTime) -> list[TimeSplit]:
+        """The splits at several origins, for a sweep; times as for :meth:`in_time`."""
+        name = self.domain_name if self.order is None else self.order_name
+        return origins.splits(self.numbered_domains, self.order, name)
 
     def split(
         self, test: float | Sequence[str] | TimeSplit = 0.5, seed: int = 0

@@ -179,7 +179,7 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
         what = "groups" if times is None else "times"
         remedy = "Pass the time of each row as times=."
         spans = domain_spans(domains.ids, domains.names, times, what, remedy)
-        order, by_end = spans.order, np.argsort(spans.last, kind="stable")
+        order = spans.order
         starts = spans.starts(self._wanted_starts(len(domains)))
         if len(set(starts)) < self.n_splits:
             raise SettingError(
@@ -187,12 +187,13 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
                 f"{len(np.unique(spans.first))} times of {len(domains)} domains are too few."
             )
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
-            earlier = by_end[spans.before(spans.first[order[start]])[by_end]]
-            kept = earlier[: max(0, len(earlier) - self.gap)][-(self.max_train_size or 0) :]
+            begins = spans.first[order[start]]
+            kept = spans.latest_before(begins, self.gap, self.max_train_size)
             if not kept.size:
                 raise SettingError(
                     f"Split {number + 1} of {self.n_splits} has no domain to train on: "
-                    f"{len(earlier)} of {len(domains)} end before the test domains begin, and "
+                    f"{spans.before(begins).sum()} of {len(domains)} end before the test domains "
+                    "begin, and "
                     f"gap={self.gap}. Use fewer splits, a smaller test_size or a smaller gap."
                 )
             parts = (kept, order[start:end])

@@ -37,7 +37,8 @@ class Certificate(Finding):
     ``rank`` counts the measured risks that the bound rests on: it is the rank-th smallest of
     them, or that many lie at or below the threshold. ``vacuous`` is True where the bound says
     nothing (a probability of at least 0, a risk of at most the largest loss). ``dependence`` is k
-    for k-dependent domains, 0 for independent ones.
+    for k-dependent domains, 0 for independent ones. ``doubt`` says what speaks against the
+    assumption and which bound applies instead, where a test rejects it.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("kind", "assumption", "sentence")
@@ -53,6 +54,7 @@ class Certificate(Finding):
     alpha: float | None = None
     threshold: float | None = None
     dependence: int = 0
+    doubt: str = ""
 
     def __str__(self) -> str:
         return self.sentence
@@ -81,6 +83,7 @@ class Certificate(Finding):
             risk, share = f"{self.threshold:.10g}", percent_rounded_down(self.bound)
         statement = statement_about(self.risk_kind, self.confidence, share, risk, self.about)
         ending = f" {VACUOUS}" if self.vacuous else ""
+        ending += f" {self.doubt}" if self.doubt else ""
         return f"{statement}, provided that {self.assumption}.{ending}"
 
 

@@ -25,6 +25,11 @@ Places = NDArray[np.int64]
 SIGNIFICANT = 0.05
 MOST_PERMUTED = 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
+_APPLIES = {
+    "trend": "the one for the next domain that weighs recent domains more, which is not a "
+    "certificate (--recent HALF_LIFE)",
+    "serial": "the one for dependent domains (--dependence K where K is known, or --spells)",
+}
 _ALONG = {"time": "over time", "size": "with domain size"}
 _ADVICE = {
     "time": "New domains may differ from these: compute certificates on the most recent domains, "
@@ -41,10 +46,12 @@ class ExchangeabilityTest(Finding):
     """A test of whether domains are exchangeable: drawn independently from one distribution.
 
     ``p_value`` is small where the risks would be surprising if they were. ``statistics`` holds
-    what was computed, ``warning`` describes what was found, or is None.
+    what was computed, ``warning`` describes what was found, or is None; ``rejected`` is then the
+    statistic that speaks against it most ("trend" or "serial", of an order).
     """
 
     what: str
+    rejected: str | None = None
     p_value: float
     statistics: dict[str, float]
     domains: int
@@ -99,7 +106,27 @@ def order_test(
         domains=values.size,
         method=method,
         warning=_order_warning(by, p_value, found, p_values),
+        rejected=min(p_values, key=p_values.__getitem__) if p_value < SIGNIFICANT else None,
     )
+
+
+def doubt_about(tests: Iterable[ExchangeabilityTest]) -> str:
+    """What a plain certificate must say where the order test rejects; nothing where it does not.
+
+    A trend means that the distribution changes, similar neighbours that domains are dependent: each
+    has a bound of its own.
+
+    >>> rising = order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40))
+    >>> doubt_about([rising])
+    'The order test rejects this (p = 0.0004): the bound that applies is the one for the next ...
+    """
+    for test in tests:
+        if test.rejected is not None and test.what == f"changes {_ALONG['time']}":
+            return (
+                f"The order test rejects this (p = {test.p_value:.2g}): the bound that applies is "
+                f"{_APPLIES[test.rejected]}."
+            )
+    return ""
 
 
 def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
 from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers, class_losses, positions_of
 from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
@@ -30,6 +32,11 @@ from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
 def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
     """The measured risks of every predictor, from the arrays that a specification holds."""
+    found, facts = _every_predictor(spec), facts_of_arrays(spec)
+    return {name: replace(each, facts=facts) for name, each in found.items()}
+
+
+def _every_predictor(spec: MeasurementSpec) -> dict[str, Measured]:
     if spec.aggregated:
         columns = [spec.domains, *(spec.columns[key] for key in AGGREGATED)]
         if any(isinstance(column, str) for column in columns):

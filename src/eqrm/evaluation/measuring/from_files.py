@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from eqrm.domains import ADVICE, joined_columns
 from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
+from eqrm.evaluation.measuring.domain_columns import facts_of_files
 from eqrm.evaluation.measuring.grouped_losses import (
     grouped_losses,
     missing_domains,
@@ -30,10 +32,13 @@ def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
     names = [spec.domains] if isinstance(spec.domains, str) else list(spec.domains)
     with opened(data, spec.threads, spec.memory, spec.progress) as table:
         if spec.aggregated:
-            return {k: Measured(risks) for k, risks in _of_aggregates(table, names, spec).items()}
-        if spec.takes_predictions and callable(spec.metric):
-            return {k: Measured(risks) for k, risks in _of_function(table, names, spec).items()}
-        return _of_columns(table, names, spec)
+            found = {k: Measured(each) for k, each in _of_aggregates(table, names, spec).items()}
+        elif spec.takes_predictions and callable(spec.metric):
+            found = {k: Measured(each) for k, each in _of_function(table, names, spec).items()}
+        else:
+            found = _of_columns(table, names, spec)
+        facts = facts_of_files(table, names, spec)
+    return {name: replace(each, facts=facts) for name, each in found.items()}
 
 
 def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> dict[str, Measured]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqrm.checks import refuse_unknown
-from eqrm.data.tables.frames import column, in_memory
+from eqrm.data.seen_domains import SEEN
+from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import SettingError
 from eqrm.evaluation.measuring.metrics import Metric, metric_of
@@ -45,6 +46,10 @@ class MeasurementSpec:
     """Whether the rows are a part of all, to be merged with other parts."""
     nesting: DomainKey | None = None
     """Which columns name groups and which members, where the domains are nested."""
+    seen: Any = None
+    """Whether training has seen the domain of each row."""
+    order: Any = None
+    """The time of each row."""
 
     @property
     def with_references(self) -> bool:
@@ -102,15 +107,30 @@ class MeasurementSpec:
             absent = "labels (--label)" if self.labels is None else "predictions (--prediction)"
             raise SettingError(f"Labels and predictions are needed together: {absent} are missing.")
 
+    def seen_among(self, columns: Collection[Any]) -> Any:
+        """The column that says which domains were seen: as named, or ``seen`` where there is one.
+
+        A column of this name that the specification uses for something else does not count.
+        """
+        if self.seen is not None or SEEN not in columns:
+            return self.seen
+        used: set[Any] = set(self.columns.values()) if self.aggregated else set()
+        for given in (self.domains, self.losses, self.labels, self.predictions, self.predictor):
+            for name in by_column(given).values() if given is not None else ():
+                used |= {name, str(name).partition("=")[2]}
+        return None if SEEN in used else SEEN
+
     def of_table(self, table: Any) -> MeasurementSpec:
         """The same with the columns of a table in memory in place of their names."""
 
         def held(name: Any) -> Any:
             return None if name is None else column(table, name)
 
+        about = {"seen": held(self.seen_among(frame_columns(table))), "order": held(self.order)}
         if self.aggregated:
             return replace(
                 self,
+                **about,
                 domains=held(self.domains),
                 columns={key: held(name) for key, name in self.columns.items()},
                 predictor=held(self.predictor),
@@ -121,6 +141,7 @@ class MeasurementSpec:
         )
         return replace(
             self,
+            **about,
             domains=held(self.domains),
             losses=losses,
             labels=held(self.labels),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles
-from eqrm.domains import Name, NumberedDomains
+from eqrm.domains import Name
 from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.evaluation.measuring.domain_columns import DomainFacts
 from eqrm.evaluation.measuring.grouped_losses import GroupedLosses, grouped_losses, selected
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.risks import MeasuredRisks
-from eqrm.text import counted
 
 NUMBERS = "eqrm_numbered_domains"
 ROWS_AT_A_TIME = 500_000
@@ -41,13 +41,15 @@ class Measured:
     """One predictor: its risks, and what its references are made of, as far as that is known.
 
     ``several`` says that it gives a probability of every class; ``labels`` are statistics by
-    domain, and the domains of ``rows`` are numbered as in ``risks``.
+    domain, and the domains of ``rows`` are numbered as in ``risks``. ``facts`` are what other
+    columns say of the domains.
     """
 
     risks: MeasuredRisks
     several: bool = False
     labels: LabelStatistics | None = None
     rows: RowsOfPredictions | None = None
+    facts: DomainFacts = field(default_factory=DomainFacts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,31 +103,6 @@ class PredictionTable:
         fields = ("domain", "label", "prediction")
         whole = [np.concatenate([getattr(part, name) for part in parts]) for name in fields]
         return RowsOfPredictions(*whole)
-
-    def times(self, order: str) -> tuple[NumberedDomains, list[Any]]:
-        """Domains and times in a column: the first and last of each, or all where they are text."""
-        held = {f"d{j}": self.table.domain(name) for j, name in enumerate(self.domains)}
-        rows = f"{selected({**held, 't': self.table.column(order)})} FROM {self.table.source}"
-        text = self.table.types[order] == "VARCHAR"  # which has no order of its own
-        both, by = "list(DISTINCT t)" if text else "[min(t), max(t)]", ", ".join(held)
-        sql = f"SELECT {by}, {both}, count(*) - count(t) FROM ({rows}) GROUP BY {by}"
-        names = self.measured.domains
-        place = {name: number for number, name in enumerate(names)}
-        keys = zip(*self.grouped.keys, strict=True)
-        numbers = {k: place[name] for k, name in zip(keys, self.grouped.names, strict=True)}
-        ids: list[int] = []
-        times: list[Any] = []
-        absent = 0
-        for *key, found, gone in self.table.run(sql).fetchall():
-            ids += [numbers[tuple(key)]] * len(found)
-            times += found
-            absent += gone
-        if absent:
-            raise DomainDataError(
-                f"The order column {order!r} is missing in {counted(absent, 'row')}. Fill it in, "
-                "or drop the rows."
-            )
-        return NumberedDomains(np.array(ids), names), times
 
     def _number_domains(self, numbers: Mapping[Name, int]) -> list[str]:
         """Give DuckDB the numbers of domains, by what their columns hold."""

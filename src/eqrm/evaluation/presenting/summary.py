@@ -11,6 +11,7 @@ from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.gains import BesideReferences
+from eqrm.evaluation.inference.in_time.ordered import TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
@@ -27,6 +28,7 @@ class Summary:
     spread and certificates of groups and members, where domains are nested; ``certificates`` are
     then about a new member of a new group.
     Where there are too few domains for a certificate, it is replaced by a sentence that says so.
+    ``in_time`` holds the bounds for domains in time that were asked for, by name.
     """
 
     alpha: Level
@@ -38,15 +40,17 @@ class Summary:
     references: dict[str, BesideReferences] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     nested: dict[str, NestedFindings] = field(default_factory=dict)
+    in_time: dict[str, dict[str, TimeBound]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON."""
         return {
             "alpha": str(self.alpha),
             "baseline": self.baseline,
-            "certificates": {
-                name: {"refused": c} if isinstance(c, str) else c.to_dict()
-                for name, c in self.certificates.items()
+            "certificates": {name: _plain(each) for name, each in self.certificates.items()},
+            "in_time": {
+                name: {way: _plain(bound) for way, bound in bounds.items()}
+                for name, bounds in self.in_time.items()
             },
             "differences": {n: [d.to_dict() for d in ds] for n, ds in self.differences.items()},
             "noise": {n: None if s is None else s.to_dict() for n, s in self.noise.items()},
@@ -70,8 +74,9 @@ class Summary:
     def _paragraph(self, name: str) -> str:
         certificate, split = self.certificates[name], self.noise[name]
         lines = [self.references[name].sentence] if name in self.references else []
-        lines.append(certificate if isinstance(certificate, str) else certificate.sentence)
+        lines.append(str(certificate))
         lines += self.nested[name].sentences if name in self.nested else []
+        lines += self.sentences_in_time(name)
         if split is not None:
             lines.append(split.sentence)
             if split.warning:
@@ -79,6 +84,10 @@ class Summary:
         warnings = [test.warning for test in self.exchangeability[name] if test.warning]
         lines += [f"Warning: {warning}" for warning in warnings]
         return "\n".join(f"  {line}" for line in lines)
+
+    def sentences_in_time(self, predictor: str) -> list[str]:
+        """The bounds for domains in time as sentences."""
+        return [f"In time ({way}): {b}" for way, b in self.in_time.get(predictor, {}).items()]
 
     def _comparison(self) -> str:
         """A line per statistic; a column per predictor."""
@@ -115,10 +124,12 @@ def summarised(
     confidence: float = 0.95,
     baseline: str | None = None,
     interpolation: str = "step",
+    in_time: TimeBounds | None = None,
 ) -> Summary:
     """Compute certificates, differences, noise and exchangeability tests of an evaluation.
 
-    ``interpolation`` is that of :meth:`eqrm.Evaluation.compare`.
+    ``interpolation`` is that of :meth:`eqrm.Evaluation.compare`, ``in_time`` says which bounds for
+    domains in time to compute.
 
     >>> import eqrm
     >>> days = list(range(40)) * 2
@@ -143,6 +154,12 @@ def summarised(
         references=_beside_references(evaluation, Level.of(alpha), confidence, first),
         notes=() if evaluation.references is None else evaluation.references.notes,
         nested=evaluation.nested(alpha, confidence),
+        in_time={
+            name: evaluation.in_time(
+                **vars(in_time), alpha=alpha, confidence=confidence, predictor=name
+            )
+            for name in (evaluation.predictors if in_time is not None and in_time.asked else ())
+        },
     )
 
 
@@ -178,6 +195,10 @@ def _certified(
         return evaluation.certificate(alpha, confidence, predictor=predictor)
     except TooFewDomainsError as refusal:
         return str(refusal)
+
+
+def _plain(bound: TimeBound) -> dict[str, Any]:
+    return {"refused": bound} if isinstance(bound, str) else bound.to_dict()
 
 
 def _is_quantile_at(found: Difference, level: Level) -> bool:

@@ -40,6 +40,7 @@ class DataConfig:
             domain too, as DomainBed does. Which examples are held out then does not depend on
             which domains are test domains.
         measure_training: measure risks on the training examples too, as the split ``"train"``.
+        leave_out: domains by name that are not used at all, such as those of another period.
     """
 
     dataset: str
@@ -51,10 +52,11 @@ class DataConfig:
     seed: int = 0
     split_test_domains: bool = field(default=False, metadata=ADDED)
     measure_training: bool = field(default=False, metadata=ADDED)
+    leave_out: Names | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         used: dict[str, str] = {}
-        for part in ("train", "validation", "test"):
+        for part in ("train", "validation", "test", "leave_out"):
             given = getattr(self, part)
             for name in given if isinstance(given, list) else []:
                 key = str(name)

@@ -164,6 +164,11 @@ def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
 def _read(kind: Any, value: Any, path: str) -> Any:
     """A value of one field; a union takes the first of its kinds that fits."""
     kinds = typing.get_args(kind) if _is_union(kind) else (kind,)
+    settings = [each for each in kinds if _is_settings(each)]
+    if isinstance(value, Mapping) and len(settings) > 1:
+        refuse_unknown(value, [key for each in settings for key in _fields(each)], path, "field")
+        # Of several kinds of settings, the one that has most of the fields.
+        kinds = (max(settings, key=lambda each: len(_fields(each).keys() & value.keys())),)
     for each in kinds:
         if _fits(each, value):
             return _converted(each, value, path)

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.frames import column, frame_columns
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.domains import number_domains
@@ -28,10 +29,11 @@ EXAMPLES_AT_ONCE = 16_384
 
 @dataclass(frozen=True, eq=False)
 class TableNetwork:
-    """A trained network, and what turns the columns of a table into its inputs."""
+    """A trained network, what turns a table into its inputs, and the domains that it has seen."""
 
     predictor: Predictor
     preprocessor: TablePreprocessor
+    seen: SeenDomains | None = None
 
     @torch.no_grad()
     def predict(self, frame: Any, unseen: str = "warn") -> dict[str, NDArray[Any]]:
@@ -72,7 +74,7 @@ def load_table_network(folder: str | Path) -> TableNetwork:
             f"The run in {files.path} was not trained on a table, but on the dataset "
             f"{config.data.dataset!r}. Use eqrm.training.load_predictor in Python."
         )
-    return TableNetwork(_loaded(files, config, spec), spec.preprocessor)
+    return TableNetwork(_loaded(files, config, spec), spec.preprocessor, spec.seen)
 
 
 def load_predictor(folder: str | Path, *, data_root: str | Path | None = None) -> Predictor:

@@ -35,7 +35,9 @@ def train_run(
     """
     data = RunData.read(config.data, data_root)
     trainer = trainer_on(config, data, output, progress, gives_up)
-    files, spec = RunFolder(run_folder(config, output)), PredictorSpec.of(config.predictor, data)
+    stops = config.training.early_stopping
+    spec = PredictorSpec.of(config.predictor, data, None if stops is None else stops.split)
+    files = RunFolder(run_folder(config, output))
     if resume:
         _refuse_other_table(files, spec)
     if rank() == 0:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eqrm.data.datasets.registry import dataset, raw_dataset
 from eqrm.data.domain_data import DomainData
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.errors import DataFileError, EqrmError, SettingError
 from eqrm.predictors.base import Predictor
@@ -55,8 +56,21 @@ class RunData:
         """As version 0.1 read it: a table was encoded with its test domains included."""
         return cls._split(dataset(config.dataset, root, **config.settings), config)
 
+    def seen(self, watched: str | None = None) -> SeenDomains:
+        """The domains to train and validate on, and those of the split that stops training early.
+
+        Examples of test domains that are held out for validation do not make a domain seen, unless
+        they stop the training.
+        """
+        parts = {name: set(part.names) for name, part in self.held_out.items()}
+        names = parts.get("validation", set()) - parts.get("test", set())
+        return SeenDomains.of({*self.train.names, *names, *parts.get(watched or "", set())})
+
     @classmethod
     def _split(cls, whole: DomainData, config: DataConfig) -> RunData:
+        if config.leave_out:
+            unused = set(whole.ids(_domains(config.leave_out)))  # type: ignore[arg-type]
+            whole = whole.select([i for i in range(whole.num_domains) if i not in unused])
         held_out_of_all: DomainData | None = None
         if config.split_test_domains and config.validation_examples is not None:
             whole, held_out_of_all = whole.split_examples(config.validation_examples, config.seed)
@@ -96,6 +110,7 @@ class PredictorSpec:
         outputs, loss: of the predictor.
         domains: how many there are to train on.
         preprocessor: how a table becomes inputs; None where the data is not a table.
+        seen: the domains that had a part in training; None for a run of an earlier version.
     """
 
     inputs: tuple[int, ...] | None
@@ -103,10 +118,16 @@ class PredictorSpec:
     loss: str
     domains: int
     preprocessor: TablePreprocessor | None = None
+    seen: SeenDomains | None = None
 
     @classmethod
-    def of(cls, config: PredictorConfig, data: RunData) -> PredictorSpec:
-        """The loss and outputs that are configured, or that the targets call for."""
+    def of(
+        cls, config: PredictorConfig, data: RunData, watched: str | None = None
+    ) -> PredictorSpec:
+        """The loss and outputs that are configured, or that the targets call for.
+
+        ``watched`` is the split that stops training early, if one does.
+        """
         train = data.train
         loss = config.loss
         if loss is None:
@@ -121,7 +142,8 @@ class PredictorSpec:
             outputs = _outputs(loss, [part.y for part in (train, *data.held_out.values())])
         example = train.rows(torch.tensor([0])).x
         shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
-        return cls(shape, outputs, loss, train.num_domains, data.preprocessor)
+        own = (train.num_domains, data.preprocessor, data.seen(watched))
+        return cls(shape, outputs, loss, *own)
 
     def predictor(self, config: PredictorConfig) -> Predictor:
         """A new predictor of this size."""
@@ -167,7 +189,8 @@ class PredictorSpec:
         """Plain types, ready for JSON; :meth:`from_dict` reads them."""
         table = None if self.preprocessor is None else self.preprocessor.to_dict()
         own = {"inputs": self.inputs, "outputs": self.outputs, "loss": self.loss}
-        return {"format": FORMAT, **own, "domains": self.domains, "table": table}
+        seen = None if self.seen is None else self.seen.to_list()
+        return {"format": FORMAT, **own, "domains": self.domains, "table": table, "seen": seen}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> PredictorSpec:
@@ -181,6 +204,7 @@ class PredictorSpec:
             str(content["loss"]),
             int(content["domains"]),
             None if table is None else TablePreprocessor.from_dict(table),
+            SeenDomains.from_list(content.get("seen")),
         )
 
 

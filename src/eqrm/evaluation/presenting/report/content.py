@@ -68,6 +68,7 @@ def report_content(
             [_test(test) for test in summary.exchangeability[name]] for name in names
         ],
         "nested": [summary.nested[name].sentences for name in names] if summary.nested else None,
+        "in_time": [summary.sentences_in_time(name) for name in names],
         "sampled": sampled_points(evaluation),
         "command": command,
         "versions": versions(),

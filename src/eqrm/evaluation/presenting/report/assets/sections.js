@@ -119,7 +119,8 @@ function drawExchangeability() {
   fill(byId("exchangeable"), ...PREDICTORS.map((_, i) => {
     const tests = DATA.exchangeability[i].length ? DATA.exchangeability[i] : [{ sentence: "Not tested: there are fewer than five domains." }];
     return make("div", {}, PREDICTORS.length > 1 ? make("h3", {}, named(i)) : null,
-      make("ul", {}, ...tests.map((test) => make("li", {}, test.warning ? make("span", { class: "warning" }, test.sentence) : test.sentence))));
+      make("ul", {}, ...tests.map((test) => make("li", {}, test.warning ? make("span", { class: "warning" }, test.sentence) : test.sentence)),
+        ...DATA.in_time[i].map((sentence) => make("li", {}, sentence))));
   }));
 }
 

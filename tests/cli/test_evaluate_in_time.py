@@ -1,0 +1,152 @@
+"""``eqrm evaluate`` of domains in the order of time: the order test, and the bounds that apply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from cli.commands import run
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation import order_test, quantile_bound, recent_bound, spell_bound
+from eqrm.evaluation.evaluation import Evaluation
+
+DAYS = 240
+
+
+def spells(seed: int = 0) -> pd.DataFrame:
+    """A loss per shop; shops are named at random, and neighbours in time have similar losses."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=DAYS + 2)
+    day = np.datetime64("2013-01-01") + np.arange(DAYS)
+    loss = 0.3 + 0.05 * (noise[2:] + noise[1:-1] + noise[:-2])
+    name = [f"shop {number:03d}" for number in rng.permutation(DAYS)]
+    return pd.DataFrame({"shop": name, "day": day.astype(str), "loss": loss})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "losses.csv"
+    spells().sample(frac=1, random_state=0).to_csv(path, index=False)
+    return str(path)
+
+
+def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    risks = spells().loss.to_numpy()
+    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--order", "day"]
+    asked = ["--dependence", "2", "--spells", "--recent", "30"]
+    report = tmp_path / "r.html"
+    code, out, _ = run(capsys, *command, *asked, "--report", str(report))
+    assert code == 0
+    bounds = {
+        "dependence": quantile_bound(risks, 0.9, 0.95, dependence=2),
+        "spells": spell_bound(risks, 0.9, 0.95),
+        "recent": recent_bound(risks, 0.9, 30.0),
+    }
+    page = report.read_text(encoding="utf-8")
+    for name, bound in bounds.items():
+        assert f"In time ({name}): {bound.sentence}" in out
+        assert bound.sentence in page
+    plain = quantile_bound(risks)
+    test = order_test(risks)
+    assert test.rejected == "serial"
+    assert (
+        f"{plain.sentence} The order test rejects this (p = {test.p_value:.2g}): the bound that "
+        "applies is the one for dependent domains (--dependence K where K is known, or --spells)."
+    ) in out
+    _, out, _ = run(capsys, *command, *asked, "--format", "json")
+    content = json.loads(out)
+    for name, bound in bounds.items():
+        assert content["summary"]["in_time"]["loss"][name] == bound.to_dict()
+    again = Evaluation.from_dict(content)
+    assert again.in_time(dependence=2)["dependence"] == bounds["dependence"]
+
+
+def test_a_trend_is_told_from_dependence_and_no_order_makes_no_doubt() -> None:
+    rng = np.random.default_rng(0)
+    losses = rng.normal(size=100) + np.arange(100) / 30
+    days = (np.datetime64("2013-01-01") + np.arange(100)).astype(str)
+    found = eqrm.evaluate(domains=days, losses=losses)
+    assert "recent domains more, which is not a certificate (--recent HALF_LIFE)" in str(
+        found.certificate(0.9)
+    )
+    assert found.certificate(threshold=3.0).doubt == found.certificate(0.9).doubt
+    assert eqrm.evaluate(domains=days, losses=rng.permutation(losses)).certificate(0.9).doubt == ""
+    assert eqrm.evaluate(domains=np.arange(100), losses=losses).certificate(0.9).doubt == ""
+
+
+def test_too_few_domains_are_refused_in_the_place_of_a_bound() -> None:
+    days = (np.datetime64("2013-01-01") + np.arange(40)).astype(str)
+    found = eqrm.evaluate(domains=days, losses=np.arange(40) / 40)
+    refused = found.in_time(dependence=5, spells=True, recent=2)
+    assert "at least 211 are needed" in refused["dependence"]  # type: ignore[operator]
+    assert "at least 60 domains" in refused["spells"]  # type: ignore[operator]
+    assert "choose a longer half_life" in refused["recent"]  # type: ignore[operator]
+
+
+def test_later_domains_alone_are_evaluated(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--order", "day"]
+    wanted = {"--test-after": ("2013-06", 240 - 181), "--test-last": ("0.25", 60)}
+    for option, (value, number) in wanted.items():
+        code, out, _ = run(capsys, *command, option, value, "--format", "json")
+        assert code == 0
+        content = json.loads(out)
+        domains = content["predictors"]["loss"]["domains"]
+        late = spells().sort_values("day").shop.tolist()[-number:]
+        assert set(domains) == set(late)
+        assert len(content["earlier"]) == 240 - number
+    frame = spells()
+    dated = eqrm.evaluate(domains=frame.day, losses=frame.loss, after="2013-06-30")
+    assert len(dated.domains) == 59
+    years = eqrm.evaluate(domains=[2011, 2012, 2013, 2014], losses=[1.0, 2, 3, 4], after=2012)
+    assert years.domains == (2013, 2014)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--dependence", "1"], "--dependence: these bounds need domains in the order of time"),
+        (["--spells", "--recent", "9"], "--spells, --recent: these bounds need domains in the"),
+        (["--test-after", "2013-06"], "Name the column that orders the domains (--order COLUMN"),
+        (["--dependence", "-1"], "dependence must be None or an integer of at least 0, got -1"),
+        (["--recent", "0"], "recent must be None or a number above 0, got 0.0"),
+        (["--order", "dya"], "has no column 'dya'. Did you mean 'day'?"),
+        (["--order", "shop"], "must be dates such as 2013-01-31 or numbers, got 'shop"),
+        (["--order", "day", "--test-after", "2013-08-27"], "1 domain of 240 would be evaluated"),
+        (["--order", "day", "--test-after", "2014"], "0 domains of 240 would be evaluated"),
+        (["--order", "day", "--test-after", "x"], "Cannot test after 'x'"),
+        (["--order", "day", "--test-last", "2"], "strictly between 0 and 1, got 2.0"),
+        (["--test-after", "2013", "--test-last", ".5"], "--test-last, last=), not both"),
+        (["--order", "day", "--partial", "part.json"], "leave out --order"),
+        (["--order", "month", "--spells"], "share their time with another"),
+    ],
+)
+def test_options_that_cannot_be_followed_are_refused_with_a_remedy(
+    options: list[str], words: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(file)
+    frame.assign(month=frame.day.str[:7]).to_csv(file, index=False)
+    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", *options]
+    code, out, err = run(capsys, *command)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_missing_time_and_bounds_that_nobody_asked_for_are_refused(tmp_path: Path) -> None:
+    frame = spells()
+    frame.loc[3, "day"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments: dict[str, Any] = {"domains": "shop", "losses": "loss", "order": "day"}
+    for data in (tmp_path / "t.csv", frame):
+        with pytest.raises(DomainDataError, match="is missing in 1"):
+            eqrm.evaluate(data, **arguments)
+    with pytest.raises(SettingError, match="Ask for dependence="):
+        eqrm.evaluate(spells(), **arguments).in_time()

@@ -1,0 +1,149 @@
+"""Saved models and corrections know which domains they have seen, and predictions say so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.commands import run
+from eqrm.data.seen_domains import SeenDomains
+from eqrm.data.tables.reading import read_table
+from eqrm.errors import DataFileError, DomainDataError
+from eqrm.level import Level
+from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
+from eqrm.tabular.model import TableModel, load_table_model, save_table_model
+from eqrm.tabular.predictions import predict_file
+from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
+from eqrm.tabular.recalibration_words import recalibration_in_words
+from eqrm.tabular.training import TrainingPlan, train_on_table
+from tabular.prediction_worlds import two_classes
+
+
+def stays(days: int = 30) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    day = np.repeat(pd.date_range("2013-01-01", periods=days), 8)
+    ill = rng.integers(0, 2, len(day))
+    return pd.DataFrame({"day": day, "age": ill + rng.normal(size=len(day)), "ill": ill})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A table, and a model that was trained on its days up to January 20."""
+    folder = tmp_path_factory.mktemp("trained")
+    path, model = folder / "stays.parquet", folder / "model.safetensors"
+    stays().to_parquet(path, index=False)
+    table = read_table(path, "ill", "day")
+    parts = table.split(table.in_time(after="2013-01-20"))
+    found = train_on_table(*parts, TrainingPlan.of([0.5], surrogate="none"))
+    save_table_model(found.models["ERM"], model)
+    return path, model
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predictions_say_which_domains_were_seen_however_the_table_writes_dates(
+    trained: tuple[Path, Path], ending: str, tmp_path: Path
+) -> None:
+    path, model = trained
+    stays().assign(day=stays().day.dt.strftime("%Y-%m-%d")).to_csv(tmp_path / "t.csv", index=False)
+    for table in (path, tmp_path / "t.csv"):
+        output = tmp_path / f"p.{ending}"
+        told = predict_file(model, str(table), output)
+        assert "20 of 30 domains were seen in training (column 'seen')" in told
+        found = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
+        assert found.seen.dtype == bool
+        assert found.seen.tolist() == (stays().day <= "2013-01-20").tolist()
+
+
+def test_without_domains_or_names_it_is_said_that_nothing_is_known(
+    trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path, model = trained
+    output = tmp_path / "p.csv"
+    stays().drop(columns="day").to_csv(tmp_path / "t.csv", index=False)
+    told = predict_file(model, str(tmp_path / "t.csv"), output)
+    assert "seen in training is not known (no column 'seen'): the table has no column 'day'" in told
+    stays().assign(day=stays().day.where(stays().index > 2)).to_csv(tmp_path / "t.csv", index=False)
+    assert "are missing in 3 of 240 rows" in predict_file(model, str(tmp_path / "t.csv"), output)
+    assert "seen" not in pd.read_csv(output)
+    found, other = load_table_model(model), tmp_path / "other.safetensors"
+    assert isinstance(found, TableModel)
+    save_table_model(replace(found, seen=None), other)
+    assert "the version that saved the model" in predict_file(other, str(path), output)
+    save_table_model(replace(found, seen=SeenDomains(frozenset({"x"}))), other)
+    with pytest.raises(DataFileError, match="hashed names of the training domains are damaged"):
+        load_table_model(other)
+
+
+def fitted(path: Path, **settings: object) -> SavedCorrection:
+    plan = RecalibrationPlan(["day"], "label", "p", Level(0.5), **settings)  # type: ignore[arg-type]
+    return recalibrate_files(path, plan).saved
+
+
+def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_path: Path) -> None:
+    frame = two_classes()
+    frame["seen"] = frame.day < 30
+    frame["at"] = np.datetime64("2013-01-01") + frame.day.to_numpy()
+    frame.to_parquet(tmp_path / "p.parquet", index=False)
+    unseen = frame[~frame.seen].drop(columns="seen")
+    unseen.to_parquet(tmp_path / "u.parquet", index=False)
+    days = frame.day.nunique()
+    for settings in ({"order": "at"}, {"test_last": 0.5}):
+        plan = RecalibrationPlan(["day"], "label", "p", Level(0.5), **settings)  # type: ignore[arg-type]
+        found = recalibrate_files(tmp_path / "p.parquet", plan)
+        assert found.saved.correction == fitted(tmp_path / "u.parquet", **settings).correction
+        assert sum(found.domains) == days - 30
+        told = " ".join(recalibration_in_words(found).split())
+        assert "predictor has seen them in training: 30 domains (0, 1, 2 and 27 more)" in told
+    frame["seen"] = frame.day < days - 3
+    frame.to_parquet(tmp_path / "p.parquet", index=False)
+    with pytest.raises(DomainDataError, match="3 domains that the predictor has not seen"):
+        recalibrate_files(tmp_path / "p.parquet", plan)
+
+
+def test_corrected_predictions_mark_what_the_correction_was_fitted_on(tmp_path: Path) -> None:
+    frame = two_classes()
+    frame.assign(seen=frame.day < 30).to_parquet(tmp_path / "p.parquet", index=False)
+    held_out = [str(day) for day in range(30, 35)]
+    saved = fitted(tmp_path / "p.parquet", test_domains=held_out)
+    saved.write(tmp_path / "c.json")
+    again = SavedCorrection.read(tmp_path / "c.json")
+    assert again == saved
+    out = tmp_path / "out.csv"
+    apply_to_files(tmp_path / "p.parquet", again, out)
+    marked = pd.read_csv(out)
+    assert set(marked[~marked.seen].day) == set(range(30, 35))
+    told = apply_to_files(tmp_path / "p.parquet", again, tmp_path / "out.parquet")
+    assert told.endswith("The column 'seen' marks the domains that it was fitted on.")
+    frame[["p"]].to_csv(tmp_path / "p.csv", index=False)
+    assert "no column 'day'" in apply_to_files(tmp_path / "p.csv", again, out)
+    assert list(pd.read_csv(out)) == ["p"]
+    frame.assign(seen="perhaps").to_csv(tmp_path / "p.csv", index=False)
+    with pytest.raises(DomainDataError, match="must be true or false in every row"):
+        apply_to_files(tmp_path / "p.csv", again, out)
+    content = json.loads((tmp_path / "c.json").read_text())
+    (tmp_path / "c.json").write_text(json.dumps({**content, "seen": 3, "domain_columns": "day"}))
+    with pytest.raises(DataFileError, match=r"domain_columns is 'day'; seen is 3"):
+        SavedCorrection.read(tmp_path / "c.json")
+    del content["seen"], content["domain_columns"]  # as an earlier version wrote it
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    old = SavedCorrection.read(tmp_path / "c.json")
+    assert "did not keep their names" in apply_to_files(tmp_path / "p.parquet", old, out)
+    assert pd.read_csv(out).seen.tolist() == (frame.day < 30).tolist()
+
+
+def test_from_training_to_a_certificate_about_unseen_domains_alone(
+    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, model = trained
+    output = str(tmp_path / "p.parquet")
+    assert run(capsys, "predict", str(model), str(path), "--output", output)[0] == 0
+    command = ["evaluate", output, "--domain", "day", "--label", "ill", "--prediction", "p_{class}"]
+    code, out, _ = run(capsys, *command, "--alpha", ".7", "--no-references")
+    assert code == 0
+    assert "Left out because training has seen them: 20 domains ('2013-01-01'," in out
+    assert "the same distribution as these 10." in out

@@ -76,6 +76,7 @@ def evaluate(
         option("Leave out domains for which a predictor has no rows.", DATA, "--common-domains"),
     ] = False,
     within: Within = None,
+    seen: SeenColumn = None,
     threads: Annotated[
         int | None, option("Threads for reading files (default: all cores).", DATA)
     ] = None,
@@ -130,13 +131,9 @@ def evaluate(
     predictor: Annotated[
         str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
-    seen: SeenColumn = None,
     order: RowTimes = None,
     test_after: EvaluateAfter = None,
     test_last: EvaluateLast = None,
-    dependence: Dependence = None,
-    spells: Spells = False,
-    recent: Recent = None,
     partial: Partial = None,
     merge: Merge = False,
     levels: Annotated[
@@ -155,6 +152,9 @@ def evaluate(
             metavar="LEVELS",
         ),
     ] = None,
+    dependence: Dependence = None,
+    spells: Spells = False,
+    recent: Recent = None,
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
         float, option("Confidence level of intervals and certificates.", HOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 
 import eqrm
 from eqrm import Level, QRMClassifier, QRMRegressor
+from eqrm.distributions import LogNormal
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import (
@@ -90,6 +92,27 @@ def test_quantiles_are_harrell_and_davis_and_the_rule_is_one_standard_error() ->
     assert choice.optimism >= 0.0
     _, drawn = resampled_smooth_quantiles(risks, Level(0.9), 200, seed=0)
     assert drawn.std(axis=0)[0] == pytest.approx(0.35 * choice.quantiles[0], rel=1.0)
+
+
+def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
+    rng = np.random.default_rng(0)
+    risks = np.exp(rng.normal(size=(2, 40)) * [[0.2], [0.6]])
+    risks[0, 0] = 1.01 * risks[1].max()  # one domain decides by the largest risk, not by the law
+    choice = SurrogateChoice(Level(0.99), (ERM, Surrogate("quantile", Level(0.99))), risks)
+    assert choice.lognormal
+    expected = [LogNormal(row).quantile(0.99).item() for row in risks]
+    np.testing.assert_allclose(choice.quantiles, expected, rtol=1e-12)
+    assert choice.chosen == ERM
+    assert "by log-normal laws" in choice.sentence
+    again = np.random.default_rng(0).integers(0, 40, (500, 40))  # the same resamples, one by one
+    drawn = LogNormal(risks[:, again]).quantile(0.99).numpy()
+    np.testing.assert_allclose(choice.errors[1], (drawn[1] - drawn[0]).std(), rtol=1e-9)
+    for level, few in (
+        (Level(0.9), risks),
+        (Level(1.0), risks),
+        (Level(0.99), risks - risks.min()),
+    ):
+        assert not replace(choice, level=level, risks=few).lognormal
 
 
 @pytest.mark.parametrize("kind", ["slope", "rate", "numbers"])

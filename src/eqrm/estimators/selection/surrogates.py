@@ -6,6 +6,10 @@ the mean risk (ERM), or the mean risk with scores recalibrated for the level. Ea
 fitted to four fifths of the domains and measured on the others, five times over, so that every
 domain has a risk under a predictor that has not seen it. Of the candidates within one standard
 error (and 1%) of the lowest quantile, the one with the lowest mean risk is taken.
+
+Quantiles are Harrell–Davis estimates, which vary less than order statistics do. With fewer than
+1/(1−α) domains they are little more than the largest risk, which one domain decides. There,
+quantiles of log-normal laws are compared, and the lowest is taken.
 """
 
 from __future__ import annotations
@@ -25,7 +29,10 @@ from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.selection.risks_by_level import fit_levels
 from eqrm.estimators.selection.splitters import DomainKFold
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.inference.resampling import (
+    resampled_lognormal_quantiles,
+    resampled_smooth_quantiles,
+)
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
@@ -38,6 +45,8 @@ FEWEST_DOMAINS = 10
 RESAMPLES = 500
 NEAR = 0.01
 """How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
+FARTHEST = 0.1
+"""The least number of domains expected beyond a level for which a law is extrapolated to it."""
 QUANTILE_TAILS = (4.0, 2.0, 1.0, 0.5)
 """1 − level of EQRM's candidates, in units of 1 − α."""
 SUPERQUANTILE_TAILS = (5.0, 2.5, 1.0)
@@ -222,10 +231,7 @@ def as_settings(surrogate: Surrogate) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class SurrogateChoice:
-    """The candidates for a level, their cross-fitted risks (C, m), and which of them is best.
-
-    Quantiles are Harrell–Davis estimates, which vary less than order statistics do.
-    """
+    """The candidates for a level, their cross-fitted risks (C, m), and which of them is best."""
 
     level: Level
     candidates: tuple[Surrogate, ...]
@@ -233,7 +239,14 @@ class SurrogateChoice:
 
     @cached_property
     def _resampled(self) -> tuple[Array, Array]:
-        return resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0)
+        of = resampled_lognormal_quantiles if self.lognormal else resampled_smooth_quantiles
+        return of(self.risks, self.level, RESAMPLES, seed=0)
+
+    @property
+    def lognormal(self) -> bool:
+        """Whether quantiles are of log-normal laws: less than one domain is beyond the level."""
+        beyond = self.risks.shape[1] * self.level.tail
+        return FARTHEST <= beyond < 1.0 and bool((self.risks > 0.0).all())
 
     @property
     def quantiles(self) -> Array:
@@ -257,10 +270,12 @@ class SurrogateChoice:
     def place(self) -> int:
         """The candidate chosen: lowest mean risk within one standard error of the lowest.
 
-        And within 1%: with few domains a standard error can be large.
+        And within 1%: with few domains a standard error can be large. Of log-normal laws, the
+        lowest itself.
         """
         lowest = float(self.quantiles.min())
-        near = self.quantiles - lowest <= np.minimum(self.errors, NEAR * abs(lowest))
+        most = 0.0 if self.lognormal else NEAR * abs(lowest)
+        near = self.quantiles - lowest <= np.minimum(self.errors, most)
         return int(np.where(near, self.means, np.inf).argmin())
 
     @property
@@ -324,12 +339,13 @@ class SurrogateChoice:
             if lowest == self.chosen
             else f"The lowest, {lowest.name}, is within one standard error and has a higher mean."
         )
+        law = " (by log-normal laws, for want of domains)" if self.lognormal else ""
         return (
             f"Of {len(self.candidates)} ways to reach a low {self.level}-quantile, cross-fitting "
             f"over {self.risks.shape[1]} training domains chose {self.chosen.name}: "
-            f"{self.quantiles[self.place]:.4g} on domains left out. {rest} Choosing makes this "
-            f"estimate too low by about {self.optimism:.2g}; certificates on other domains are not "
-            "affected."
+            f"{self.quantiles[self.place]:.4g} on domains left out{law}. {rest} Choosing makes "
+            f"this estimate too low by about {self.optimism:.2g}; certificates on other domains "
+            "are not affected."
         )
 
 

@@ -87,6 +87,29 @@ def resampled_smooth_quantiles(
     return values @ np.diff(reached), found
 
 
+def resampled_lognormal_quantiles(
+    risks: Matrix, level: Level, resamples: int, seed: int
+) -> tuple[Vector, Matrix]:
+    """As :func:`resampled_smooth_quantiles`, of log-normal laws with the moments of log risks.
+
+    For levels beyond the domains, where no order statistic says anything; risks are positive.
+
+    >>> risks = np.exp(np.arange(-2.0, 3.0))[None]
+    >>> resampled_lognormal_quantiles(risks, Level(0.5), 10, seed=0)[0].round(9)
+    array([1.])
+    """
+    logarithms, domains = np.log(risks), risks.shape[1]
+    centre = logarithms.mean(axis=1)
+    spread = (logarithms - centre[:, None]).T
+    found = []
+    for counts in (np.ones((1, domains)), *_drawn_counts(domains, resamples, seed)):
+        means = counts @ spread / domains
+        variances = np.maximum(counts @ spread**2 / domains - means**2, 0.0)
+        deviations = np.sqrt(variances * domains / (domains - 1))
+        found.append(np.exp(centre + means + level.z * deviations))
+    return found[0][0], np.concatenate(found[1:])
+
+
 def _weight_up_to(domains: int, level: Level) -> Vector:
     """The weight of the first 0 … m sorted risks in a Harrell–Davis estimate (m+1,)."""
     tail = max(level.tail * (domains + 1), 1e-12)

@@ -32,15 +32,16 @@ from eqrm.reproductions.frontiers.presentation import (
 from eqrm.reproductions.frontiers.settings import ERM, LINEAR, MLP, MODELS, SIZES, StudySettings
 from eqrm.reproductions.frontiers.summary import (
     RECALIBRATED_ERM,
+    all_splits,
     answer,
     auto_again,
     auto_by_goal,
     budget_summary,
     cost_table,
+    doubtful,
     gains_table,
     gradient_summary,
     remarks,
-    too_large,
 )
 from eqrm.reproductions.frontiers.tables import (
     ENDING,
@@ -127,7 +128,7 @@ class Frontiers(Reproduction):
             raise SettingError(f"No table can be studied.\n{reasons}")
         study = _Study(self._parts, self._folder, self.workers, tables, settings, seed, progress)
         findings = study.measured(wanted, range(settings.splits))
-        again = too_large(findings) if settings.fresh_splits else []
+        again = doubtful(findings) if settings.fresh_splits else []
         fresh = range(settings.splits, settings.splits + settings.fresh_splits)
         repeated = study.measured([(each.table, each.model) for each in again], fresh)
         return Outcome(
@@ -139,11 +140,11 @@ class Frontiers(Reproduction):
                     for name, table in tables.items()
                 ],
             },
-            checks=check_frontiers(findings),
+            checks=check_frontiers(all_splits(findings, repeated)),
             tables=[
                 gains_table(findings, ERM),
                 gains_table(findings, RECALIBRATED_ERM),
-                auto_by_goal(findings),
+                auto_by_goal(all_splits(findings, repeated)),
                 *([auto_again(findings, repeated)] if repeated else []),
                 budget_summary(findings),
                 gradient_summary(findings),
@@ -163,7 +164,7 @@ class Frontiers(Reproduction):
                 )
             ],
             remarks=remarks(findings, skipped),
-            answer=answer(findings),
+            answer=answer(findings, repeated),
             timings={
                 "processor time of all parts": sum(
                     part.seconds for each in (*findings, *repeated) for part in each.parts

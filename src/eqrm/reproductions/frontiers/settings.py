@@ -26,6 +26,8 @@ MAIN_GOAL = 0.9
 BUDGETS = (0.01, 0.02, 0.05, 0.1)
 """How much more mean risk than ERM's is allowed."""
 LARGEST_MEAN_EXCESS, LARGEST_EXCESS, LARGEST_COST = 0.01, 0.03, 6.0
+DOUBTFUL_EXCESS = 0.02
+"""Above it, ``fresh_splits`` more are measured: splits of a small table say little."""
 """What ``surrogate="auto"`` may lose against the best fixed choice, and cost in path fits."""
 
 CONSTANT, EQUAL_ODDS, ERM = "constant", "equal odds", "ERM"
@@ -97,7 +99,7 @@ class Candidate:
 class StudySettings:
     """How large the study is.
 
-    A pair of table and model on which auto's excess is too large for some goal is measured again on
+    A pair of table and model on which auto's excess is doubtful for some goal is measured on
     ``fresh_splits`` further splits, since the largest of many noisy numbers is large by luck too.
     ``steps`` and ``rates`` are of Adam, which the published gradient needs; ``step_sizes`` are the
     domains per step of the gradient study (None: all), ``step_levels`` its levels. Linear models
@@ -107,7 +109,7 @@ class StudySettings:
     """
 
     splits: int = 10
-    fresh_splits: int = 20
+    fresh_splits: int = 60
     goals: tuple[float, ...] = GOALS
     steps: int = 150
     rates: tuple[float, ...] = (0.01, 0.05)

@@ -12,6 +12,7 @@ from eqrm.reproductions.frontiers.presentation import GRADIENT_COLUMNS
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
     BUDGETS,
+    DOUBTFUL_EXCESS,
     EQRM,
     ERM,
     LARGEST_EXCESS,
@@ -118,41 +119,48 @@ def auto_by_goal(findings: Sequence[TableFindings]) -> ResultTable:
     return ResultTable("auto-by-goal", title, columns, rows, leading=True)
 
 
-def too_large(findings: Sequence[TableFindings]) -> list[TableFindings]:
-    """The pairs on which auto's excess is above what is allowed, for any goal."""
+def doubtful(findings: Sequence[TableFindings]) -> list[TableFindings]:
+    """The pairs on which auto's excess is near to what is allowed, or above it, at any goal."""
     return [
         each
         for each in findings
-        if any(each.excess(goal).auto.mean > LARGEST_EXCESS for goal in each.settings.goals)
+        if any(each.excess(goal).auto.mean > DOUBTFUL_EXCESS for goal in each.settings.goals)
     ]
 
 
+def all_splits(
+    findings: Sequence[TableFindings], repeated: Sequence[TableFindings]
+) -> list[TableFindings]:
+    """The findings, with the fresh splits of those that were measured again."""
+    fresh = {each.name: each.parts for each in repeated}
+    return [replace(each, parts=(*each.parts, *fresh.get(each.name, ()))) for each in findings]
+
+
 def auto_again(findings: Sequence[TableFindings], repeated: Sequence[TableFindings]) -> ResultTable:
-    """The excesses that were too large, over the first splits and over fresh ones."""
+    """The doubtful excesses: over the first splits, over fresh ones, and over all."""
     first, rows = {each.name: each for each in findings}, []
     for again in repeated:
+        before = first[again.name]
+        (whole,) = all_splits([before], [again])
         for goal in again.settings.goals:
-            before, after = first[again.name].excess(goal).auto, again.excess(goal).auto
-            if before.mean <= LARGEST_EXCESS:
+            if before.excess(goal).auto.mean <= DOUBTFUL_EXCESS:
                 continue
-            row: list[Cell] = [
-                f"{goal:g}",
-                again.name,
-                str(again.parts[0].cross_fitted.shape[1]),
-                f"{before} ({len(first[again.name].parts)})",
-                f"{after} ({len(again.parts)})",
-                "yes" if after.mean <= LARGEST_EXCESS else "no",
+            shown = [
+                f"{each.excess(goal).auto} ({len(each.parts)})" for each in (before, again, whole)
             ]
-            rows.append(row)
+            holds = whole.excess(goal).auto.mean <= LARGEST_EXCESS
+            domains = str(again.parts[0].cross_fitted.shape[1])
+            rows.append([f"{goal:g}", again.name, domains, *shown, "yes" if holds else "no"])
     columns = [
         "goal",
         "pair",
         "training domains",
-        "excess (splits)",
-        "excess on fresh splits (splits)",
-        f"at most {100.0 * LARGEST_EXCESS:g}% on fresh splits",
+        "first splits (number)",
+        "fresh splits (number)",
+        "all splits (number)",
+        f"at most {100.0 * LARGEST_EXCESS:g}% over all",
     ]
-    title = "Excesses that were too large, measured again"
+    title = f"Auto's excesses above {100.0 * DOUBTFUL_EXCESS:g}%, measured on more splits"
     return ResultTable("auto-again", title, columns, rows, leading=True)
 
 
@@ -210,7 +218,7 @@ def gradient_summary(findings: Sequence[TableFindings]) -> ResultTable:
     return ResultTable("gradient-summary", title, GRADIENT_COLUMNS, rows, leading=True)
 
 
-def answer(findings: Sequence[TableFindings]) -> str:
+def answer(findings: Sequence[TableFindings], repeated: Sequence[TableFindings] = ()) -> str:
     """What the study says at its main goal, in sentences."""
     found = [
         f"Over {counted(len(findings), 'pair')} of a table and a model "
@@ -231,11 +239,12 @@ def answer(findings: Sequence[TableFindings]) -> str:
             f"{_words(quantiles)}."
         )
     found.append(_where(findings))
-    failed = [str(row[0]) for row in auto_by_goal(findings).rows if row[-1] != HOLDS]
+    by_goal = auto_by_goal(all_splits(findings, repeated))
+    failed = [str(row[0]) for row in by_goal.rows if row[-1] != HOLDS]
     if failed:
         found.append(
             f"- The bounds of auto's excess do not hold for {counted(len(failed), 'goal')} "
-            f"({', '.join(failed)}), see below; checks are of the goal {MAIN_GOAL:g}."
+            f"({', '.join(failed)}), see below."
         )
     return "\n".join([found[0], "", *found[1:], "", READING])
 
@@ -318,9 +327,13 @@ def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> li
         "even and on odd splits. This one has a lower mean excess than the limit of 5% on both at "
         "every goal, but it was not the best on even splits, and odd splits were looked at before "
         "it was taken: no column is of data that had no part in the choice.",
+        "That log-normal laws are compared where fewer than 1/(1−α) domains are at hand was set "
+        "last, after auto's excess at 0.99 had been +10% on fresh splits of bdf: of fifteen "
+        "criteria tried on 70 splits each of bdf, Hsb82 and ScotsSec it was the one with the "
+        "smallest largest excess. Intervals of these excesses are wide: with some 100 domains in "
+        "all, a 0.99-quantile over unseen ones is the largest risk of any.",
         "How costs are measured was changed as well: by the least of several times they were above "
         "the bound on two tables (InstEval and Chem97), while other work ran on the machine. Now "
-        "times are added up, which other work slows alike. The costs shown are measured so for "
-        "linear models of tables other than flights; those of the flights are from before, single "
-        "times where they are long, else the least of three. None is from a quiet machine.",
+        "times are added up, which other work slows alike, and all were measured again on an idle "
+        "machine.",
     ]

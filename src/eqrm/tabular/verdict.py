@@ -123,7 +123,7 @@ class Verdict:
 
     @property
     def favoured(self) -> str | None:
-        """The predictor that the verdict speaks for; None where it cannot tell."""
+        """The predictor that the verdict favours; None where it cannot tell."""
         found = {
             HELPS: self.trained.predictor,
             RECALIBRATE: self.recalibrated.predictor,

@@ -26,7 +26,7 @@ import numpy as np
 
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.data.fetching.data_root import opened_bytes, opened_text, refusing_damage
-from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
+from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, SettingError
 from eqrm.text import counted, did_you_mean
 
 ENDINGS = {
@@ -213,7 +213,10 @@ def opened(
             connection.execute("SET enable_progress_bar_print = false")
             connection.execute(f"SET enable_progress_bar = {'true' if progress else 'false'}")
         except duckdb.Error as error:
-            raise DataFileError(f"DuckDB refused its settings: {_first_line(error)}.") from None
+            raise SettingError(
+                f"memory must be a size such as '2GB' or '500MB', got {memory!r} "
+                f"({_first_line(error)})."
+            ) from None
         kind, separator = kinds.pop(), ","
         if kind == "csv":
             separator = _separator(files[0])

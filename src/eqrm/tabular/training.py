@@ -37,6 +37,7 @@ from eqrm.estimators.selection.surrogates import (
 )
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
 from eqrm.evaluation.measuring.metrics import metric_of
 from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
@@ -178,9 +179,10 @@ def train_on_table(
         repeated = {k: np.repeat(v, len(test_labels), axis=0) for k, v in constants.items()}
         # From the scores: a probability that is rounded to 0 would make a loss infinite.
         losses = {k: any_model._losses_of(v, test_labels) for k, v in (scores | repeated).items()}
+    judged = evaluate(domains=test.numbered_domains, losses=losses)
     return TableTraining(
         models,
-        replace(evaluate(domains=test.numbered_domains, losses=losses), loss=task.metric),
+        replace(judged, loss=task.metric, order=_order_of(judged, in_time)),
         tuple(dict.fromkeys(m.level for m in models.values() if m.level is not None)),
         tuple(dict.fromkeys(notes)),
         len(train),
@@ -311,6 +313,14 @@ class _Job:
                 warnings.warn_explicit(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
+
+
+def _order_of(judged: Evaluation, in_time: TimeSplit | None) -> DomainOrder | None:
+    """When the held-out domains began, where they are later ones."""
+    if in_time is None:
+        return None
+    began = dict(zip(in_time.test, in_time.test_times, strict=True))
+    return DomainOrder(np.array([began[str(name)] for name in judged.domains]), in_time.order)
 
 
 def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:

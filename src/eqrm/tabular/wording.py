@@ -6,7 +6,6 @@ import math
 
 from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
-from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.constants import EQUAL_ODDS, MEAN
@@ -261,9 +260,7 @@ def _warnings(training: TableTraining, compared: TrainingComparison) -> list[str
     """What makes the numbers less certain than they seem."""
     summary, first = compared.summary, compared.first
     name = ERM if first is None else trained_name(first.level)
-    tests, split = list(summary.exchangeability[name]), training.in_time
-    if tests and split is not None and not any("time" in test.what for test in tests):
-        tests.append(order_test(training.evaluation[name].risks, split.test_times))
+    tests = summary.exchangeability[name]
     splits = {each: summary.noise[each] for each in (ERM, name)}
     found = [(each, ONE_ROW if split is None else split.warning) for each, split in splits.items()]
     found += [(name, test.warning) for test in tests]

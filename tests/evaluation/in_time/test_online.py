@@ -86,9 +86,11 @@ def test_bad_risks_are_refused_and_change_nothing() -> None:
     bound = OnlineBound(method="tracking", limits=(0, 1))
     bound.update_many([0.1, 0.9])
     before = bound.to_dict()
-    with pytest.raises(DomainDataError, match="domain 1 is nan"):
+    with pytest.raises(DomainDataError, match="domain 4 is nan"):  # counted since the start
         bound.update_many([0.5, math.nan])
-    with pytest.raises(DomainDataError, match=r"domain 1 is 2.0, outside limits=\(0, 1\)"):
+    with pytest.raises(DomainDataError, match=r"domain 3 is nan"):
+        bound.update(math.nan)
+    with pytest.raises(DomainDataError, match=r"domain 4 is 2.0, outside limits=\(0, 1\)"):
         bound.update_many([0.5, 2.0])
     assert bound.to_dict() == before
 

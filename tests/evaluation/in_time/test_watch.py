@@ -134,7 +134,7 @@ def test_a_risk_that_is_not_finite_is_refused_and_changes_nothing() -> None:
     watch = Watch(CERTIFICATE, reference=RISKS)
     watch.update_many(RISKS[:10])
     before = watch.to_dict()
-    with pytest.raises(DomainDataError, match="domain 1 is nan"):
+    with pytest.raises(DomainDataError, match="domain 12 is nan"):
         watch.update_many([0.5, math.nan])
     assert watch.to_dict() == before
 

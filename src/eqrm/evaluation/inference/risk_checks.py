@@ -49,8 +49,8 @@ def checked_alpha(alpha: LevelLike) -> float:
     return float(alpha) if isinstance(alpha, (int, float)) else level.alpha
 
 
-def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
-    """A finite risk per domain as float64 (m,), with m at least 2.
+def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2, first: int = 0) -> Vector:
+    """A finite risk per domain as float64 (m,), with m at least 2; errors count from ``first``.
 
     >>> checked_risks([1, 2])
     array([1., 2.])
@@ -63,6 +63,7 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2) -> Vector:
         values,
         "The risk of domain {i} is {value}. Risks must be finite: check the losses of this domain "
         "for NaN or overflow.",
+        first,
     )
     if values.size < at_least:
         raise TooFewDomainsError(
@@ -148,8 +149,13 @@ def _vector(values: Any, what: str) -> Vector:
     return array
 
 
-def refuse_first(wrong: npt.NDArray[np.bool_], values: Vector, message: str) -> None:
-    """Raise if a number is wrong; the message names the first such domain {i} and its {value}."""
+def refuse_first(
+    wrong: npt.NDArray[np.bool_], values: Vector, message: str, first: int = 0
+) -> None:
+    """Raise if a number is wrong; the message names the first such domain {i} and its {value}.
+
+    Domains are counted from ``first``.
+    """
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
-        raise DomainDataError(message.format(i=i, value=float(values[i])), index=(i,))
+        raise DomainDataError(message.format(i=first + i, value=float(values[i])), index=(i,))

@@ -69,10 +69,11 @@ class OnlineReport(Finding):
             as_percent(round(share, 4))
             for share in (self.miss_rate, self.recent_miss_rate, self.infinite, self.empty)
         )
+        points = as_percent(float(rounded_up(self.guarantee, 2))).removesuffix("%")
         return (
             f"{rate} of {counted(self.domains, 'domain')} were above their bounds. For any "
             f"sequence of risks it is {as_percent(round(self.allowed, 10))} in the long run, and "
-            f"by now within {as_percent(float(rounded_up(self.guarantee, 2)))} of it. Of the last "
+            f"by now at most {points} percentage points from that. Of the last "
             f"{min(self.window, self.domains)}, {recent}. {infinite} of the bounds allowed every "
             f"risk, {empty} none."
         )
@@ -166,15 +167,16 @@ class OnlineBound:
         """Take risks (n,) in the order of time; returns their bounds (n,) and misses (n,).
 
         The same as n calls of :meth:`update`. Risks that are not finite, or outside the limits,
-        are refused, and the state does not change.
+        are refused, and the state does not change. Errors count domains from 1 since the start.
         """
         if np.size(risks) == 0:
             return np.empty(0), np.empty(0, dtype=bool)
-        values = checked_risks(risks, "New risks", at_least=1)
+        following = self.domains + 1
+        values = checked_risks(risks, "New risks", 1, following)
         if self.limits is not None:
             low, high = self.limits
             message = "The risk of domain {i} is {value}, outside " + f"limits=({low:g}, {high:g})."
-            refuse_first((values < low) | (values > high), values, message)
+            refuse_first((values < low) | (values > high), values, message, following)
         bounds = np.fromiter(map(self._advance, values.tolist()), np.float64, values.size)
         return bounds, values > bounds
 

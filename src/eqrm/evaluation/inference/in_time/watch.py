@@ -166,11 +166,12 @@ class Watch:
         """Take risks (n,) in the order of time; returns the evidence after each (n,).
 
         The state afterwards is the same, to the last bit, as after n calls of :meth:`update`. A
-        risk that is not finite is refused, and the state does not change.
+        risk that is not finite is refused, and the state does not change; the error counts domains
+        from 1 since the start.
         """
         if np.size(risks) == 0:
             return np.empty(0)
-        values = checked_risks(risks, "New risks", at_least=1)
+        values = checked_risks(risks, "New risks", 1, self.domains + 1)
         return np.concatenate(
             [self._extend(values[i : i + CHUNK]) for i in range(0, values.size, CHUNK)]
         )

@@ -216,8 +216,8 @@ def test_a_doubtful_excess_is_shown_beside_that_of_fresh_splits_and_all() -> Non
         return TableFindings("labels", LINEAR, tuple(parts), settings)
 
     first, fresh = findings(1.05, range(2)), findings(1.01, range(2, 5))
-    assert doubtful([first]) == [first]
-    assert doubtful([fresh]) == []
+    assert doubtful([first]) == {("labels", LINEAR): (0.9,)}
+    assert doubtful([fresh]) == {}
     (row,) = auto_again([first], [fresh]).rows
     assert row[:5] == ["0.9", "labels", "40", "+5.0% ± 0.0 (2)", "+1.0% ± 0.0 (3)"]
     assert str(row[5]).startswith("+2.6% ± ")  # (2 · 5 + 3 · 1) / 5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqrm.reproductions.frontiers.findings import TableFindings
+from eqrm.reproductions.frontiers.findings import TableFindings, all_splits
 from eqrm.reproductions.frontiers.settings import (
     LARGEST_COST,
     LARGEST_EXCESS,
@@ -19,12 +19,15 @@ from eqrm.text import counted
 SOURCE = 'the requirements of `surrogate="auto"`'
 
 
-def check_frontiers(findings: Sequence[TableFindings]) -> list[Check]:
+def check_frontiers(
+    findings: Sequence[TableFindings], repeated: Sequence[TableFindings] = ()
+) -> list[Check]:
     """Every check, at the goal where it holds least."""
     sources = [each.source for each in findings]
     means, plains, largest = {}, {}, {}
     for goal in findings[0].settings.goals:
-        excesses = {each.name: each.excess(goal) for each in findings}
+        measured = all_splits(findings, repeated, goal)
+        excesses = {each.name: each.excess(goal) for each in measured}
         means[goal], plains[goal] = (
             SplitInterval.average([getattr(e, kind) for e in excesses.values()], sources)
             for kind in ("auto", "plain")

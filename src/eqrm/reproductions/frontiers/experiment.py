@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,16 @@ class Part:
         found: Array = self.unseen[self.candidates.index(candidate)]
         return found
 
+    def only(self, candidates: Sequence[Candidate]) -> Part:
+        """The part without other candidates."""
+        rows = [self.candidates.index(candidate) for candidate in candidates]
+        return replace(
+            self,
+            candidates=tuple(candidates),
+            unseen=self.unseen[rows],
+            cross_fitted=self.cross_fitted[rows],
+        )
+
     def save(self, folder: Path, key: str) -> None:
         """Write the file; ``key`` says of which study it is a part."""
         content = {
@@ -140,6 +150,8 @@ def study_key(table: StudyTable, settings: StudySettings, seed: int) -> str:
     """What a part depends on, besides its name; the number of splits is not among it."""
     about = {**asdict(settings), "splits": 0, "l2": L2, "seed": seed, "table": table.digest()}
     del about["fresh_splits"]
+    if settings.rivals:  # parts had no such setting at first
+        del about["rivals"]
     return json.dumps(about, sort_keys=True)
 
 
@@ -258,7 +270,7 @@ def _gradient_study(
 ) -> tuple[tuple[Step, ...], Array]:
     """Risks (G, m) on unseen domains after training by the exact and the published gradient."""
     unseen = measured.unseen
-    if fits is None:
+    if fits is None or not settings.rivals:
         return (), np.empty((0, len(unseen.groups)))
     steps: list[Step] = []
     risks = []

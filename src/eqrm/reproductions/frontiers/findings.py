@@ -5,6 +5,7 @@ All comparisons are paired: candidates of a split are measured on the same unsee
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -113,6 +114,11 @@ class TableFindings:
     def candidates(self) -> tuple[Candidate, ...]:
         """The same in every part."""
         return self.parts[0].candidates
+
+    def joined(self, other: TableFindings) -> TableFindings:
+        """With the splits of other findings of the same pair, for the candidates of those."""
+        parts = (*(part.only(other.candidates) for part in self.parts), *other.parts)
+        return replace(other, parts=parts)
 
     @property
     def methods(self) -> list[str]:
@@ -249,6 +255,14 @@ class TableFindings:
         exact, published = (self.stepped((level, size, g)) for g in ("implicit", "bisection"))
         pairs = ((exact, erm), (published, erm), (exact, published))
         return tuple(self.interval(one - other, erm) for one, other in pairs)
+
+
+def all_splits(
+    findings: Sequence[TableFindings], repeated: Sequence[TableFindings], goal: float
+) -> list[TableFindings]:
+    """The findings, with the fresh splits of those that were measured again for a goal."""
+    fresh = {each.name: each for each in repeated if goal in each.settings.goals}
+    return [each.joined(fresh[each.name]) if each.name in fresh else each for each in findings]
 
 
 def _quantile(risks: Array, level: float) -> Array:

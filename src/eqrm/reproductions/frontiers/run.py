@@ -32,7 +32,6 @@ from eqrm.reproductions.frontiers.presentation import (
 from eqrm.reproductions.frontiers.settings import ERM, LINEAR, MLP, MODELS, SIZES, StudySettings
 from eqrm.reproductions.frontiers.summary import (
     RECALIBRATED_ERM,
-    all_splits,
     answer,
     auto_again,
     auto_by_goal,
@@ -128,9 +127,11 @@ class Frontiers(Reproduction):
             raise SettingError(f"No table can be studied.\n{reasons}")
         study = _Study(self._parts, self._folder, self.workers, tables, settings, seed, progress)
         findings = study.measured(wanted, range(settings.splits))
-        again = doubtful(findings) if settings.fresh_splits else []
         fresh = range(settings.splits, settings.splits + settings.fresh_splits)
-        repeated = study.measured([(each.table, each.model) for each in again], fresh)
+        repeated = []
+        for pair, goals in (doubtful(findings) if fresh else {}).items():
+            own = replace(study, settings=replace(settings, goals=goals, rivals=False))
+            repeated += own.measured([pair], fresh)
         return Outcome(
             settings={
                 **asdict(settings),
@@ -140,11 +141,11 @@ class Frontiers(Reproduction):
                     for name, table in tables.items()
                 ],
             },
-            checks=check_frontiers(all_splits(findings, repeated)),
+            checks=check_frontiers(findings, repeated),
             tables=[
                 gains_table(findings, ERM),
                 gains_table(findings, RECALIBRATED_ERM),
-                auto_by_goal(all_splits(findings, repeated)),
+                auto_by_goal(findings, repeated),
                 *([auto_again(findings, repeated)] if repeated else []),
                 budget_summary(findings),
                 gradient_summary(findings),

@@ -100,7 +100,8 @@ class StudySettings:
     """How large the study is.
 
     A pair of table and model on which auto's excess is doubtful for some goal is measured on
-    ``fresh_splits`` further splits, since the largest of many noisy numbers is large by luck too.
+    ``fresh_splits`` further splits, since the largest of many noisy numbers is large by luck too;
+    there without ``rivals``, the methods that auto does not try.
     ``steps`` and ``rates`` are of Adam, which the published gradient needs; ``step_sizes`` are the
     domains per step of the gradient study (None: all), ``step_levels`` its levels. Linear models
     are fitted to at most ``linear_examples`` rows of a domain, others to ``examples``; unseen
@@ -119,6 +120,7 @@ class StudySettings:
     examples: int = 100
     hidden: int = 32
     rounds: int = 60
+    rivals: bool = True
 
     def most_examples(self, model: str) -> int:
         """Rows of a training domain that a model gets."""
@@ -131,16 +133,22 @@ class StudySettings:
     def trained(self, model: str) -> list[Candidate]:
         """Everything that is trained, from the lowest level of each method to its highest."""
         tried = {Candidate.of(s, goal) for goal in self.goals for s in self.surrogates(goal, model)}
-        tried |= {Candidate(EQRM, goal) for goal in self.goals}
+        tried |= {Candidate(ERM), *(Candidate(EQRM, goal) for goal in self.goals)}
+        return self._in_order(tried | self._rivals_of_auto(model) if self.rivals else tried)
+
+    def _rivals_of_auto(self, model: str) -> set[Candidate]:
         few = [goal for goal in self.goals if goal in FEW_GOALS]
         rivals = self.goals if model == LINEAR else few
-        tried |= {Candidate(kind, goal) for kind in (GAUSSIAN, PUBLISHED) for goal in rivals}
-        tried |= {Candidate(EMPIRICAL, goal) for goal in few}
-        found = {Candidate(ERM), Candidate(GROUPDRO), *tried}
+        found = {Candidate(kind, goal) for kind in (GAUSSIAN, PUBLISHED) for goal in rivals}
+        found |= {Candidate(GROUPDRO), *(Candidate(EMPIRICAL, goal) for goal in few)}
         if model in (LINEAR, MLP):
             weights = PENALTIES if model == LINEAR else FEW_PENALTIES
             found |= {Candidate(VREX, weight) for weight in weights}
-        return sorted(found, key=lambda c: (METHODS.index(c.method), c.setting or 0.0))
+        return found
+
+    @staticmethod
+    def _in_order(candidates: set[Candidate]) -> list[Candidate]:
+        return sorted(candidates, key=lambda c: (METHODS.index(c.method), c.setting or 0.0))
 
 
 SIZES = {

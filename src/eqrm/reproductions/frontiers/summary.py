@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqrm.estimators.selection.surrogates import NEAR, SHIFT_AND_SCALE
-from eqrm.reproductions.frontiers.findings import TableFindings
+from eqrm.reproductions.frontiers.findings import TableFindings, all_splits
 from eqrm.reproductions.frontiers.presentation import GRADIENT_COLUMNS
 from eqrm.reproductions.frontiers.settings import (
     AUTO,
@@ -74,11 +74,14 @@ def gains_table(findings: Sequence[TableFindings], against: str) -> ResultTable:
     return ResultTable(name, title, columns, rows, leading=True)
 
 
-def auto_by_goal(findings: Sequence[TableFindings]) -> ResultTable:
+def auto_by_goal(
+    findings: Sequence[TableFindings], repeated: Sequence[TableFindings] = ()
+) -> ResultTable:
     """Auto's excess over the best fixed choice beside plain EQRM's, and whether bounds hold."""
     sources, rows = [each.source for each in findings], []
     for goal in findings[0].settings.goals:
-        excesses = {each.name: each.excess(goal) for each in findings}
+        measured = all_splits(findings, repeated, goal)
+        excesses = {each.name: each.excess(goal) for each in measured}
         auto, plain = (
             SplitInterval.average([getattr(e, kind) for e in excesses.values()], sources)
             for kind in ("auto", "plain")
@@ -98,7 +101,7 @@ def auto_by_goal(findings: Sequence[TableFindings]) -> ResultTable:
         row: list[Cell] = [
             f"{goal:g}",
             str(auto),
-            _over_odd_splits(findings, goal),
+            _over_odd_splits(measured, goal),
             f"{largest} ({worst})",
             str(plain),
             f"{excesses[worst_plain].plain} ({worst_plain})",
@@ -119,21 +122,15 @@ def auto_by_goal(findings: Sequence[TableFindings]) -> ResultTable:
     return ResultTable("auto-by-goal", title, columns, rows, leading=True)
 
 
-def doubtful(findings: Sequence[TableFindings]) -> list[TableFindings]:
-    """The pairs on which auto's excess is near to what is allowed, or above it, at any goal."""
-    return [
-        each
+def doubtful(findings: Sequence[TableFindings]) -> dict[tuple[str, str], tuple[float, ...]]:
+    """The goals at which auto's excess on a pair is near to what is allowed, or above it."""
+    found = {
+        (each.table, each.model): tuple(
+            goal for goal in each.settings.goals if each.excess(goal).auto.mean > DOUBTFUL_EXCESS
+        )
         for each in findings
-        if any(each.excess(goal).auto.mean > DOUBTFUL_EXCESS for goal in each.settings.goals)
-    ]
-
-
-def all_splits(
-    findings: Sequence[TableFindings], repeated: Sequence[TableFindings]
-) -> list[TableFindings]:
-    """The findings, with the fresh splits of those that were measured again."""
-    fresh = {each.name: each.parts for each in repeated}
-    return [replace(each, parts=(*each.parts, *fresh.get(each.name, ()))) for each in findings]
+    }
+    return {pair: goals for pair, goals in found.items() if goals}
 
 
 def auto_again(findings: Sequence[TableFindings], repeated: Sequence[TableFindings]) -> ResultTable:
@@ -141,10 +138,8 @@ def auto_again(findings: Sequence[TableFindings], repeated: Sequence[TableFindin
     first, rows = {each.name: each for each in findings}, []
     for again in repeated:
         before = first[again.name]
-        (whole,) = all_splits([before], [again])
+        whole = before.joined(again)
         for goal in again.settings.goals:
-            if before.excess(goal).auto.mean <= DOUBTFUL_EXCESS:
-                continue
             shown = [
                 f"{each.excess(goal).auto} ({len(each.parts)})" for each in (before, again, whole)
             ]
@@ -239,7 +234,7 @@ def answer(findings: Sequence[TableFindings], repeated: Sequence[TableFindings] 
             f"{_words(quantiles)}."
         )
     found.append(_where(findings))
-    by_goal = auto_by_goal(all_splits(findings, repeated))
+    by_goal = auto_by_goal(findings, repeated)
     failed = [str(row[0]) for row in by_goal.rows if row[-1] != HOLDS]
     if failed:
         found.append(

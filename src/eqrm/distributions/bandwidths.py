@@ -8,6 +8,7 @@ rule gives it in closed form (:meth:`Bandwidth.of_row`), which is many times fas
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +57,25 @@ class RowBandwidth(NamedTuple):
             return self.fixed
         proportional = self.factor * std
         return proportional if self.fixed == UNBOUNDED else min(proportional, self.fixed)
+
+    def in_units(self, exponent: int) -> RowBandwidth:
+        """The same for risks that were divided by this power of 2."""
+        if self.factor != UNBOUNDED and self.fixed == UNBOUNDED:
+            return self
+        least = math.ulp(0.0) if self.fixed > 0.0 else 0.0  # a positive h remains one
+        return self._replace(fixed=max(scaled(self.fixed, -exponent), least))
+
+
+def scaled(value: float, exponent: int) -> float:
+    """value·2^exponent, infinite where that is too large.
+
+    >>> scaled(3.0, -1), scaled(1.0, 5000)
+    (1.5, inf)
+    """
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 class Bandwidth(ABC):
@@ -137,8 +157,10 @@ class Silverman(Bandwidth):
         """As for σ̂ where it is smaller; else the derivatives of the two quartiles."""
         sigma = SigmaRule(self.constant).of_row(risks, weights)
         iqr, places, shares = row_interquartile_range(risks, weights)
-        if not iqr > 0.0:
+        if iqr == 0.0:
             return sigma
+        if not math.isfinite(iqr):
+            return RowBandwidth(fixed=math.nan)
         factor = sigma.factor / 1.34
         return RowBandwidth(sigma.factor, factor * iqr, (places, factor * shares))
 
@@ -149,12 +171,12 @@ class MedianDistance(Bandwidth):
 
     def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         median = median_distance(risks, weights)
-        return torch.where(median > 0, median, GAUSSIAN_OPTIMAL(risks, weights))
+        return torch.where(median == 0, GAUSSIAN_OPTIMAL(risks, weights), median)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """½ or −½ at the risks of the two pairs in the middle."""
         median, places, shares = row_median_distance(risks, weights)
-        if not median > 0.0:
+        if median == 0.0:
             return GAUSSIAN_OPTIMAL.of_row(risks, weights)
         return RowBandwidth(fixed=median, shares=(places, shares))
 

@@ -17,6 +17,7 @@ from eqrm.distributions.kde.gradient import (
     kde_quantile,
     knows_its_slope,
     quantile_by_composition,
+    wide_enough,
 )
 from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError
@@ -94,9 +95,9 @@ class KDE(RiskDistribution):
         level = Level.of(level).interior("A kernel density estimate")
         if self._tail == "mean-plus-bandwidth" and level.alpha == 1.0:
             offset = self._h * math.sqrt(-2.0 * level.log_tail)
-            return self._back((self._moments.mean + offset).squeeze(-1))
+            return self._finite((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
-            return self._back(self._quantile_with_published_gradient(level).squeeze(-1))
+            return self._finite(self._quantile_with_published_gradient(level).squeeze(-1))
         if being_transformed():
             composed = quantile_by_composition(self._moments, self._h, self.weights, level)
             return self._back(composed.squeeze(-1))
@@ -130,13 +131,14 @@ class KDE(RiskDistribution):
         if level.log_tail == 0.0:
             return self.mean
         level = level.interior("A kernel density estimate")
-        found, bandwidth = self._moments, self._h
+        found = self._moments
+        bandwidth = wide_enough(self._h, found)
         centres, root = centres_and_root(found, bandwidth, self.weights, level)
         z = root - centres
         shares = (self.weights.log() + normal_tails.log_sf(z)).softmax(-1)
         beyond = found.centred + bandwidth * normal_tails.hazard(z)
         excess = (shares * beyond).sum(-1, keepdim=True)
-        return self._back((found.pivot + (found.mean_offset + excess)).squeeze(-1))
+        return self._finite((found.pivot + (found.mean_offset + excess)).squeeze(-1))
 
     def _standardised(self, x: Tensor | float) -> Tensor:
         return _standardise(self._points(x), self._moments, self._h)
@@ -176,12 +178,14 @@ class KDE(RiskDistribution):
     @property
     def std(self) -> Tensor:
         """√(Σp_i(R_i − R̄)² + h²)."""
-        found = self._moments
+        found, bandwidth = self._moments, self._h
         share = (1.0 - 1.0 / found.effective).clamp(min=0.0)
-        variance = share * found.std**2 + self._h**2
-        positive = variance > 0
-        root = torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
-        return self._back(root.squeeze(-1))
+        scale = torch.maximum(found.std, bandwidth).detach()
+        positive = scale > 0
+        scale = torch.where(positive, scale, 1.0)
+        variance = share * (found.std / scale) ** 2 + (bandwidth / scale) ** 2
+        root = torch.where(positive, scale * torch.where(positive, variance, 1.0).sqrt(), 0.0)
+        return self._finite(root.squeeze(-1))
 
     def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """A domain's risk plus h times a normal draw."""

@@ -5,7 +5,7 @@ of one row on the CPU as Python floats, without a graph.
 
 Training at α → 1 ends where the risks of all domains are almost the same. Their spread is
 then far below the rounding error of their mean, so everything is computed from differences
-to one number near them (their mean as rounded), which floating point gives exactly.
+to one of them, which floating point gives exactly.
 """
 
 from __future__ import annotations
@@ -51,8 +51,13 @@ def moments(risks: Tensor, weights: Tensor | None = None) -> Moments:
     >>> round(moments(risks).std.item(), 12)
     1.0
     """
-    # Any number near the risks will do as pivot: rounded, the mean is as good as another.
-    pivot = _mean(risks, weights).detach()
+    # One of the risks, so that differences of equal ones are 0; with weights the heaviest, so that
+    # the rounding of the others' differences counts for little.
+    if weights is None:
+        pivot = risks[..., :1].detach()
+    else:
+        heaviest = weights.argmax(-1, keepdim=True).expand(*risks.shape[:-1], 1)
+        pivot = risks.detach().gather(-1, heaviest)
     differences = risks - pivot
     if weights is not None:
         differences = torch.where(weights > 0, differences, 0.0)
@@ -115,9 +120,14 @@ def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
     else:
         values = risks.numpy()
         pivot = float(values[0])
-        centred = values - pivot
-        offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
-        centred -= offset
+        with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
+            centred = values - pivot
+            offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
+            centred -= offset
+            if weights is not None:  # one domain may have almost all the weight
+                rest = float(weights.dot(centred))
+                centred -= rest
+                offset += rest
         square = math.nan
     if 1e-280 < square < 1e280:
         spread = math.sqrt(square)

@@ -138,10 +138,12 @@ def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     """
     values, order = risks.sort(-1)
     given = None if weights is None else weights.expand(risks.shape).gather(-1, order)
-    mix = linear_mix(values, given, 0.75) - linear_mix(values, given, 0.25)
-    # Differences to one of the values keep the digits of nearly equal risks.
-    middle = values[..., values.shape[-1] // 2, None].detach()
-    return (mix * (values - middle)).sum(-1, keepdim=True)
+    lower = linear_mix(values, given, 0.25)
+    mix = linear_mix(values, given, 0.75) - lower
+    # Differences to a value of the lower quartile keep the digits of nearly equal risks, and are
+    # 0 where both quartiles are the same value.
+    origin = values.detach().gather(-1, first_true(lower > 0.0))
+    return (mix * (values - origin)).sum(-1, keepdim=True)
 
 
 def row_interquartile_range(
@@ -155,13 +157,15 @@ def row_interquartile_range(
     """
     if weights is None:
         ranks, shares = _quartile_ranks(values.size)
-        places = values.argpartition(ranks)[ranks]
+        places, first = values.argpartition(ranks)[ranks], 0
     else:
         places = values.argsort()
         given = torch.from_numpy(weights[places])
-        shares = (linear_mix(given, given, 0.75) - linear_mix(given, given, 0.25)).numpy()
+        lower = linear_mix(given, given, 0.25)
+        shares, first = (linear_mix(given, given, 0.75) - lower).numpy(), int(first_true(lower > 0))
     chosen = values[places]
-    return float(shares.dot(chosen - chosen[chosen.size // 2])), places, shares
+    with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
+        return float(shares.dot(chosen - chosen[first])), places, shares
 
 
 @lru_cache(maxsize=64)

@@ -57,7 +57,8 @@ def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
     slack = half * 1e-12
     lower = first_true(cumulative >= half - slack)
     upper = first_true((cumulative > half + slack) & (pair_weights > 0))
-    return 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
+    median = 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
+    return torch.where(half > 0.0, median, 0.0)  # no pair, where one domain has all the weight
 
 
 def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:
@@ -66,7 +67,10 @@ def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:
     if weights is not None:
         kept = np.flatnonzero(weights.detach().cpu().numpy())
         values, given = values[kept], weights.detach().cpu().numpy()[kept]
-    places = kept[row_median_distance(values, given)[1]]
+    median, places, _ = row_median_distance(values, given)
+    if math.isnan(median):
+        return risks[:1] * math.nan
+    places = kept[places]
     longer, shorter = risks[torch.from_numpy(places).to(risks.device)].reshape(2, 2).unbind(-1)
     return (longer - shorter).mean().reshape(1)
 
@@ -81,24 +85,45 @@ def row_median_distance(values: Array, weights: Array | None) -> Places:
     if values.size < 2:
         return 0.0, np.zeros(4, dtype=np.int64), HALVES
     search = _middle_pairs if native.LIBRARY is None else native.middle_pairs
-    if weights is None:  # without weights, sorting and looking for four values is quicker
-        ascending = np.sort(values)
-        if not ascending[-1] - ascending[0] < math.inf:  # a bad risk that nobody refused
-            return math.nan, np.zeros(4, dtype=np.int64), HALVES
+    order = None if weights is None else values.argsort()
+    # Without weights, sorting and looking for four values is quicker.
+    ascending = np.sort(values) if order is None else values[order]
+    if not -LARGEST < ascending[0] <= ascending[-1] < LARGEST:
+        return math.nan, np.zeros(4, dtype=np.int64), HALVES
+    if weights is None or order is None:
         found = search(ascending, None, values)
     else:
-        order = values.argsort()
-        if not values[order[-1]] - values[order[0]] < math.inf:
-            return math.nan, np.zeros(4, dtype=np.int64), HALVES
-        found = [
-            (int(order[i]), int(order[j])) for i, j in search(values[order], weights[order], None)
-        ]
+        given = weights[order]
+        if given.max() > ALMOST_ALL and given.size <= MANY:
+            pairs = _of_all_pairs(ascending, given)
+        else:
+            pairs = search(ascending, given, None)
+        found = [(int(order[i]), int(order[j])) for i, j in pairs]
     (a, b), (c, d) = found
     distance = 0.5 * (float(values[b] - values[a]) + float(values[d] - values[c]))
     return distance, np.array([b, a, d, c]), HALVES
 
 
 HALVES = np.array([0.5, -0.5, 0.5, -0.5])
+
+LARGEST = 4e307
+"""Beyond, distances overflow: a bad risk that nobody refused, or risks too far apart."""
+
+ALMOST_ALL, MANY = 0.99, 1024
+"""Where one domain has almost all the weight, the others' are lost in cumulative sums, and all
+pairs are formed instead, unless they are too many."""
+
+
+def _of_all_pairs(values: Array, weights: Array) -> list[tuple[int, int]]:
+    """The same pairs as :func:`_middle_pairs` from all of them."""
+    first, second = np.triu_indices(values.size, 1)
+    order = np.argsort(values[second] - values[first], kind="stable")
+    reached = np.cumsum((weights[first] * weights[second])[order])
+    half = 0.5 * reached[-1]
+    lower = int(np.searchsorted(reached, half * (1.0 - 1e-12)))
+    upper = int(np.searchsorted(reached, half * (1.0 + 1e-12), side="right"))
+    chosen = order[[lower, min(upper, order.size - 1)]]
+    return [(int(first[k]), int(second[k])) for k in chosen]
 
 
 def _middle_pairs(

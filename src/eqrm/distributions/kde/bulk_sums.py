@@ -152,12 +152,23 @@ class NumpySums(BulkSums):
             kernels *= self.shares
         density = float(kernels.sum())
         if not density > SMALLEST_DENSITY:
-            kernels = self.shares * np.exp(square.min() - square)
-            density = float(kernels.sum())
+            return torch.from_numpy(self._shares_beside_gap(square)), 0.0
         kernels /= density
         mean_z = SQRT_2 * float(kernels.dot(z))
         kernels += self.equation.pull(mean_z, coupling)
         return torch.from_numpy(kernels), mean_z
+
+    def _shares_beside_gap(self, square: Array) -> Array:
+        """Half of the gradient to the kernels on each side of a wide gap, most to the nearest.
+
+        There S is flat to the last digit, and its middle stands for all of the gap.
+        """
+        shares = np.zeros_like(square)
+        sides = [side for side in (self.z > 0.0, self.z <= 0.0) if side.any()]
+        for side in sides:
+            kernels = self.shares[side] * np.exp(square[side].min() - square[side])
+            shares[side] = kernels / (len(sides) * kernels.sum())
+        return shares
 
 
 class NativeSums(BulkSums):

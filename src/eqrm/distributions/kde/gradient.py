@@ -20,12 +20,18 @@ import torch
 from scipy.special import ndtr
 from torch import Tensor
 
-from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule
+from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule, scaled
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import RowQuantile, quantile_at_once, quantile_of_row
-from eqrm.distributions.kde.root_in_tensors import roots_in_tensors
+from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
+from eqrm.distributions.kde.sums import NARROWEST, risk_near_quantile
 from eqrm.distributions.moments import Moments, moments, row_moments
+from eqrm.errors import DomainDataError
 from eqrm.level import Level
+
+LARGE = 1e90
+"""Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for
+in other units."""
 
 FAR_FROM_MEAN = 1e3
 """Bandwidths between mean and quantile from which centring at the mean costs digits."""
@@ -87,10 +93,21 @@ def centres_and_root(
     return centres, root
 
 
+def wide_enough(bandwidth: Tensor, found: Moments) -> Tensor:
+    """h, raised to :data:`NARROWEST` of the spread where it is positive but narrower than that.
+
+    Its gradient remains that of h.
+    """
+    least = NARROWEST * found.centred.detach().abs().amax(-1, keepdim=True)
+    missing = torch.where(bandwidth > 0, least - bandwidth, 0.0)
+    return bandwidth + missing.clamp(min=0.0).detach()
+
+
 def quantile_by_composition(
     found: Moments, bandwidth: Tensor, weights: Tensor, level: Level
 ) -> Tensor:
     """q of shape ``(..., 1)``, float64; where h = 0, the mean of the (equal) risks."""
+    bandwidth = wide_enough(bandwidth, found)
     _, root = centres_and_root(found, bandwidth, weights, level)
     return found.pivot + (found.mean_offset + bandwidth * root)
 
@@ -201,7 +218,23 @@ def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
         return _of_one_row(inputs, wants_gradient)
     dtype = inputs.risks.dtype
     value, gradient, by_given = _of_rows(inputs, wants_gradient)
-    return value.to(dtype), None if gradient is None else gradient.to(dtype), by_given
+    return value.to(dtype), None if gradient is None else _in_dtype(gradient, dtype), by_given
+
+
+def _in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient in the dtype of the risks; refuses one that is too large for it."""
+    if dtype == torch.float64:
+        return gradient
+    result = gradient.to(dtype)
+    # A sum is cheaper than a look at each, and finite if they all are.
+    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
+        return result
+    if bool((result.isinf() & gradient.isfinite()).any()):
+        raise DomainDataError(
+            f"The gradient of the quantile is too large for {dtype}. "
+            "Pass the risks in float32 or float64."
+        )
+    return result
 
 
 def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
@@ -226,24 +259,42 @@ def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
     if gradient is not None:
         if kept is not None:
             gradient = row.new_zeros(domains).index_copy_(0, kept, gradient)
-        gradient = gradient if dtype == torch.float64 else gradient.to(dtype)
+        gradient = _in_dtype(gradient, dtype)
     by_given = None if given is None else torch.full_like(given, mean_z)
-    return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
+    # By way of float64: a number that is too large for float32 becomes infinite, and is refused.
+    return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
 
 
 def _quantile_with_care(
     risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
 ) -> RowQuantile:
     """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
-    row = row_moments(risks, weights)
-    if not math.isfinite(row.std):  # a bad risk that nobody refused, or risks too far apart
+    row, exponent = row_moments(risks, weights), 0
+    h = bandwidth.value(row.std)
+    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
+        size = float(np.abs(risks.numpy()).max())
+        exponent = math.frexp(max(size, h))[1]
+        risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
+        bandwidth = bandwidth.in_units(exponent)
+        row = row_moments(risks, weights)
+        h = bandwidth.value(row.std)
+    if not (math.isfinite(row.std) and math.isfinite(h)):
+        # A bad risk that nobody refused, or risks too far apart.
         nan = torch.full_like(risks, math.nan)
         return RowQuantile(math.nan, nan if wanted else None, math.nan)
-    h = bandwidth.value(row.std)
+    if h == bandwidth.fixed and row.std > FAR_FROM_MEAN * h > 0.0:
+        # Differences to a risk near the quantile keep the digits that those to the mean lose.
+        near = risk_near_quantile(risks.numpy(), weights, level)
+        row = row._replace(pivot=near, mean_offset=0.0, centred=risks.numpy() - near)
     value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wanted)
     if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
         value = polished(value, risks.numpy(), weights, h, level)
-    return RowQuantile(value, gradient, mean_z)
+    return RowQuantile(scaled(value, exponent), gradient, mean_z)
+
+
+def _is_usual(size: float) -> bool:
+    """Whether squares of numbers of this size, and of their ratios, are numbers."""
+    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
 
 
 def polished(
@@ -254,7 +305,8 @@ def polished(
     A Newton step on differences of the risks to the quantile itself, which are exact for those
     that matter. Where hardly any risk is near, there is nothing to gain, and nothing is changed.
     """
-    z = (risks - value) / bandwidth
+    with np.errstate(over="ignore"):
+        z = (risks - value) / bandwidth
     near = np.abs(z) < 9.0
     lower = level.alpha < 0.5
     kernels = np.exp(-0.5 * z[near] ** 2) / math.sqrt(2.0 * math.pi)
@@ -268,14 +320,45 @@ def polished(
 
 
 def _of_rows(inputs: _Inputs, wants_gradient: bool) -> _Found:
-    """Rows in a batch and on other devices, in tensors and without a look at them."""
-    found, shares = moments(inputs.wide, inputs.weights), inputs.shares
+    """Rows in a batch and on other devices; on the CPU, those that need care one by one."""
+    wide = inputs.wide
+    found = moments(wide, inputs.weights)
     rule, ratio = inputs.rule, None
     if isinstance(rule, SigmaRule):
         ratio = rule.factor(found.effective)
         h = ratio * found.std
     else:
         h = inputs.given
+    results = _in_tensors(inputs, found, h, ratio, wants_gradient)
+    if may_look(wide):
+        sizes = torch.maximum(wide.abs().amax(-1, keepdim=True), h)
+        usual = (sizes == 0.0) | ((sizes < LARGE) & (sizes > 1.0 / LARGE))
+        careful = ~(usual & (found.std <= FAR_FROM_MEAN * h)) & sizes.isfinite() & (h > 0.0)
+        for place in careful.squeeze(-1).nonzero().tolist():
+            _replace_row(results, tuple(place), inputs._replace(risks=wide), wants_gradient)
+    return results
+
+
+def _replace_row(
+    results: _Found, place: tuple[int, ...], inputs: _Inputs, wants_gradient: bool
+) -> None:
+    given, weights = inputs.given, inputs.weights
+    row = inputs._replace(
+        risks=inputs.risks[place],
+        given=None if given is None else given[place],
+        weights=None if weights is None else weights.expand(inputs.risks.shape)[place],
+    )
+    for result, found in zip(results, _of_one_row(row, wants_gradient), strict=True):
+        if result is not None and found is not None:
+            result[place] = found
+
+
+def _in_tensors(
+    inputs: _Inputs, found: Moments, h: Tensor, ratio: Tensor | None, wants_gradient: bool
+) -> _Found:
+    """All rows in tensors, without a look at them; ``ratio`` is h/σ̂ where h follows σ̂."""
+    shares = inputs.shares
+    h = h if ratio is not None else wide_enough(h, found)
     centres, root = centres_and_root(found, h, shares, inputs.level)
     value = (found.pivot + (found.mean_offset + h * root)).squeeze(-1)
     if not wants_gradient:

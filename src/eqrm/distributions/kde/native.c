@@ -54,9 +54,18 @@ INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t
         x[i] = r[i] - pivot;
         sum += WEIGHT(p, i) * x[i];
     }
-    const double offset = sum / total;
+    double offset = sum / total, rest = offset;
+    if (p) { /* one domain may have almost all the weight: its x must have digits of its own */
+        sum = 0.0;
+        for (ptrdiff_t i = 0; i < n; i++) {
+            x[i] -= offset;
+            sum += p[i] * x[i];
+        }
+        rest = sum / total;
+        offset += rest;
+    }
     for (ptrdiff_t i = 0; i < n; i++) {
-        x[i] -= offset;
+        x[i] -= rest;
         square += WEIGHT(p, i) * x[i] * x[i];
     }
     found[0] = pivot;
@@ -219,16 +228,13 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     found[0] = t;
     if (!k)
         return 1;
+    if (!(moments[1] > SMALLEST)) /* the middle of a wide gap */
+        return 0;
     const double shift = t / SQRT_2;
-    double density = 0.0, first = 0.0, least = 0.0;
-    if (!(moments[1] > SMALLEST)) { /* the middle of a wide gap: relative to the nearest kernel */
-        least = DBL_MAX;
-        for (ptrdiff_t i = 0; i < n; i++)
-            least = fmin(least, (shift + unit * x[i]) * (shift + unit * x[i]));
-    }
+    double density = 0.0, first = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = shift + unit * x[i];
-        k[i] = WEIGHT(p, i) * exp(fmax(-FARTHEST * FARTHEST, least - z * z));
+        const double z = shift + unit * x[i], kernel = exp(fmax(-FARTHEST * FARTHEST, -z * z));
+        k[i] = fabs(z) < FARTHEST ? WEIGHT(p, i) * kernel : 0.0; /* times z it would count again */
         density += k[i];
         first += k[i] * z;
     }
@@ -321,8 +327,15 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
         return 0;
     const double std = sqrt(square / apart), h = fmin(factor * std, fixed);
     /* A fixed h this large may be beyond factor*std only because no factor was given. */
-    if (!(h > 1e-100) || !(h < 1e100) || !(std < 1e100 * h))
+    if (!(h > 1e-100) || !(h < 1e100) || !(std < 1e90 * h))
         return 0;
+    if (p) { /* a risk of almost no weight may be farther away than std tells */
+        double most = 0.0;
+        for (ptrdiff_t i = 0; i < n; i++)
+            most = fmax(most, fabs(x[i]));
+        if (!(most < 1e90 * h))
+            return 0;
+    }
     const double coupling = factor * std > fixed ? 0.0 : sign * factor / (std * apart);
     int done = 0;
     double start = goal * sqrt((std / h) * (std / h) + 1.0);

@@ -85,6 +85,7 @@ def middle_pairs(
     if weights is not None:
         before = np.concatenate([[0.0], weights.cumsum(), np.zeros(8)])
         cumulative = _pointer(before)
+    given = None if given is None else np.ascontiguousarray(given)
     places = None if given is None else _pointer(given)
     LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, places, found)
     return [(found[0], found[1]), (found[2], found[3])]

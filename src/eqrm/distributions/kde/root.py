@@ -26,6 +26,7 @@ from eqrm.distributions.kde.bulk_sums import LONG, kernel_sums
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.sums import (
     FAR_INSIDE_TAIL,
+    NARROWEST,
     Equation,
     KernelSums,
     Tail,
@@ -66,8 +67,11 @@ def quantile_of_row(
         shares = equal_weights(row.centred.size) if row.weights is None else row.weights
         gradient = torch.from_numpy(shares.copy()) if wants_gradient else None
         return RowQuantile(row.pivot + row.mean_offset, gradient, level.z)
+    fixed = h == bandwidth.fixed
+    reach = row.std if row.weights is None else float(np.abs(row.centred).max())
+    h = max(h, NARROWEST * reach)
     equation = Equation.at(level, row.centred, row.weights, row.std, h)
-    sign, fixed = math.copysign(1.0, equation.bandwidth), h == bandwidth.fixed
+    sign = math.copysign(1.0, equation.bandwidth)
     # ∂(c·σ̂)/∂R_i = c·p_i·(R_i − R̄)/((1 − Σp²)·σ̂)
     apart = 1.0 - 1.0 / row.effective
     coupling = 0.0 if fixed else sign * bandwidth.factor / row.std / apart

@@ -102,7 +102,7 @@ def _deep_bracket(
     return low.clamp(max=goal), torch.full_like(low, goal)
 
 
-def _may_look(values: Tensor) -> bool:
+def may_look(values: Tensor) -> bool:
     """Whether a look at a result is free: elsewhere it makes the host wait for the device."""
     return values.device.type == "cpu"
 
@@ -111,7 +111,7 @@ def _iterate(
     t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
 ) -> Tensor:
     """Steps until all rows are settled on the CPU, a fixed number of steps elsewhere."""
-    watch = _may_look(shifted)
+    watch = may_look(shifted)
     fixed = FIXED_STEPS if shifted.shape[-1] <= SAMPLE else FIXED_STEPS_OF_LONG_ROWS
     error = torch.full_like(t, math.inf)
     for _ in range(MAX_STEPS if watch else fixed):
@@ -164,7 +164,7 @@ def _start(
         return low, high, torch.minimum(torch.maximum(t, low), high)
     points = 63
     grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
-    for _ in range(1 if _may_look(shifted) else 5):
+    for _ in range(1 if may_look(shifted) else 5):
         width = high - low
         at = low + width * grid
         z = at.unsqueeze(-1) - shifted.unsqueeze(-2)

@@ -39,6 +39,10 @@ NARROW, WIDE = 0.15, 0.48
 """The same bound for bandwidths, in units of σ̂: in the middle of the risks, and towards their
 ends."""
 
+NARROWEST = 1e-90
+"""Kernels narrower than this part of the spread of the risks are taken to be as wide: nothing of
+the quantile is lost, and squares of distances in bandwidths stay finite."""
+
 LOG_HALF = -math.log(2.0)
 
 FAR_INSIDE_TAIL = -15.0
@@ -256,6 +260,21 @@ def quantile_of_kernels(centres: Array, width: float, below: float) -> float:
     nearest, part = (here, share + 0.5) if share < 0.5 else (here + gap, share - 0.5)
     inside = -normal_upper_quantile(math.log(part))
     return nearest + width * inside
+
+
+def risk_near_quantile(risks: Array, weights: Array | None, level: Level) -> float:
+    """The risk that the quantile is nearest to when kernels are narrow.
+
+    >>> risk_near_quantile(np.array([3.0, 1.0, 2.0]), None, Level(0.5))
+    2.0
+    """
+    if weights is None:
+        rank = min(int(level.alpha * risks.size), risks.size - 1)
+        return float(np.partition(risks, rank)[rank])
+    order = risks.argsort()
+    reached = weights[order].cumsum()
+    rank = min(int(reached.searchsorted(level.alpha * reached[-1])), risks.size - 1)
+    return float(risks[order[rank]])
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,358 @@
+"""Fuzzed risk vectors: what the quantile of a KDE gives for them, by each road, and what is wrong.
+
+A batch holds vectors of one kind, length, dtype, weighting and bandwidth, so that they are solved
+as rows of one tensor as well as one by one, with the C part and without it. Batches are made from
+their seed alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from unittest import mock
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import log_ndtr, logsumexp
+from torch import Tensor
+
+import eqrm
+from eqrm.distributions import BANDWIDTHS
+from eqrm.distributions.kde import native
+from eqrm.errors import DomainDataError
+
+Floats = npt.NDArray[np.float64]
+
+ROWS = 50
+"""Vectors in a batch."""
+
+DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32, torch.bfloat16, torch.float16)
+LARGEST_EXPONENT = {torch.float64: 300.0, torch.float32: 37.0, torch.bfloat16: 37.0}
+LOG_TAILS = (-20.0, -745.0, -1e3, -1e6, -1e15, -1e30)
+OF_THE_SCALE = 1e-10
+
+
+@dataclass
+class Batch:
+    """Vectors and how their quantiles are asked for."""
+
+    seed: int
+    kind: str
+    risks: Tensor
+    weights: Floats | None
+    bandwidth: str | float
+    levels: list[eqrm.Level]
+
+    def __str__(self) -> str:
+        weights = "" if self.weights is None else ", weighted"
+        return (
+            f"seed {self.seed}: {self.kind}, {tuple(self.risks.shape)} {self.risks.dtype}"
+            f"{weights}, {self.bandwidth}, {self.levels}"
+        )
+
+
+@dataclass
+class Report:
+    """How many vectors were tried, what became of them, and what went wrong."""
+
+    vectors: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        """Count another report in."""
+        self.vectors += other.vectors
+        self.outcomes += other.outcomes
+        self.problems += other.problems
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(self.outcomes.items()))
+        return f"{self.vectors:,} vectors: {counts}; {len(self.problems)} problems"
+
+
+def _shapes(kind: str, rng: np.random.Generator, m: int) -> Floats:
+    """Rows of risks of one kind, of any size."""
+    size = (ROWS, m)
+    if kind == "log-normal":
+        return rng.lognormal(size=size)
+    if kind == "both signs":
+        return rng.normal(size=size)
+    if kind == "ties":
+        return rng.integers(0, rng.integers(2, 5), size) * rng.normal(size=(ROWS, 1))
+    if kind == "two values":
+        values = rng.normal(size=(2, ROWS, 1))
+        return np.where(rng.random(size) < rng.random(), *values)
+    if kind == "equal":
+        return np.broadcast_to(rng.normal(size=(ROWS, 1)), size).copy()
+    if kind == "one outlier":
+        rows = rng.normal(size=size)
+        rows[:, rng.integers(m)] *= 10.0 ** rng.uniform(0.0, 20.0)
+        return rows
+    if kind == "nearly equal":
+        return 1.0 + rng.integers(-3, 4, size) * np.finfo(np.float64).eps
+    if kind == "any magnitude":
+        return rng.choice([-1.0, 1.0], size) * 10.0 ** rng.uniform(-300.0, 0.0, size)
+    if kind == "zeros":
+        return np.where(rng.random(size) < 0.7, 0.0, rng.normal(size=size))
+    return rng.integers(-9, 10, size) * math.ulp(0.0)
+
+
+KINDS = (
+    "log-normal",
+    "both signs",
+    "ties",
+    "two values",
+    "equal",
+    "one outlier",
+    "nearly equal",
+    "any magnitude",
+    "zeros",
+    "denormal",
+)
+
+
+WITHOUT_TIES = ("log-normal", "both signs", "one outlier")
+"""Elsewhere several risks may make a quartile or a median, and gradients differ."""
+
+
+def _weights(rng: np.random.Generator, m: int) -> Floats | None:
+    kind = rng.integers(7)
+    if kind < 3:
+        return None
+    if kind == 3:
+        return rng.random(m) + 1e-3
+    if kind == 4:
+        return 10.0 ** rng.uniform(-30.0, 0.0, m)
+    if kind == 5:
+        return np.where(rng.random(m) < 0.3, 0.0, rng.random(m) + 1e-3) + np.eye(m)[0]
+    return np.full(m, 10.0 ** rng.uniform(-200.0, 200.0))
+
+
+def _level(rng: np.random.Generator, m: int) -> eqrm.Level:
+    kind = rng.integers(5)
+    if kind == 0:
+        return eqrm.Level(rng.uniform(1e-3, 1.0 - 1e-3))
+    if kind == 1:  # where the quantile may fall between two risks
+        return eqrm.Level(int(rng.integers(1, max(m, 2))) / max(m, 2))
+    if kind == 2:
+        return eqrm.Level(10.0 ** rng.uniform(-12.0, -1.0))
+    if kind == 3:
+        return eqrm.Level(log_tail=-(10.0 ** rng.uniform(-1.0, 4.0)))
+    return eqrm.Level(log_tail=LOG_TAILS[rng.integers(len(LOG_TAILS))])
+
+
+def batch_of(seed: int) -> Batch:
+    """The batch of a seed."""
+    rng = np.random.default_rng(seed)
+    sizes, shares = (1, 2, 3, 5, 8, 20, 40, 150), (0.03, 0.12, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05)
+    m = int(rng.choice(sizes, p=shares))
+    kind = KINDS[rng.integers(len(KINDS))]
+    dtype = DTYPES[rng.integers(len(DTYPES))]
+    rows = _shapes(kind, rng, m)
+    if kind != "denormal":
+        limit = LARGEST_EXPONENT.get(dtype, 4.0)
+        largest = torch.finfo(dtype).max
+        with np.errstate(over="ignore"):
+            rows = rows * 10.0 ** rng.uniform(-limit, limit, (ROWS, 1))
+        rows = np.clip(rows, -largest, largest)
+    named = [*BANDWIDTHS, *BANDWIDTHS, "size", "any"]
+    bandwidth: str | float = named[rng.integers(len(named))]
+    if bandwidth == "size":
+        size = min(max(float(np.abs(rows).max()), 1e-300), 1e300)
+        bandwidth = size * 10.0 ** rng.uniform(-4.0, 1.0)
+    elif bandwidth == "any":
+        limit = LARGEST_EXPONENT.get(dtype, 4.0)
+        bandwidth = 10.0 ** rng.uniform(-limit, limit)
+    levels = sorted((_level(rng, m) for _ in range(2)), key=lambda level: -level.log_tail)
+    return Batch(seed, kind, torch.from_numpy(rows).to(dtype), _weights(rng, m), bandwidth, levels)
+
+
+@dataclass
+class Answer:
+    """A quantile and its gradient, or the refusal of one."""
+
+    value: float
+    gradient: Floats
+    refused: str = ""
+    dtype: torch.dtype | None = None
+
+
+def _asked(batch: Batch, risks: Tensor, level: eqrm.Level) -> tuple[Tensor, Tensor]:
+    leaf = risks.detach().clone().requires_grad_()
+    weights = None if batch.weights is None else torch.from_numpy(batch.weights)
+    value = eqrm.KDE(leaf, batch.bandwidth, weights=weights).quantile(level)
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), gradient
+
+
+def of_rows(batch: Batch, level: eqrm.Level, road: str) -> list[Answer]:
+    """Each vector on its own, with the C part or in numpy."""
+    library = None if road == "numpy" else native.LIBRARY
+    answers = []
+    with mock.patch.object(native, "LIBRARY", library):
+        for row in batch.risks:
+            try:
+                value, gradient = _asked(batch, row, level)
+            except DomainDataError as error:
+                answers.append(Answer(math.nan, np.empty(0), str(error)))
+                continue
+            dtype = value.dtype if value.dtype == gradient.dtype else None
+            answers.append(Answer(value.item(), gradient.double().numpy(), "", dtype))
+    return answers
+
+
+def of_batch(batch: Batch, level: eqrm.Level) -> list[Answer] | None:
+    """All vectors as rows of one tensor; None where any is refused."""
+    try:
+        values, gradients = _asked(batch, batch.risks, level)
+    except DomainDataError:
+        return None
+    return [
+        Answer(value.item(), gradient.double().numpy(), "", values.dtype)
+        for value, gradient in zip(values, gradients, strict=True)
+    ]
+
+
+def _in_float64(batch: Batch, place: int, level: eqrm.Level, road: str) -> float:
+    """The quantile of one row before it is rounded to its dtype."""
+    wide = replace(batch, risks=batch.risks[place : place + 1].double())
+    (answer,) = of_batch(wide, level) or [] if road == "tensors" else of_rows(wide, level, road)
+    return answer.value
+
+
+def _log_error(batch: Batch, place: int, level: eqrm.Level, quantile: float) -> float:
+    """|log S(q) − log(1−α)| (of the lower tail under ½) from the definition."""
+    weights = None if batch.weights is None else torch.from_numpy(batch.weights)
+    estimate = eqrm.KDE(batch.risks[place].double(), batch.bandwidth, weights=weights)
+    sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
+    risks, h, few = estimate.risks.numpy(), float(estimate.bandwidth), 4.0 * math.ulp(quantile)
+    errors = []
+    for value in (quantile - few, quantile, quantile + few):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            z = sign * (risks - value) / h
+            found = logsumexp(np.log(estimate.weights.numpy()) + log_ndtr(z))
+        errors.append((float(found) - target) / max(1.0, -target))
+    # Kernels may be narrower than what separates two floats: S is right between them.
+    return 0.0 if min(errors) <= 0.0 <= max(errors) else min(map(abs, errors))
+
+
+class Judge:
+    """Compares the answers for one batch and collects what is wrong."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.report = Report(vectors=len(batch.risks))
+        self.present = slice(None) if batch.weights is None else np.flatnonzero(batch.weights)
+        self.slack = self.least = 0.0
+        if batch.risks.dtype != torch.float64:
+            self.slack = 2.0 * torch.finfo(batch.risks.dtype).eps
+            self.least = 2.0 * torch.finfo(batch.risks.dtype).smallest_normal * self.slack
+
+    def complain(self, what: str, place: int, *details: object) -> None:
+        """Note a problem of one vector."""
+        row = self.batch.risks[place].double().tolist()
+        weights = None if self.batch.weights is None else self.batch.weights.tolist()
+        told = f"{what} at row {place} of {self.batch}: {details}; risks {row}, weights {weights}"
+        self.report.problems.append(told)
+
+    def scale(self, row: Floats, value: float) -> float:
+        """The spread of risks and quantile, and what rounding of the largest number allows."""
+        with np.errstate(over="ignore"):
+            numbers = np.append(row[self.present], value)
+            spread = float(numbers.max() - numbers.min())
+        return spread + math.ulp(float(np.abs(numbers).max())) / OF_THE_SCALE * 8.0
+
+    def tiny(self, place: int) -> bool:
+        """Whether risks are so small that in tensors their bandwidth is rounded to few digits."""
+        return float(self.batch.risks[place].abs().max()) < 1e-290
+
+    def one(self, place: int, answer: Answer) -> None:
+        """A value and a gradient that are numbers of the right type, or a refusal."""
+        if answer.refused:
+            self.report.outcomes["refused"] += 1
+            if "too large" not in answer.refused and "must be finite" not in answer.refused:
+                self.complain("odd refusal", place, answer.refused)
+            return
+        self.report.outcomes["solved"] += 1
+        if answer.dtype != self.batch.risks.dtype:
+            self.complain("dtype", place, answer.dtype)
+        if not (math.isfinite(answer.value) and np.isfinite(answer.gradient).all()):
+            self.complain("not finite", place, answer.value, answer.gradient.tolist())
+        elif not self.slack:
+            # A shift of all risks shifts the quantile.
+            error = abs(math.fsum(answer.gradient) - 1.0)
+            if error > 1e-9 * max(1.0, float(np.abs(answer.gradient).max())):
+                self.complain("gradient does not add up", place, answer.gradient.tolist())
+
+    def pair(self, place: int, level: eqrm.Level, one: Answer, other: Answer, roads: str) -> None:
+        """Two roads to the same quantile."""
+        if bool(one.refused) != bool(other.refused):
+            self.complain(f"{roads}: refused once", place, level, one, other)
+            return
+        if one.refused:
+            return
+        row = self.batch.risks[place].double().numpy()
+        scale = self.scale(row, one.value)
+        allowed = OF_THE_SCALE * scale + self.slack * max(abs(one.value), abs(other.value))
+        allowed += self.least
+        if abs(one.value - other.value) > allowed:
+            # In a gap between risks any value is right for which S is: before it is rounded.
+            values = [one.value, other.value]
+            if self.slack:
+                values = [
+                    _in_float64(self.batch, place, level, road) for road in roads.split(" and ")
+                ]
+            errors = [_log_error(self.batch, place, level, value) for value in values]
+            if max(errors) > 1e-12:
+                self.complain(f"{roads}: values", place, level, one.value, other.value, errors)
+            else:
+                self.report.outcomes["in gaps"] += 1
+        elif not self.slack and self.batch.kind in WITHOUT_TIES:
+            largest = max(1.0, float(np.abs(one.gradient).max()))
+            if float(np.abs(one.gradient - other.gradient).max()) > 1e-8 * largest:
+                self.complain(
+                    f"{roads}: gradients",
+                    place,
+                    level,
+                    one.gradient.tolist(),
+                    other.gradient.tolist(),
+                )
+
+    def monotone(self, place: int, answers: list[Answer]) -> None:
+        """The second level is above the first."""
+        low, high = answers
+        if low.refused or high.refused:
+            return
+        row = self.batch.risks[place].double().numpy()
+        allowed = 1e-13 * self.scale(row, low.value) + self.slack * abs(low.value) + self.least
+        if high.value < low.value - allowed:
+            self.complain("not monotone", place, low.value, high.value)
+
+
+def judged(batch: Batch, *, pure_levels: int = 1) -> Report:
+    """All checks of one batch; without the C part at the first so many levels only."""
+    judge = Judge(batch)
+    by_level = [of_rows(batch, level, "C") for level in batch.levels]
+    for number, (level, answers) in enumerate(zip(batch.levels, by_level, strict=True)):
+        together = of_batch(batch, level)
+        alone = of_rows(batch, level, "numpy") if number < pure_levels else None
+        for place, answer in enumerate(answers):
+            judge.one(place, answer)
+            if alone is not None:
+                judge.pair(place, level, answer, alone[place], "C and numpy")
+            if together is not None:
+                judge.one(place, together[place])
+            if together is not None and not judge.tiny(place):
+                judge.pair(place, level, answer, together[place], "C and tensors")
+    for place, answers in enumerate(zip(*by_level, strict=True)):
+        judge.monotone(place, list(answers))
+    return judge.report
+
+
+def judged_batches(seeds: range) -> Iterator[Report]:
+    """A report for each seed."""
+    for seed in seeds:
+        yield judged(batch_of(seed))

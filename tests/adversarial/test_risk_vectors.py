@@ -1,0 +1,74 @@
+"""A sample of the fuzzed risk vectors; ``make verify`` judges a million of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import eqrm
+from adversarial.risk_vectors import KINDS, ROWS, Batch, Judge, Report, batch_of, judged
+from adversarial.risk_vectors import Answer as Found
+from eqrm.distributions import BANDWIDTHS
+
+SAMPLE = 12
+FULL_SAMPLE = 400
+
+
+def _report(seeds: range) -> Report:
+    report = Report()
+    for seed in seeds:
+        report.add(judged(batch_of(seed)))
+    return report
+
+
+def test_fuzzed_risk_vectors_are_solved_alike_on_every_road_or_refused() -> None:
+    report = _report(range(SAMPLE))
+    assert report.problems == []
+    assert report.vectors == SAMPLE * ROWS
+    assert report.outcomes["solved"] > 3 * report.vectors
+
+
+@pytest.mark.full
+def test_more_fuzzed_risk_vectors() -> None:
+    report = _report(range(1_000_000, 1_000_000 + FULL_SAMPLE))
+    assert report.problems == []
+
+
+def test_the_generator_covers_every_kind_and_rule() -> None:
+    batches = [batch_of(seed) for seed in range(400)]
+    assert {batch.kind for batch in batches} == set(KINDS)
+    assert {batch.bandwidth for batch in batches} >= set(BANDWIDTHS)
+    assert {batch.risks.dtype for batch in batches} == {
+        torch.float64,
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+    }
+    assert min(level.log_tail for batch in batches for level in batch.levels) == -1e30
+    assert all(batch.risks.isfinite().all() for batch in batches)
+
+
+def test_the_judge_notices_what_is_wrong() -> None:
+    risks = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
+    level = eqrm.Level(0.9)
+    judge = Judge(Batch(0, "both signs", risks, None, "scott", [level, level]))
+    right = Found(3.0, torch.tensor([0.0, 0.0, 1.0]).numpy(), "", torch.float64)
+    judge.one(0, right)
+    assert judge.report.problems == []
+    judge.one(0, Found(float("nan"), right.gradient, "", torch.float64))
+    judge.one(0, Found(3.0, right.gradient * 0.5, "", torch.float64))
+    judge.one(0, Found(3.0, right.gradient, "", torch.float32))
+    judge.one(0, Found(0.0, right.gradient, "IndexError"))
+    judge.pair(0, level, right, Found(3.0 + 1e-6, right.gradient), "C and numpy")
+    judge.pair(0, level, right, Found(3.0, right.gradient, "too large"), "C and numpy")
+    judge.monotone(0, [right, Found(2.9, right.gradient)])
+    told = [problem.split(" at row")[0] for problem in judge.report.problems]
+    assert told == [
+        "not finite",
+        "gradient does not add up",
+        "dtype",
+        "odd refusal",
+        "C and numpy: values",
+        "C and numpy: refused once",
+        "not monotone",
+    ]

@@ -1,0 +1,128 @@
+"""Risks at the ends of what floats can hold: right numbers or a refusal, on every road."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+import eqrm
+from eqrm.distributions.kde import native
+from eqrm.errors import DomainDataError
+from oracle.catalogue import BANDWIDTHS
+
+ROADS = ("C", "numpy", "batch")
+TINY = torch.tensor(0.0, dtype=torch.float64).nextafter(torch.tensor(1.0, dtype=torch.float64))
+
+
+def _solved(road: str, risks: Tensor, level: eqrm.Level, **options: object) -> tuple[float, Tensor]:
+    leaf = risks.clone().requires_grad_()
+    with mock.patch.object(native, "LIBRARY", None if road == "numpy" else native.LIBRARY):
+        rows = leaf[None] if road == "batch" else leaf
+        value = eqrm.KDE(rows, **options).quantile(level).sum()  # type: ignore[arg-type]
+        (gradient,) = torch.autograd.grad(value, leaf)
+    return value.item(), gradient
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda r: r.T, lambda r: r.T[:, ::2], lambda r: r.T.flip(0)],
+    ids=["T", "steps", "flip"],
+)
+@pytest.mark.parametrize("values", ["two", "tied", "distinct"])
+def test_the_median_bandwidth_reads_risks_wherever_they_lie_in_memory(
+    values: str, view: Callable[[Tensor], Tensor]
+) -> None:
+    """It read beyond the row: an IndexError, or a median of numbers that are not risks."""
+    generator = torch.Generator().manual_seed(0)
+    distinct = torch.randn(80, 3, dtype=torch.float64, generator=generator)
+    rows = {"two": distinct.sign(), "tied": distinct.round(), "distinct": distinct}[values]
+    strided = view(rows)
+    expected = eqrm.KDE(strided.contiguous(), "median").bandwidth
+    found = eqrm.KDE(strided, "median").bandwidth
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0.0)
+    torch.testing.assert_close(
+        eqrm.KDE(strided, "median").quantile(0.9),
+        torch.stack([eqrm.KDE(row.contiguous(), "median").quantile(0.9) for row in strided]),
+        rtol=1e-12,
+        atol=0.0,
+    )
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_denormal_risks_have_the_gradient_of_the_same_risks_in_other_units(
+    bandwidth: str, road: str
+) -> None:
+    whole = torch.tensor([0.0, 8.0, 24.0, 56.0, 64.0], dtype=torch.float64)
+    for level in (eqrm.Level(0.9), eqrm.Level(0.2), eqrm.Level(log_tail=-1000.0)):
+        value, gradient = _solved(road, whole * TINY, level, bandwidth=bandwidth)
+        expected, expected_gradient = _solved(road, whole, level, bandwidth=bandwidth)
+        assert value / float(TINY) == pytest.approx(expected, abs=0.6 * abs(level.z) + 0.6)
+        assert gradient.isfinite().all()
+        assert float(gradient.sum()) == pytest.approx(1.0)
+        if road != "batch":  # where a rule without σ̂ rounds the bandwidth to whole units
+            atol = 0.1 * abs(level.z)
+            torch.testing.assert_close(gradient, expected_gradient, rtol=0.1, atol=atol)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_quartiles_can_be_nothing_beside_one_risk(road: str) -> None:
+    """Silverman's h is 1e-600 of the spread: the quantile is one of the risks."""
+    level = eqrm.Level(0.9)
+    risks = torch.tensor([0.0, 1e-300, 2e-300, 3e-300, 1e300], dtype=torch.float64)
+    value, gradient = _solved(road, risks, level, bandwidth="silverman")
+    assert value == 1e300
+    assert gradient.tolist() == pytest.approx([0.0, 0.0, 0.0, 0.0, 1.0], abs=1e-12)
+    value, gradient = _solved(
+        road,
+        torch.tensor([-1e300, -1.0, 0.0, 1.0, 1e300], dtype=torch.float64),
+        level,
+        bandwidth="silverman",
+    )
+    assert value == pytest.approx(1e300, rel=1e-15)
+    assert gradient.isfinite().all()
+    assert float(gradient.sum()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_narrow_kernels_keep_the_digits_of_risks_far_from_the_mean(road: str) -> None:
+    """Differences to the mean are rounded to more than the bandwidth; those to a risk are not."""
+    cluster = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+    risks = torch.cat([cluster, torch.tensor([1e40], dtype=torch.float64)])
+    level = eqrm.Level(0.375)
+    value, gradient = _solved(road, risks, level, bandwidth=0.5)
+    expected, expected_gradient = _solved(road, cluster, eqrm.Level(0.5), bandwidth=0.5)
+    assert value == pytest.approx(expected, rel=1e-12)
+    torch.testing.assert_close(gradient[:3], expected_gradient, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"gradient": "bisection"}, {"tail": "mean-plus-bandwidth"}]
+)
+def test_what_is_too_large_is_refused(options: dict[str, str]) -> None:
+    level = eqrm.Level(log_tail=-1e30)
+    huge = torch.tensor([1e300, 1.5e308], dtype=torch.float64)
+    with pytest.raises(DomainDataError, match=r"too large for torch\.float64"):
+        eqrm.KDE(huge, **options).quantile(level)  # type: ignore[arg-type]
+    with pytest.raises(DomainDataError, match=r"too large for torch\.float64"):
+        eqrm.KDE(huge).superquantile(level)
+    with pytest.raises(DomainDataError, match=r"too large for torch\.float32"):
+        eqrm.KDE(torch.tensor([1e30, 3e38]), **options).quantile(level)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_gradient_that_is_too_large_for_its_dtype_is_refused(rows: bool) -> None:
+    risks = torch.tensor([1e-4, 2e-4, 3e-4], dtype=torch.float16, requires_grad=True)
+    level = eqrm.Level(log_tail=-1e14)
+    with pytest.raises(DomainDataError, match="The gradient of the quantile is too large"):
+        eqrm.KDE(risks[None] if rows else risks).quantile(level)
+    assert eqrm.KDE(risks.detach()).quantile(level).isfinite()
+
+
+def test_the_spread_of_huge_risks_is_a_number() -> None:
+    risks = torch.tensor([1e200, 3e200], dtype=torch.float64)
+    assert float(eqrm.KDE(risks).std) == pytest.approx(1e200 * float(eqrm.KDE(risks / 1e200).std))

@@ -13,6 +13,7 @@ import typer
 
 import eqrm
 from eqrm.cli import (
+    backtest,
     data,
     evaluate,
     figure,
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("backtest")(backtest.backtest)
 app.command("recalibrate")(recalibrate.recalibrate)
 app.command("watch")(watch.watch)
 app.command("plan")(plan.plan)

@@ -47,6 +47,29 @@ Within = Annotated[
         metavar="COLUMN",
     ),
 ]
+Features = Annotated[
+    list[str] | None, option(f"Columns to predict from (default: all others). {SEVERAL}", "Data")
+]
+Dropped = Annotated[list[str] | None, option(f"Columns to leave out. {SEVERAL}", "Data")]
+Categories = Annotated[
+    list[str] | None, option(f"Columns of numbers to read as categories. {SEVERAL}", "Data")
+]
+Weather = Annotated[
+    bool, option("For 'flights': add the weather at departure.", "Data", "--weather")
+]
+TrainedLevels = Annotated[
+    list[str] | None,
+    option(f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", "Training"),
+]
+ModelSettings = Annotated[
+    list[str] | None,
+    option(
+        "Setting of the model, as in docs/train.md; repeat the option for several.",
+        "Training",
+        "--set",
+        metavar="NAME=VALUE",
+    ),
+]
 HELD_OUT, SHARE = "Held-out domains", 0.5
 IN_TIME = ("--order", "--test-after", "--test-last")
 TestDomains = Annotated[

@@ -13,13 +13,18 @@ import typer
 from eqrm.cli.options import (
     HELD_OUT,
     IN_TIME,
-    SEVERAL,
     SHARE,
+    Categories,
     DomainColumns,
+    Dropped,
+    Features,
+    ModelSettings,
     TestAfter,
     TestDomains,
     TestLast,
     TestShare,
+    TrainedLevels,
+    Weather,
     conflicting_splits,
     inner_level,
     option,
@@ -49,17 +54,10 @@ def train(
     ],
     target: Annotated[str | None, option("Column to predict.", DATA)] = None,
     domain: DomainColumns = None,
-    feature: Annotated[
-        list[str] | None,
-        option(f"Columns to predict from (default: all others). {SEVERAL}", DATA),
-    ] = None,
-    drop: Annotated[list[str] | None, option(f"Columns to leave out. {SEVERAL}", DATA)] = None,
-    category: Annotated[
-        list[str] | None, option(f"Columns of numbers to read as categories. {SEVERAL}", DATA)
-    ] = None,
-    weather: Annotated[
-        bool, option("For 'flights': add the weather at departure.", DATA, "--weather")
-    ] = False,
+    feature: Features = None,
+    drop: Dropped = None,
+    category: Categories = None,
+    weather: Weather = False,
     test: Annotated[
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
@@ -78,10 +76,7 @@ def train(
     ] = None,
     test_after: TestAfter = None,
     test_last: TestLast = None,
-    alpha: Annotated[
-        list[str] | None,
-        option(f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", WHAT),
-    ] = None,
+    alpha: TrainedLevels = None,
     measure: Annotated[
         str,
         option(
@@ -100,15 +95,7 @@ def train(
     ] = "auto",
     model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
-    settings: Annotated[
-        list[str] | None,
-        option(
-            "Setting of the model, as in docs/train.md; repeat the option for several.",
-            WHAT,
-            "--set",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    settings: ModelSettings = None,
     unseen: Annotated[
         str,
         option("What to do about categories that occur only in test domains: warn or error.", WHAT),
@@ -152,7 +139,13 @@ def train(
         unseen=unseen,
     )
     check_folder(output)
-    with _progress(6 + len(plan.levels), output) as tell:
+
+    def kept(step: str) -> str:
+        if step == WRITING:
+            return f"The files in {output} may be incomplete. Run the command again."
+        return f"Nothing was saved to {output}. Run the command again."
+
+    with steps_shown(6 + len(plan.levels), kept) as tell:
         tell("reading the table")
         columns = {
             "features": separated(feature) if feature else None,
@@ -160,7 +153,7 @@ def train(
             "categories": separated(category or []),
             "order": order,
         }
-        table = _read(data, target, domain, weather, columns)
+        table = read_any_table(data, target, domain, weather, columns)
         seen, unseen_part, in_time = _split(table, held_out, plan.seed)
         found = train_on_table(seen, unseen_part, plan, tell, in_time)
         tell(WRITING)
@@ -175,9 +168,10 @@ def train(
         typer.echo("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
 
 
-def _read(
+def read_any_table(
     data: str, target: str | None, domain: list[str] | None, weather: bool, columns: dict[str, Any]
 ) -> Table:
+    """A table of the user's files, or one that ships with eqrm."""
     from eqrm.data.datasets.registry import BUILT_IN
     from eqrm.data.tables.reading import read_table
 
@@ -243,8 +237,11 @@ def _split(
 
 
 @contextmanager
-def _progress(total: int, output: Path) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal, on standard error; on Ctrl-C, which step was stopped."""
+def steps_shown(total: int, kept: Callable[[str], str]) -> Iterator[Callable[[str], None]]:
+    """A bar on a terminal, on standard error; on Ctrl-C, the step that was stopped.
+
+    ``kept`` says what is left of the work when a step is interrupted, and what to do.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -262,8 +259,5 @@ def _progress(total: int, output: Path) -> Iterator[Callable[[str], None]]:
         except KeyboardInterrupt:
             step = bar.tasks[0].description
             bar.stop()
-            kept = f"Nothing was saved to {output}."
-            if step == WRITING:
-                kept = f"The files in {output} may be incomplete."
-            typer.echo(f"eqrm: Interrupted while {step}. {kept} Run the command again.", err=True)
+            typer.echo(f"eqrm: Interrupted while {step}. {kept(step)}", err=True)
             raise typer.Exit(130) from None

@@ -1,3 +1,5 @@
+from .backtesting.backtest import Backtest as Backtest
+from .backtesting.backtest import backtest as backtest
 from .evaluate import evaluate as evaluate
 from .evaluation import Evaluation as Evaluation
 from .inference.binomial_ranks import domains_needed as domains_needed

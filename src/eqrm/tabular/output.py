@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from eqrm.errors import MissingExtraError, SettingError
@@ -22,11 +23,16 @@ LISTED = "files.json"
 WRITER = "eqrm train"
 
 
-def check_folder(folder: Path) -> None:
-    """Raise if the results cannot be written there without overwriting other files."""
+def check_folder(folder: Path, ours: Collection[str] | None = None) -> None:
+    """Raise if the results cannot be written there without overwriting other files.
+
+    ``ours`` are names that may be replaced; by default what an earlier training listed.
+    """
     if folder.exists() and not folder.is_dir():
         raise SettingError(f"{folder} is a file. Choose a folder for the output.")
-    if folder.is_dir() and any(folder.iterdir()) and _earlier(folder) is None:
+    inside = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    known = inside <= set(ours) if ours is not None else _earlier(folder) is not None
+    if inside and not known:
         raise SettingError(
             f"The folder {folder} contains other files. Choose a new one, or empty it."
         )

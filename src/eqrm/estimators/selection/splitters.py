@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from eqrm.checks import (
+    FLAG,
     NON_NEGATIVE_INTEGER,
     OPEN_FRACTION,
     POSITIVE_INTEGER,
@@ -24,7 +25,8 @@ from eqrm.checks import (
     is_integer,
     optional,
 )
-from eqrm.data.times import domain_spans
+from eqrm.data.times import DomainSpans, domain_spans
+from eqrm.data.windows import refuse_longer, rolling_windows
 from eqrm.errors import SettingError
 from eqrm.estimators.groups import Groups, required_groups
 from eqrm.linear.linear_model import RANDOM_STATE
@@ -175,11 +177,16 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
         self, X: Any, y: Any = None, groups: Any = None, times: Any = None
     ) -> Iterator[Split]:
         """The training rows and the test rows of each split, in the order of time."""
+<<<<<<< HEAD
         domains = required_groups(groups, _num_samples(X), type(self).__name__)
         what = "groups" if times is None else "times"
         remedy = "Pass the time of each row as times=."
         spans = domain_spans(domains.ids, domains.names, times, what, remedy)
         order = spans.order
+=======
+        domains, spans = _in_time(X, groups, times, type(self).__name__)
+        order, by_end = spans.order, np.argsort(spans.last, kind="stable")
+>>>>>>> 760d3c7 (eqrm backtest: bounds from the past beside what came)
         starts = spans.starts(self._wanted_starts(len(domains)))
         if len(set(starts)) < self.n_splits:
             raise SettingError(
@@ -211,6 +218,76 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
                 "earlier domains to train on."
             )
         return list(range(domains - self.n_splits * size, domains, size))
+
+
+class DomainRollingSplit(BaseCrossValidator):  # type: ignore[misc]
+    """Train on a window of domains, test on the next ones, move on: a rolling origin.
+
+    As :class:`DomainTimeSplit`, with windows of a stated length, as many as fit: ``train_size``
+    domains to train on, ``gap`` domains that belong to neither part, ``test_size`` domains to test
+    on. The next window begins ``step`` domains later, by default ``test_size``, so that no domain
+    is tested on twice. With ``expanding`` every window is trained on all domains from the first
+    on (``train_size`` in the first window). Times are given as for :class:`DomainTimeSplit`.
+
+    >>> X = np.zeros((7, 1))
+    >>> for train, test in DomainRollingSplit(3, 2, expanding=True).split(X, groups=range(7)):
+    ...     print(train, test)
+    [0 1 2] [3 4]
+    [0 1 2 3 4] [5 6]
+    """
+
+    __metadata_request__split = {"groups": True, "times": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        train_size: int = 60,
+        test_size: int = 30,
+        *,
+        gap: int = 0,
+        step: int | None = None,
+        expanding: bool = False,
+    ) -> None:
+        self.train_size = POSITIVE_INTEGER.check(train_size, "train_size")
+        self.test_size = POSITIVE_INTEGER.check(test_size, "test_size")
+        self.gap = NON_NEGATIVE_INTEGER.check(gap, "gap")
+        self.step = optional(POSITIVE_INTEGER).check(step, "step")
+        self.expanding = FLAG.check(expanding, "expanding")
+
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, times: Any = None
+    ) -> int:
+        """How many windows fit, which the domains decide."""
+        return sum(1 for _ in self.split(groups if X is None else X, y, groups, times))
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, times: Any = None
+    ) -> Iterator[Split]:
+        """The training rows and the test rows of each window, in the order of time."""
+        domains, spans = _in_time(X, groups, times, type(self).__name__)
+        sizes = {"train_size": self.train_size, "test_size": self.test_size}
+        refuse_longer(len(domains), sizes, self.gap)
+        windows = rolling_windows(
+            spans,
+            tuple(sizes.values()),
+            gap=self.gap,
+            step=self.step,
+            expanding=self.expanding,
+        )
+        for number, window in enumerate(windows, start=1):
+            if not all(len(part) for part in window.parts):
+                raise SettingError(
+                    f"Window {number} has no domain to train on or none to test on: many domains "
+                    "begin at the same time, or last into the next part. Use longer windows."
+                )
+            yield tuple(np.flatnonzero(np.isin(domains.ids, part)) for part in window.parts)  # type: ignore[misc]
+
+
+def _in_time(X: Any, groups: Any, times: Any, owner: str) -> tuple[Groups, DomainSpans]:
+    """The domains, and from when to when each lasts."""
+    domains = required_groups(groups, _num_samples(X), owner)
+    what = "groups" if times is None else "times"
+    remedy = "Pass the time of each row as times=."
+    return domains, domain_spans(domains.ids, domains.names, times, what, remedy)
 
 
 def _domains_of(size: float, domains: int) -> int:

@@ -62,7 +62,9 @@ def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
     whole, tail = figure.subplots(1, 2)
     styles = [(INK, "--"), *((shade, "-") for shade in shades(len(curves) - 1))]
     for curve, (colour, dashes) in zip(curves, styles, strict=True):
-        whole.plot(curve.grid, curve.cdf, color=colour, linestyle=dashes, label=_plain(curve.label))
+        whole.plot(
+            curve.grid, curve.cdf, color=colour, linestyle=dashes, label=plain_label(curve.label)
+        )
         tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
     whole.set_ylabel("share of unseen domains below")
     whole.legend(frameon=False, loc="lower right", fontsize="small")
@@ -141,10 +143,10 @@ def shades(number: int) -> list[str]:
     return [to_hex(scale(0.12 + 0.88 * index / (number - 1))) for index in range(number)]
 
 
-def _plain(name: str) -> str:
+def plain_label(name: str) -> str:
     """A name as matplotlib shows it unchanged: no formulas, and no underscore that hides it.
 
-    >>> _plain("$x$"), _plain("_a") == "\N{NO-BREAK SPACE}_a"
+    >>> plain_label("$x$"), plain_label("_a") == "\N{NO-BREAK SPACE}_a"
     ('\\\\$x\\\\$', True)
     """
     shown = shortened(name, 40).replace("$", r"\$")

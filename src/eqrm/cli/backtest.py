@@ -1,0 +1,321 @@
+"""``eqrm backtest``: would bounds from the past have held on the domains that came?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eqrm.cli.options import (
+    SEVERAL,
+    Categories,
+    DomainColumns,
+    Dropped,
+    Features,
+    ModelSettings,
+    TrainedLevels,
+    Weather,
+    inner_level,
+    option,
+    parsed_level,
+    separated,
+    typed_command,
+)
+from eqrm.cli.train import LARGEST, read_any_table, steps_shown
+from eqrm.errors import SettingError
+from eqrm.files.yaml_text import parse_settings
+
+DATA, GIVEN, FITTED = "Data", "Given predictions (nothing is fitted)", "Training"
+WINDOWS, BOUNDS, HOW = "Windows, in numbers of domains", "Bounds", "Output"
+REPEAT = "Repeat the option for several predictors."
+
+
+def backtest(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="CSV or Parquet file, pattern or folder; or 'flights', which ships with eqrm.",
+        ),
+    ],
+    target: Annotated[
+        str | None, option("Column to predict; with --prediction, the labels.", DATA)
+    ] = None,
+    domain: DomainColumns = None,
+    feature: Features = None,
+    drop: Dropped = None,
+    category: Categories = None,
+    weather: Weather = False,
+    order: Annotated[
+        str | None,
+        option(
+            "Column with the time of each row, a date or a number (default: the domain).",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    train: Annotated[
+        int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
+    ] = None,
+    certify: Annotated[
+        list[str] | None,
+        option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS),
+    ] = None,
+    judge: Annotated[int, option("Later domains to compare the bounds with.", WINDOWS)] = 30,
+    gap: Annotated[int, option("Domains to leave out between two parts.", WINDOWS)] = 0,
+    step: Annotated[
+        int | None,
+        option("Domains by which the next window is later (default: those judged).", WINDOWS),
+    ] = None,
+    expanding: Annotated[
+        bool, option("Train on all domains from the first on.", WINDOWS, "--expanding")
+    ] = False,
+    refit: Annotated[
+        str | None,
+        option(
+            "every-window (default): a stream of refitted predictors; never: predictors of the "
+            "first window, certified and judged on all later ones.",
+            WINDOWS,
+        ),
+    ] = None,
+    prediction: Annotated[
+        list[str] | None,
+        option(
+            "Column of predictions, or 'p_{class}' for a column of probabilities per class. "
+            f"{REPEAT}",
+            GIVEN,
+            metavar="[NAME=]COLUMN",
+        ),
+    ] = None,
+    loss: Annotated[
+        list[str] | None, option(f"Column of losses. {REPEAT}", GIVEN, metavar="[NAME=]COLUMN")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        option(
+            "Loss of predictions: log-loss (default), brier, 0-1, squared, absolute or "
+            "pinball:LEVEL.",
+            GIVEN,
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", GIVEN),
+    ] = None,
+    alpha: TrainedLevels = None,
+    measure: Annotated[
+        list[str] | None,
+        option(
+            "What to minimise for a level: auto (default; chosen by cross-fitting over training "
+            "domains), quantile (EQRM), superquantile (the mean risk of the worst share 1−α) or "
+            f"worst (the largest risk). {SEVERAL}",
+            FITTED,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, option("linear (default), mlp, xgboost or lightgbm.", FITTED)
+    ] = None,
+    task: Annotated[
+        str | None, option("classification, regression or auto (default).", FITTED)
+    ] = None,
+    settings: ModelSettings = None,
+    seed: Annotated[int | None, option("Random seed of the model (default: 0).", FITTED)] = None,
+    levels: Annotated[
+        list[str] | None,
+        option(f"Levels of the bounds (default: 0.5,0.75,0.9). {SEVERAL}", BOUNDS),
+    ] = None,
+    half_life: Annotated[
+        float | None,
+        option("After how many domains the weights of 'recent' halve (default: 30).", BOUNDS),
+    ] = None,
+    confidence: Annotated[float, option("Confidence level of certificates.", BOUNDS)] = 0.95,
+    bound: Annotated[
+        list[str] | None,
+        option(
+            "Bounds to compare: plain (the certificate; default), spells (approximate), recent "
+            "(weighted, not a certificate) or online (adapted after every judged domain). "
+            f"{SEVERAL}",
+            BOUNDS,
+        ),
+    ] = None,
+    dependence: Annotated[
+        list[int] | None,
+        option(
+            "Also compare the certificate for domains that depend on up to K earlier ones. Repeat "
+            "the option for several.",
+            BOUNDS,
+            metavar="K",
+        ),
+    ] = None,
+    output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path(
+        "backtest-output"
+    ),
+) -> None:
+    """Slide over domains in time: train, certify on the next ones, compare with what came.
+
+    With --prediction or --loss, what is in the table is certified and nothing is fitted.
+    Interrupted while fitting, the same command goes on with the next window.
+    """
+    fitting: dict[str, Any] = {
+        "--train": train,
+        "--refit": refit,
+        "--expanding": expanding or None,
+        "--alpha": alpha,
+        "--measure": measure,
+        "--feature": feature,
+        "--drop": drop,
+        "--category": category,
+        "--weather": weather or None,
+        "--model": model,
+        "--task": task,
+        "--set": settings,
+        "--seed": seed,
+    }
+    given = {"--prediction": prediction, "--loss": loss, "--metric": metric, "--clip": clip}
+    problems = _conflicts(data, {"--target": target, "--domain": domain}, given, fitting)
+    sliding = {
+        "certify": _integers(certify or ["60"], "certify", problems),
+        "judge": judge,
+        "train": train,
+        "gap": gap,
+        "step": step,
+        "expanding": expanding,
+        "refit": refit or "every-window",
+        "confidence": confidence,
+        "bounds": separated(bound or ["plain"]),
+        "dependence": dependence or [],
+        "half_life": half_life,
+    }
+    if levels:
+        sliding["levels"] = [parsed_level(each, "--levels") for each in separated(levels)]
+    plan = _plan(sliding, problems)
+    from eqrm.tabular.backtest_files import check_backtest_folder, write_backtest
+
+    check_backtest_folder(output)
+    found: Any
+    if prediction or loss:
+        from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+        from eqrm.tabular.backtest_files import backtest_predictions
+
+        spec = MeasurementSpec(
+            domain,
+            losses=loss or None,
+            labels=target,
+            predictions=prediction or None,
+            metric=metric or "log-loss",
+            clip=clip or 0.0,
+            progress=sys.stderr.isatty(),
+        )
+        found = backtest_predictions([data], spec, plan, order)
+    else:
+        columns = {"order": order} | {
+            name: separated(fitting[f"--{one}"] or []) for name, one in COLUMNS.items()
+        }
+        found = _fitted(data, target, domain, columns, fitting, plan, output)
+    written = write_backtest(found, output, command=typed_command())
+    typer.echo(str(found))
+    typer.echo(f"\nReport: {written[0]}")
+    typer.echo(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
+
+
+COLUMNS = {"features": "feature", "drop": "drop", "categories": "category"}
+
+
+def _fitted(
+    data: str,
+    target: str | None,
+    domain: list[str] | None,
+    columns: dict[str, Any],
+    fitting: Mapping[str, Any],
+    plan: Any,
+    output: Path,
+) -> Any:
+    """Read the table, and fit in every window."""
+    from eqrm.tabular.backtest import FitSettings, backtest_table, fits_of, kept_in_words
+
+    alpha, measure = fitting["--alpha"], fitting["--measure"]
+    chosen = {
+        "levels": tuple(inner_level(each, LARGEST) for each in separated(alpha)) if alpha else None,
+        "minimised": tuple(separated(measure)) if measure else None,
+        "model": fitting["--model"],
+        "task": fitting["--task"],
+        "seed": fitting["--seed"],
+        "settings": parse_settings(fitting["--set"] or []),
+    }
+    fit = FitSettings(**{name: value for name, value in chosen.items() if value is not None})
+    fit.plans()  # checked before anything is read
+    columns["features"] = columns["features"] or None
+    name = domain[0] if domain else None
+    table = read_any_table(data, target, name, bool(fitting["--weather"]), columns)
+    with steps_shown(fits_of(plan, table), lambda step: kept_in_words(output)) as tell:
+        return backtest_table(table, plan, fit, folder=output, progress=tell)
+
+
+def _conflicts(
+    data: str,
+    columns: Mapping[str, Any],
+    given: Mapping[str, Any],
+    fitting: Mapping[str, Any],
+) -> list[str]:
+    """Options that exclude each other, or that are missing."""
+    from eqrm.data.datasets.registry import BUILT_IN
+
+    problems = []
+    wrong = [name for name, value in fitting.items() if value is not None]
+    ways = [name for name in ("--prediction", "--loss") if given[name]]
+    if ways:
+        if wrong:
+            problems.append(
+                f"With {' and '.join(ways)} nothing is fitted: leave out {', '.join(wrong)}."
+            )
+        if len(ways) == 2:
+            problems.append("Use either --prediction (with --target) or --loss.")
+        if ways == ["--loss"]:
+            rest = {**given, "--target": columns["--target"]}
+            unused = [n for n in ("--target", "--metric", "--clip") if rest[n] is not None]
+            if unused:
+                problems.append(f"--loss holds losses already: leave out {', '.join(unused)}.")
+        required = ["--domain"] if "--loss" in ways else ["--target", "--domain"]
+    else:
+        unused = [name for name in ("--metric", "--clip") if given[name] is not None]
+        if unused:
+            problems.append(f"{', '.join(unused)} can only be used with --prediction.")
+        if fitting["--train"] is None:
+            problems.append(
+                "--train N is required, the number of domains to fit on in each window, or "
+                "--prediction COLUMN for predictions of any model."
+            )
+        if len(columns["--domain"] or []) > 1:
+            problems.append("--domain can be one column when predictors are fitted.")
+        shipped = data in BUILT_IN and not Path(data).exists()
+        required = [] if shipped else ["--target", "--domain"]
+    absent = [name for name in required if not columns[name]]
+    problems += [f"{name} COLUMN is required for {data}." for name in absent]
+    return problems
+
+
+def _integers(texts: list[str], name: str, problems: list[str]) -> list[int]:
+    """The integers of an option that was repeated or given with commas."""
+    found = []
+    for text in separated(texts):
+        try:
+            found.append(int(text))
+        except ValueError:
+            problems.append(f"{name} must be an integer, got {text!r}.")
+    return found
+
+
+def _plan(sliding: Mapping[str, Any], problems: list[str]) -> Any:
+    """The plan, or all problems at once."""
+    from eqrm.evaluation.backtesting.plan import BacktestPlan
+
+    try:
+        made = BacktestPlan.of(**sliding)
+    except SettingError as error:
+        problems.append(str(error))
+    if problems:
+        raise SettingError(" ".join(dict.fromkeys(problems)))
+    return made

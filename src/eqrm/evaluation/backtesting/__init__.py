@@ -1,0 +1,1 @@
+"""Bounds computed on the past, compared with what came."""

@@ -1,0 +1,218 @@
+"""A backtest in words: what was done, tables of shares, and what to think of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqrm.evaluation.backtesting.plan import NEVER
+from eqrm.evaluation.backtesting.results import JudgedWindows, PooledShare, WindowShare
+from eqrm.evaluation.backtesting.rules import ONLINE, PLAIN, RECENT, SPELLS
+from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.rounding import as_percent
+from eqrm.text import aligned, counted, one_line
+
+MARK = " !"
+NO_INTERVAL = (
+    "No interval is given for pooled shares: windows share domains to certify on, and domains that "
+    "follow each other resemble each other, so their shares are not independent. Compare the "
+    "windows instead."
+)
+NOT_CERTIFICATES = {
+    SPELLS: "spells: approximate, because the length of spells is estimated",
+    RECENT: "recent: not a certificate; it is about the next domain only",
+    ONLINE: "online: adapted after every judged domain; it promises a miss rate in the long run",
+}
+
+
+def backtest_text(found: JudgedWindows) -> str:
+    """Everything for a terminal."""
+    parts = [in_sentences(found)]
+    for certify in found.plan.certify:
+        parts += [section(title, rows) for title, rows in tables(found, certify)]
+    parts.append("\n".join(conclusions(found)))
+    return "\n\n".join(parts)
+
+
+def section(title: str, rows: Sequence[Sequence[str]]) -> str:
+    """A table in aligned columns under its title."""
+    return f"{title}\n{aligned(rows)}"
+
+
+def in_sentences(found: JudgedWindows) -> str:
+    """What was done, on which domains."""
+    plan, domains = found.plan, found.domains
+    first, last = domains.period(domains.spans.order)
+    sizes = ", ".join(map(str, plan.certify))
+    if plan.train is None:
+        done = f"Bounds from {sizes} domains"
+    else:
+        fitted = "trained once, on the first" if plan.refit == NEVER else "refitted on"
+        number = f"at least {plan.train}" if plan.expanding else str(plan.train)
+        done = f"Predictors {fitted} {number} domains, bounds from the next {sizes}"
+    gap = f", with {counted(plan.gap, 'domain')} between the parts" if plan.gap else ""
+    return (
+        f"Backtest on {counted(len(domains.names), 'domain')} in the order of {domains.order!r}, "
+        f"{first} to {last}. {done}, judged on the {plan.judge} after them{gap}; each window "
+        f"begins {counted(plan.step, 'domain')} after the one before. Risks are the mean "
+        f"{loss_in_words(found.loss)} of a domain."
+    )
+
+
+def tables(found: JudgedWindows, certify: int) -> list[tuple[str, list[list[str]]]]:
+    """All tables for one length of ``certify``, with their titles."""
+    plan, level = found.plan, found.plan.headline
+    on = f"certified on {certify} domains"
+    stated = f"level {level:g}, {as_percent(plan.confidence)} confidence"
+    made = [
+        (f"Share of judged domains within the bound ({stated}), {on}:", by_window(found, certify)),
+        (f"Share within the bound over all windows, by level, {on}:", by_level(found, certify)),
+    ]
+    if len(plan.rules) > 1:
+        title = f"Share within each kind of bound over all windows (level {level:g}), {on}:"
+        made.append((title, by_kind(found, certify)))
+    made.append((f"Risk on the judged domains, {on}:", by_risk(found, certify)))
+    return made
+
+
+def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
+    """A line per window at the headline level and for the first bound, then all together."""
+    kind, level = found.plan.kinds[0], found.plan.headline
+    names = found.predictors
+    rows = [r for r in found.shares if (r.certify, r.kind, r.level) == (certify, kind, level)]
+    lines = [["window", "judged", *map(one_line, names)]]
+    for each in found.windows(certify):
+        number, judge = each.window.number, each.window.judge
+        own = {row.predictor: row for row in rows if row.window == number}
+        cells = [_cell(own.get(name)) for name in names]
+        period = " to ".join(found.domains.period(judge))
+        lines.append([f"{number}: {period}", str(len(judge)), *cells])
+    pooled = [found.find(certify, name, kind, level) for name in names]
+    held = [each for each in pooled if each is not None]
+    lines.append(["all windows", str(max(p.judged for p in held)), *map(_pooled_cell, pooled)])
+    lines.append(["lowest", "", *(_share(p.lowest) if p else "" for p in pooled)])
+    lines.append(
+        ["windows below the level", "", *(str(p.windows_below) if p else "" for p in pooled)]
+    )
+    if kind == PLAIN:
+        lines.append(
+            ["expected if exchangeable", "", *(_share(p.expected) if p else "" for p in pooled)]
+        )
+        below = [f"{p.expected_below or 0.0:.1f}" if p else "" for p in pooled]
+        lines.append(["windows below, expected", "", *below])
+    bounds = [
+        "" if p is None or math.isnan(p.mean_bound) else f"{p.mean_bound:.3g}" for p in pooled
+    ]
+    lines.append(["mean bound", "", *bounds])
+    return lines
+
+
+def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
+    """A line per level: pooled shares within the first bound."""
+    kind = found.plan.kinds[0]
+    lines = [["level", "expected", *map(one_line, found.predictors)]]
+    for level in found.plan.levels:
+        pooled = [found.find(certify, name, kind, level) for name in found.predictors]
+        expected = next((p.expected for p in pooled if p and p.expected is not None), None)
+        lines.append([f"{level:g}", _share(expected), *map(_pooled_cell, pooled)])
+    return lines
+
+
+def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
+    """A line per bound: pooled shares at the headline level, and how many windows lack it."""
+    lines = [["bound", "refused", *map(one_line, found.predictors)]]
+    for kind in found.plan.kinds:
+        pooled = [found.find(certify, name, kind, found.plan.headline) for name in found.predictors]
+        held = [p for p in pooled if p is not None]
+        refused, of = sum(p.refused for p in held), sum(p.refused + p.windows for p in held)
+        lines.append([kind, f"{refused} of {of}" if refused else "0", *map(_pooled_cell, pooled)])
+    return lines
+
+
+def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
+    """A line per predictor: mean, quantile and the worst window."""
+    lines = [["predictor", "mean", f"{found.plan.headline:g}-quantile", "worst window", "which"]]
+    for row in found.risks:
+        if row.certify == certify:
+            numbers = [f"{x:.4g}" for x in (row.mean, row.quantile, row.worst)]
+            lines.append([one_line(row.predictor), *numbers, str(row.worst_window)])
+    return lines
+
+
+def warnings_of(found: JudgedWindows) -> list[str]:
+    """A sentence on shares over all windows that are below their level, if there are any."""
+    wanted = (found.plan.kinds[0], found.plan.headline)
+    short = [
+        f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify})"
+        for p in found.pooled
+        if (p.kind, p.level) == wanted and p.share < p.level - 1e-9
+    ]
+    return [f"Below the level {wanted[1]:g} over all windows: {'; '.join(short)}."] if short else []
+
+
+def conclusions(found: JudgedWindows) -> list[str]:
+    """What the shares say, and what they do not say."""
+    level = found.plan.headline
+    told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
+    lines = warnings_of(found)
+    if not lines:
+        lines.append(
+            f"Over all windows, every predictor had at least {as_percent(level)} of the judged "
+            "domains within its bound."
+        )
+    if any(p.windows_below for p in told):
+        lines.append(
+            f"Windows marked with{MARK} are below the level. The certificate is about all new "
+            f"domains, so that single windows of {found.plan.judge} may be below by chance; the "
+            "last lines of the table say how many are expected if domains are exchangeable."
+        )
+    lines += [f"{text}." for kind, text in NOT_CERTIFICATES.items() if kind in found.plan.kinds]
+    lines += [f"online: {_share(i)} of the bounds allow every risk." for i in _infinite(found)]
+    lines.append(_overlap(found))
+    return [*lines, NO_INTERVAL, *found.notes]
+
+
+def _infinite(found: JudgedWindows) -> list[float]:
+    rows = [p for p in found.pooled if p.kind == ONLINE and p.level == found.plan.headline]
+    judged = sum(p.judged for p in rows)
+    return [sum(p.infinite for p in rows) / judged] if judged else []
+
+
+def _overlap(found: JudgedWindows) -> str:
+    """How many windows there are, and how many of them share nothing."""
+    lines = []
+    for certify in found.plan.certify:
+        windows = [each.window for each in found.windows(certify)]
+        apart, end = 0, -1
+        places = np.argsort(found.domains.spans.order)
+        for window in windows:
+            if places[window.certify].min() > end:
+                apart, end = apart + 1, int(places[window.judge].max())
+        judged = [number for window in windows for number in window.judge.tolist()]
+        twice = len(judged) - len(set(judged))
+        again = f", {counted(twice, 'judgement')} of domains judged before" if twice else ""
+        lines.append(
+            f"certified on {certify}: {counted(len(windows), 'window')}, of which {apart} share no "
+            f"domain to certify or judge on{again}"
+        )
+    return f"Windows {'; '.join(lines)}."
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None or math.isnan(share) else f"{100.0 * share:.1f}%"
+
+
+def _cell(row: WindowShare | None) -> str:
+    if row is None:
+        return ""
+    if row.refusal:
+        return "no bound"
+    return f"{_share(row.share)}{MARK if row.below else ''}"
+
+
+def _pooled_cell(row: PooledShare | None) -> str:
+    if row is None or not row.windows:
+        return "" if row is None else "no bound"
+    return f"{_share(row.share)}{MARK if row.share < row.level - 1e-9 else ''}"

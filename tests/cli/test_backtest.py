@@ -1,0 +1,268 @@
+"""``eqrm backtest``: fitted and given predictions, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.commands import run
+from eqrm.evaluation import quantile_bound
+from eqrm.tabular import backtest as job
+
+DAYS, ROWS = 110, 8
+FITTED = ["--target", "sold", "--domain", "day", "--train", "30", "--certify", "40"]
+JUDGED = ["--judge", "20", "--measure", "quantile", "--levels", ".5,.9"]
+
+
+def days(seed: int = 0, shuffled: bool = False) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    n = DAYS * ROWS
+    day = np.repeat(np.arange(DAYS), ROWS)
+    x = rng.normal(size=n)
+    late = rng.random(n) < 1 / (1 + np.exp(-x - rng.normal(size=DAYS)[day]))
+    frame = pd.DataFrame(
+        {
+            "day": np.datetime64("2013-01-01") + day,
+            "x": x.round(3),
+            "sold": late.astype(int),
+            "p": (1 / (1 + np.exp(-x))).round(4),
+            "shop": [f"s{(d * 7) % DAYS:03d}" for d in day],
+        }
+    )
+    return frame.sample(frac=1, random_state=0) if shuffled else frame
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("days") / "t.csv"
+    days().drop(columns=["p", "shop"]).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("predicted") / "p.parquet"
+    days(shuffled=True).to_parquet(path, index=False)
+    return path
+
+
+def result(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "backtest.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_predictors_are_fitted_in_every_window_and_kept(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    out = tmp_path / "out"
+    command = ["backtest", str(table), *FITTED, *JUDGED, "--output", str(out)]
+    code, printed, err = run(capsys, *command)
+    assert (code, err) == (0, "")
+    assert "Predictors refitted on 30 domains, bounds from the next 40, judged on the 20" in printed
+    found = result(out)
+    assert found["predictors"] == [
+        "base rate",
+        "equal odds",
+        "ERM",
+        "ERM recalibrated for 0.9",
+        "EQRM for 0.9",
+    ]
+    assert {row["window"] for row in found["windows"]} == {1, 2}
+    assert sorted(path.name for path in out.iterdir()) == [
+        "backtest.json",
+        "fits",
+        "report.html",
+        "shares.csv",
+        "shares.svg",
+        "summary.txt",
+    ]
+    monkeypatch.setattr(job, "train_on_table", None)  # nothing is fitted again
+    before = (out / "shares.csv").read_text()
+    code, again, err = run(capsys, *command, "--certify", "45")
+    assert (code, err) == (0, "")
+    assert "bounds from the next 40, 45" in again
+    after = (out / "shares.csv").read_text()
+    assert after.startswith(before)
+
+
+def test_equal_odds_and_erm_are_what_train_measures(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    options = ["--refit", "never", "--levels", ".9", "--measure", "worst"]
+    run(capsys, "backtest", str(table), *FITTED, "--judge", "20", *options, "--output", str(out))
+    found = result(out)
+    assert found["predictors"][-2:] == ["ERM", "worst"]
+    assert len(list((out / "fits").iterdir())) == 1  # trained once
+    rows = {(row["predictor"], row["window"]): row for row in found["windows"]}
+    assert rows["equal odds", 1]["bound"] == pytest.approx(np.log(2))
+    assert rows["equal odds", 2]["within"] == 20
+    assert "Predictors trained once, on the first 30 domains" in (out / "summary.txt").read_text()
+
+
+def test_given_predictions_are_certified_without_fitting(
+    predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    options = ["--target", "sold", "--domain", "day", "--prediction", "mine=p", "--certify", "60"]
+    code, printed, err = run(capsys, "backtest", str(predicted), *options, "--output", str(out))
+    assert (code, err) == (0, "")
+    frame = days()
+    y, p = frame["sold"], frame["p"]
+    losses = -(y * np.log(p) + (1 - y) * np.log(1 - p))
+    risks = losses.groupby(frame["day"]).mean().to_numpy()
+    bound = quantile_bound(risks[:60], 0.9).bound
+    rows = {(r["predictor"], r["level"]): r for r in result(out)["windows"] if r["window"] == 1}
+    assert rows["mine", 0.9]["bound"] == pytest.approx(bound)
+    assert rows["mine", 0.9]["within"] == int((risks[60:90] <= bound).sum())
+    late = y.to_numpy().reshape(DAYS, ROWS).mean(axis=1)
+    others = (late[:60].sum() - late[:60]) / 59  # each day by the base rate of the others
+    past = -(late[:60] * np.log(others) + (1 - late[:60]) * np.log(1 - others))
+    rate, later = late[:60].mean(), late[60:90]
+    bound = quantile_bound(past, 0.9).bound
+    assert rows["base rate", 0.9]["bound"] == pytest.approx(bound)
+    judged = -(later * np.log(rate) + (1 - later) * np.log(1 - rate))
+    assert rows["base rate", 0.9]["within"] == int((judged <= bound + 1e-12).sum())
+    assert "equal odds" in printed
+
+
+def test_an_order_column_orders_domains_that_are_not_dates(
+    predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = []
+    for number, options in enumerate((["--domain", "day"], ["--domain", "shop", "--order", "day"])):
+        out = tmp_path / str(number)
+        command = ["backtest", str(predicted), "--target", "sold", "--prediction", "p", *options]
+        code, _, err = run(capsys, *command, "--output", str(out))
+        assert (code, err) == (0, "")
+        both.append([row["within"] for row in result(out)["windows"]])
+    assert both[0] == both[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--train", "30", "--prediction", "p", "--model", "mlp", "--judge", "0"],
+            [
+                "With --prediction nothing is fitted: leave out --train, --model.",
+                "--target COLUMN is required",
+                "--domain COLUMN is required",
+                "judge must be an integer of at least 1, got 0.",
+            ],
+        ),
+        (
+            ["--metric", "brier", "--certify", "4o"],
+            ["--metric can only be used with --prediction", "--train N is required", "got '4o'"],
+        ),
+        (
+            ["--loss", "l", "--target", "sold", "--domain", "day", "--prediction", "p"],
+            ["Use either --prediction (with --target) or --loss."],
+        ),
+        (
+            ["--loss", "l", "--target", "sold", "--clip", ".1", "--domain", "day"],
+            ["--loss holds losses already: leave out --target, --clip."],
+        ),
+        ([*FITTED, "--domain", "shop"], ["--domain can be one column"]),
+        ([*FITTED, "--certify", "20"], ["20 domains to certify on", "at least 29 are needed"]),
+        ([*FITTED, "--judge", "60"], ["A window of 130 domains (train 30, certify 40, judge 60)"]),
+        ([*FITTED, "--measure", "quantil"], ["Did you mean 'quantile'?"]),
+        ([*FITTED, "--set", "colour=1"], ["colour"]),
+    ],
+)
+def test_everything_wrong_is_said_at_once_and_quickly(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
+) -> None:
+    out, start = tmp_path / "out", time.process_time()
+    code, printed, err = run(capsys, "backtest", str(table), *options, "--output", str(out))
+    assert time.process_time() - start < 2.0
+    assert (code, printed) == (2, "")
+    for word in words:
+        assert word in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def broken(tmp_path: Path, change: Any) -> Path:
+    frame = days().drop(columns=["p"]).astype({"day": str})
+    path = tmp_path / "t.csv"
+    change(frame).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (
+            lambda f: f.assign(day=f["day"].replace("2013-01-05", "2999-01-05")),
+            ["--domain", "day", "--drop", "shop"],
+            "domain '2999-01-05' are in the future",
+        ),
+        (
+            lambda f: f.assign(day=f["day"].where(f.index != 3, "2013-01-01 00:00:00")),
+            ["--domain", "day", "--drop", "shop"],
+            "repeated: '2013-01-01' and '2013-01-01 00:00:00'",
+        ),
+        (
+            lambda f: f.assign(shop=f["shop"].where(f.index != 800, "s000")),
+            ["--domain", "shop", "--order", "day"],
+            "Rows of domain 's000' come again after 20 other domains",
+        ),
+        (lambda f: f, ["--domain", "shop", "--order", "x"], "come again"),
+        (lambda f: f, ["--domain", "shop", "--drop", "day"], "must be dates such as 2013-01-31"),
+        (
+            lambda f: f.assign(sold=np.where(np.arange(len(f)) < 240, 0, f["sold"])),
+            ["--domain", "day", "--drop", "shop"],
+            "Window 1: The target is 0 in every row",
+        ),
+    ],
+)
+def test_domains_without_a_proper_order_are_refused_before_fitting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, options: Any, words: str
+) -> None:
+    path, out = broken(tmp_path, change), tmp_path / "out"
+    sizes = ["--train", "30", "--certify", "40", "--judge", "20", "--target", "sold"]
+    code, printed, err = run(capsys, "backtest", str(path), *sizes, *options, "--output", str(out))
+    assert (code, printed) == (2, "")
+    assert words in err
+    assert not out.exists()
+
+
+def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    out, calls, real = tmp_path / "out", [], job.train_on_table
+
+    def fit(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(job, "train_on_table", fit)
+    command = ["backtest", str(table), *FITTED, "--judge", "20", "--measure", "superquantile"]
+    code, _, err = run(capsys, *command, "--output", str(out))
+    assert code == 130
+    assert "Interrupted while fitting window 2 of 2" in err
+    assert "1 fitted window kept in" in err
+    code, _, _ = run(capsys, *command, "--output", str(out))
+    assert (code, len(calls)) == (0, 3)
+    (damaged, _) = sorted((out / "fits").iterdir())
+    damaged.write_text(damaged.read_text()[:-40])
+    run(capsys, *command, "--output", str(out))
+    assert len(calls) == 4  # what is not whole is fitted again
+
+
+def test_a_folder_with_other_files_is_refused(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    code, _, err = run(capsys, "backtest", str(table), *FITTED, "--output", str(tmp_path))
+    assert code == 2
+    assert "contains other files" in err

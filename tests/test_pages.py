@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize(
-    "page", ["concepts", "domainbed", "domains-in-time", "estimators", "train"]
+    "page", ["backtest", "concepts", "domainbed", "domains-in-time", "estimators", "train"]
 )
 def test_examples_print_what_the_page_says(page: str) -> None:
     results = doctest.testfile(

@@ -97,3 +97,11 @@ def quantile_selection(options: Options) -> Result:
 )
 def domains_in_time(options: Options) -> Result:
     return all_checks(reproduce(options, "domains-in-time"))
+
+
+@check(
+    "reproductions.flights-backtest",
+    "flights: certificates of 45, 60 and 90 past days beside the days that came, counted twice",
+)
+def flights_backtest(options: Options) -> Result:
+    return all_checks(reproduce(options, "flights-backtest"))

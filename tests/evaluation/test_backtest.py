@@ -118,7 +118,9 @@ def test_a_shift_after_certification_is_seen_and_said() -> None:
     assert f"all windows: model {100 * pooled.share:.1f}% (certified on 60)." in text
     assert "0.0% !" in text
     assert "No interval is given" in text
-    assert "4 windows, of which 2 share no domain" in text  # the first and the last
+    assert (
+        "Of 4 windows certified on 60 domains, at most 2 share no domain" in text
+    )  # the first and the last
     (worst,) = found.risks
     assert worst.worst_window == 4
     assert worst.worst == pytest.approx(risks[150:].mean())

@@ -17,6 +17,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "colored-mnist": "eqrm.reproductions.colored_mnist.run:ColoredMnist",
         "quantile-selection": "eqrm.reproductions.quantile_selection.run:QuantileSelectionStudy",
         "domains-in-time": "eqrm.reproductions.domains_in_time.run:DomainsInTime",
+        "flights-backtest": "eqrm.reproductions.flights_backtest.run:FlightsBacktest",
     },
 )
 

@@ -58,12 +58,12 @@ class WindowShare(ShareWithin):
     counts as judged.
     """
 
-    bound: float
     window: int
     first: str
     last: str
-    certified: int
     refusal: str | None = None
+    bound: float
+    certified: int
 
     @property
     def below(self) -> bool:

@@ -14,6 +14,7 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.online import OnlineBound
 from eqrm.evaluation.inference.in_time.recent import recent_bound
 from eqrm.evaluation.inference.in_time.spells import FEWEST, spell_bound
+from eqrm.evaluation.rounding import EQUAL
 
 Array = NDArray[np.float64]
 PLAIN, DEPENDENT, SPELLS, RECENT, ONLINE = "plain", "dependent", "spells", "recent", "online"
@@ -106,8 +107,11 @@ class JudgedDomains:
 
     @property
     def within(self) -> int:
-        """How many risks are at most their bounds."""
-        return int((self.risks <= self.bounds).sum())
+        """How many risks are at most their bounds.
+
+        Up to the rounding of their sums: a constant has the same risk on every domain.
+        """
+        return int((self.risks <= self.bounds + EQUAL * np.abs(self.bounds)).sum())
 
     @property
     def infinite(self) -> int:

@@ -170,8 +170,7 @@ def conclusions(found: JudgedWindows) -> list[str]:
         )
     lines += [f"{text}." for kind, text in NOT_CERTIFICATES.items() if kind in found.plan.kinds]
     lines += [f"online: {_share(i)} of the bounds allow every risk." for i in _infinite(found)]
-    lines.append(_overlap(found))
-    return [*lines, NO_INTERVAL, *found.notes]
+    return [*lines, *_overlap(found), NO_INTERVAL, *found.notes]
 
 
 def _infinite(found: JudgedWindows) -> list[float]:
@@ -180,7 +179,7 @@ def _infinite(found: JudgedWindows) -> list[float]:
     return [sum(p.infinite for p in rows) / judged] if judged else []
 
 
-def _overlap(found: JudgedWindows) -> str:
+def _overlap(found: JudgedWindows) -> list[str]:
     """How many windows there are, and how many of them share nothing."""
     lines = []
     for certify in found.plan.certify:
@@ -192,12 +191,14 @@ def _overlap(found: JudgedWindows) -> str:
                 apart, end = apart + 1, int(places[window.judge].max())
         judged = [number for window in windows for number in window.judge.tolist()]
         twice = len(judged) - len(set(judged))
-        again = f", {counted(twice, 'judgement')} of domains judged before" if twice else ""
-        lines.append(
-            f"certified on {certify}: {counted(len(windows), 'window')}, of which {apart} share no "
-            f"domain to certify or judge on{again}"
+        again = (
+            f", and {counted(twice, 'judgement')} are of a domain judged before" if twice else ""
         )
-    return f"Windows {'; '.join(lines)}."
+        lines.append(
+            f"Of {counted(len(windows), 'window')} certified on {certify} domains, at most {apart} "
+            f"share no domain to certify or judge on{again}."
+        )
+    return lines
 
 
 def _share(share: float | None) -> str:

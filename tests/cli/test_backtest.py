@@ -169,7 +169,6 @@ def test_an_order_column_orders_domains_that_are_not_dates(
             ["--loss", "l", "--target", "sold", "--clip", ".1", "--domain", "day"],
             ["--loss holds losses already: leave out --target, --clip."],
         ),
-        ([*FITTED, "--domain", "shop"], ["--domain can be one column"]),
         ([*FITTED, "--certify", "20"], ["20 domains to certify on", "at least 29 are needed"]),
         ([*FITTED, "--judge", "60"], ["A window of 130 domains (train 30, certify 40, judge 60)"]),
         ([*FITTED, "--measure", "quantil"], ["Did you mean 'quantile'?"]),

@@ -248,8 +248,7 @@ def _fitted(
     fit = FitSettings(**{name: value for name, value in chosen.items() if value is not None})
     fit.plans()  # checked before anything is read
     columns["features"] = columns["features"] or None
-    name = domain[0] if domain else None
-    table = read_any_table(data, target, name, bool(fitting["--weather"]), columns)
+    table = read_any_table(data, target, domain, bool(fitting["--weather"]), columns)
     with steps_shown(fits_of(plan, table), lambda step: kept_in_words(output)) as tell:
         return backtest_table(table, plan, fit, folder=output, progress=tell)
 
@@ -288,8 +287,6 @@ def _conflicts(
                 "--train N is required, the number of domains to fit on in each window, or "
                 "--prediction COLUMN for predictions of any model."
             )
-        if len(columns["--domain"] or []) > 1:
-            problems.append("--domain can be one column when predictors are fitted.")
         shipped = data in BUILT_IN and not Path(data).exists()
         required = [] if shipped else ["--target", "--domain"]
     absent = [name for name in required if not columns[name]]

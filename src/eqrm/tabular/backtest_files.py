@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.data.tables.files import opened
 from eqrm.data.windows import Places
-from eqrm.domains import NumberedDomains
+from eqrm.domains import DomainKey, NumberedDomains
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.backtesting.backtest import Backtest, judged_backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan
@@ -45,8 +45,8 @@ def backtest_predictions(
     predictors = paired({name: each.risks for name, each in measured.items()})
     names = next(iter(predictors.values())).domains
     numbered, times = NumberedDomains(np.arange(len(names)), names), None
-    columns = [spec.domains] if isinstance(spec.domains, str) else list(spec.domains)
-    if order is not None and [order] != columns:
+    columns = DomainKey.of(spec.domains).columns
+    if order is not None and (order,) != columns:
         numbered, times = _times(files, spec, order)
     domains = OrderedDomains.of(numbered, times, order or " and ".join(columns))
     labels = next((each.labels for each in measured.values() if each.labels), None)

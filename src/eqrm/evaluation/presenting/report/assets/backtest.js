@@ -27,6 +27,7 @@ function drawShares() {
   const low = Math.max(0, Math.min(DATA.level, ...known) - 0.05);
   const c = chart(byId("shares"), {
     xs: [0.7, windows.length + 0.3], ys: [low, 1.01], height: 260, xlabel: "window",
+    xticks: windows.map((_, i) => [i + 1, String(i + 1)]),
     title: "Share of judged domains within the bound, by window and predictor",
   });
   c.plot.append(make("path", { class: "level-line", d: `M${c.left} ${c.y(DATA.level)}H${c.right}` }));
@@ -88,4 +89,4 @@ fill(byId("conclusions"), ...DATA.conclusions.map((text) => make("li", {}, text)
 byId("command").textContent = DATA.command || "eqrm.evaluation.backtest(…) and write_report(…), called from Python";
 byId("versions").textContent = Object.entries(DATA.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
 drawAll();
-window.addEventListener("resize", () => { drawShares(); drawRisks(); });
+whenResized(() => { drawShares(); drawRisks(); });

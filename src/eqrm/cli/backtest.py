@@ -30,6 +30,7 @@ from eqrm.files.yaml_text import parse_settings
 
 DATA, GIVEN, FITTED = "Data", "Given predictions (nothing is fitted)", "Training"
 WINDOWS, BOUNDS, HOW = "Windows, in numbers of domains", "Bounds", "Output"
+ORDER = "Column with the time of each row, a date or a number (default: the domain)."
 REPEAT = "Repeat the option for several predictors."
 
 
@@ -47,16 +48,9 @@ def backtest(
     domain: DomainColumns = None,
     feature: Features = None,
     drop: Dropped = None,
+    order: Annotated[str | None, option(ORDER, DATA, metavar="COLUMN")] = None,
     category: Categories = None,
     weather: Weather = False,
-    order: Annotated[
-        str | None,
-        option(
-            "Column with the time of each row, a date or a number (default: the domain).",
-            DATA,
-            metavar="COLUMN",
-        ),
-    ] = None,
     train: Annotated[
         int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
     ] = None,

@@ -133,7 +133,9 @@ def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
 
 def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per predictor: mean, quantile and the worst window."""
-    lines = [["predictor", "mean", f"{found.plan.headline:g}-quantile", "worst window", "which"]]
+    lines = [
+        ["predictor", "mean", f"{found.plan.headline:g}-quantile", "worst window", "its number"]
+    ]
     for row in found.risks:
         if row.certify == certify:
             numbers = [f"{x:.4g}" for x in (row.mean, row.quantile, row.worst)]

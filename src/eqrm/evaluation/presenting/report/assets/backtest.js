@@ -58,7 +58,7 @@ function drawRisks() {
     const at = windows[w].places;
     const line = each.bounds.map((bound, i) => (bound === null ? null
       : `M${c.x(at[i]).toFixed(1)} ${c.y(bound).toFixed(1)}H${c.x(at[i] + 1).toFixed(1)}`)).filter(Boolean);
-    c.plot.append(make("path", { class: "axis curve", d: line.join("") }));
+    c.plot.append(make("path", { class: "curve s4", d: line.join("") }));
     each.risks.forEach((risk, i) => {
       const x = c.x(at[i] + 0.5), y = c.y(risk);
       const above = each.bounds[i] !== null && risk > each.bounds[i];

@@ -28,10 +28,12 @@ from eqrm.cli.train import LARGEST, read_any_table, steps_shown
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
-DATA, GIVEN, FITTED = "Data", "Given predictions (nothing is fitted)", "Training"
-WINDOWS, BOUNDS, HOW = "Windows, in numbers of domains", "Bounds", "Output"
+DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds", "Output"
+GIVEN, FITTED = "Given predictions (nothing is fitted)", "Training"
 ORDER = "Column with the time of each row, a date or a number (default: the domain)."
 REPEAT = "Repeat the option for several predictors."
+COLUMNS = {"features": "feature", "drop": "drop", "categories": "category"}
+"""What a table calls the columns of an option."""
 
 
 def backtest(
@@ -213,9 +215,6 @@ def backtest(
     typer.echo(str(found))
     typer.echo(f"\nReport: {written[0]}")
     typer.echo(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
-
-
-COLUMNS = {"features": "feature", "drop": "drop", "categories": "category"}
 
 
 def _fitted(

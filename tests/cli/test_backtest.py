@@ -258,6 +258,24 @@ def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
     assert len(calls) == 4  # what is not whole is fitted again
 
 
+def test_windows_that_cannot_be_certified_are_named_before_fitting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    frame = days().drop(columns=["p"])
+    lasting = (frame["day"] >= "2013-02-15") & (frame["day"] < "2013-03-02") & (frame.index % 2)
+    frame["day"] += pd.to_timedelta(np.where(lasting, 15, 0), unit="D")
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    monkeypatch.setattr(job, "train_on_table", None)  # which would be the first fit
+    options = ["--domain", "shop", "--order", "day", "--target", "sold", "--train", "30"]
+    sizes = ["--certify", "30", "--judge", "20", "--levels", ".9"]
+    with pytest.raises(TypeError):
+        run(capsys, "backtest", str(path), *options, *sizes, "--output", str(tmp_path / "out"))
+    said = capsys.readouterr().err
+    assert "eqrm: Window 1: " in said
+    assert "at least 29 are needed" in said
+
+
 def test_a_folder_with_other_files_is_refused(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,7 +227,7 @@ def _fitted(
     output: Path,
 ) -> Any:
     """Read the table, and fit in every window."""
-    from eqrm.tabular.backtest import FitSettings, backtest_table, fits_of, kept_in_words
+    from eqrm.tabular.backtest import FitSettings, backtest_table, before_fitting, kept_in_words
 
     alpha, measure = fitting["--alpha"], fitting["--measure"]
     chosen = {
@@ -242,7 +242,10 @@ def _fitted(
     fit.plans()  # checked before anything is read
     columns["features"] = columns["features"] or None
     table = read_any_table(data, target, domain, bool(fitting["--weather"]), columns)
-    with steps_shown(fits_of(plan, table), lambda step: kept_in_words(output)) as tell:
+    fits, short = before_fitting(plan, table)
+    for sentence in short:
+        typer.echo(f"eqrm: {sentence}", err=True)
+    with steps_shown(fits, lambda step: kept_in_words(output)) as tell:
         return backtest_table(table, plan, fit, folder=output, progress=tell)
 
 
@@ -253,8 +256,6 @@ def _conflicts(
     fitting: Mapping[str, Any],
 ) -> list[str]:
     """Options that exclude each other, or that are missing."""
-    from eqrm.data.datasets.registry import BUILT_IN
-
     problems = []
     wrong = [name for name, value in fitting.items() if value is not None]
     ways = [name for name in ("--prediction", "--loss") if given[name]]
@@ -280,6 +281,8 @@ def _conflicts(
                 "--train N is required, the number of domains to fit on in each window, or "
                 "--prediction COLUMN for predictions of any model."
             )
+        from eqrm.data.datasets.registry import BUILT_IN
+
         shipped = data in BUILT_IN and not Path(data).exists()
         required = [] if shipped else ["--target", "--domain"]
     absent = [name for name in required if not columns[name]]

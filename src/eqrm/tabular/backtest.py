@@ -25,7 +25,12 @@ from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.backtesting.backtest import Backtest, judged_backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.evaluation.backtesting.rules import Array
-from eqrm.evaluation.backtesting.windows import BacktestWindow, OrderedDomains, windows_of
+from eqrm.evaluation.backtesting.windows import (
+    BacktestWindow,
+    OrderedDomains,
+    short_windows,
+    windows_of,
+)
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
@@ -107,8 +112,7 @@ def backtest_table(
         raise SettingError("train is required: the number of domains to fit on in each window.")
     fit = fit or FitSettings()
     plans = fit.plans()
-    order = table.domain_name if table.order is None else table.order_name
-    domains = OrderedDomains.of(table.numbered_domains, table.order, order)
+    domains = _ordered(table)
     windows = windows_of(plan, domains)
     kind = _checked_task(table, fit, plans, domains, windows)
     store = FittedRisks(table, domains, plans, fit, folder)
@@ -128,11 +132,15 @@ def backtest_table(
     )
 
 
-def fits_of(plan: BacktestPlan, table: Table) -> int:
-    """How many times predictors are fitted."""
+def before_fitting(plan: BacktestPlan, table: Table) -> tuple[int, list[str]]:
+    """How many times predictors are fitted, and which windows are too short for a bound."""
+    windows = windows_of(plan, _ordered(table))
+    return len({_key(window) for window in windows}), short_windows(windows)
+
+
+def _ordered(table: Table) -> OrderedDomains:
     order = table.domain_name if table.order is None else table.order_name
-    domains = OrderedDomains.of(table.numbered_domains, table.order, order)
-    return len({_key(window) for window in windows_of(plan, domains)})
+    return OrderedDomains.of(table.numbered_domains, table.order, order)
 
 
 def _key(window: BacktestWindow) -> bytes:

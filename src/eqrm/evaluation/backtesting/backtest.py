@@ -16,7 +16,12 @@ from eqrm.evaluation.backtesting.picture import draw_backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.evaluation.backtesting.results import JudgedWindows, WindowRisks
 from eqrm.evaluation.backtesting.rules import Array
-from eqrm.evaluation.backtesting.windows import BacktestWindow, OrderedDomains, windows_of
+from eqrm.evaluation.backtesting.windows import (
+    BacktestWindow,
+    OrderedDomains,
+    short_windows,
+    windows_of,
+)
 from eqrm.evaluation.backtesting.words import backtest_text
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.text import counted, listed
@@ -143,6 +148,4 @@ def _notes(
                 f"Certified on {certify}, the last {counted(rest, 'domain')} are in no window: a "
                 f"whole one is judged on {plan.judge}."
             )
-    short = {text: window for window in windows for text in window.short.values()}
-    found += [f"Window {window.number}: {text}" for text, window in short.items()]
-    return found
+    return [*found, *short_windows(windows)]

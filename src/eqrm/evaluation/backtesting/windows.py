@@ -76,6 +76,11 @@ def windows_of(plan: BacktestPlan, domains: OrderedDomains) -> list[BacktestWind
     return found
 
 
+def short_windows(windows: Sequence[BacktestWindow]) -> list[str]:
+    """Sentences on the windows whose domains are too few for a bound, with the number needed."""
+    return [f"Window {w.number}: {text}" for w in windows for text in w.short.values()]
+
+
 def _window(
     plan: BacktestPlan, size: int, number: int, window: TimeWindow, first: TimeWindow
 ) -> BacktestWindow:

@@ -131,11 +131,15 @@ def test_domains_are_sorted_by_their_times() -> None:
     risks, days = rng.normal(size=100), rng.permutation(100)
     names = [f"d{i:03d}" for i in range(100)]
     dates = np.datetime64("2013-01-01") + days
-    found = backtest(evaluation(risks, names), times=dates, order="date", certify=40, judge=20)
+    measured = eqrm.evaluate(domains=names, losses={"model": risks}, order=dates)
+    found = backtest(measured, certify=40, judge=20)
+    assert found.domains.order == measured.order.name  # type: ignore[union-attr]
+    given = backtest(evaluation(risks, names), times=dates, certify=40, judge=20)
+    assert [row.within for row in given.shares] == [row.within for row in found.shares]
     again = found_on(risks[np.argsort(days)], certify=40, judge=20)
     assert [row.within for row in found.shares] == [row.within for row in again.shares]
-    assert "The rows were not in the order of time: sorted by 'date'." in found.notes
-    assert "in the order of 'date', 2013-01-01 to 2013-04-10" in str(found)
+    assert "The rows were not in the order of time: sorted by 'domains'." in found.notes
+    assert "2013-01-01 to 2013-04-10" in str(found)
     assert again.notes == ()
 
 

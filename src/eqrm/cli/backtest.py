@@ -11,11 +11,15 @@ import typer
 
 from eqrm.cli.options import (
     SEVERAL,
+    TIME,
     Categories,
+    Dependence,
     DomainColumns,
     Dropped,
     Features,
     ModelSettings,
+    Recent,
+    Spells,
     TrainedLevels,
     Weather,
     inner_level,
@@ -123,29 +127,13 @@ def backtest(
         list[str] | None,
         option(f"Levels of the bounds (default: 0.5,0.75,0.9). {SEVERAL}", BOUNDS),
     ] = None,
-    half_life: Annotated[
-        float | None,
-        option("After how many domains the weights of 'recent' halve (default: 30).", BOUNDS),
-    ] = None,
     confidence: Annotated[float, option("Confidence level of certificates.", BOUNDS)] = 0.95,
-    bound: Annotated[
-        list[str] | None,
-        option(
-            "Bounds to compare: plain (the certificate; default), spells (approximate), recent "
-            "(weighted, not a certificate) or online (adapted after every judged domain). "
-            f"{SEVERAL}",
-            BOUNDS,
-        ),
-    ] = None,
-    dependence: Annotated[
-        list[int] | None,
-        option(
-            "Also compare the certificate for domains that depend on up to K earlier ones. Repeat "
-            "the option for several.",
-            BOUNDS,
-            metavar="K",
-        ),
-    ] = None,
+    dependence: Dependence = None,
+    spells: Spells = False,
+    recent: Recent = None,
+    online: Annotated[
+        bool, option("Add a bound that is adapted after every judged domain.", TIME, "--online")
+    ] = False,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path(
         "backtest-output"
     ),
@@ -172,7 +160,8 @@ def backtest(
     }
     given = {"--prediction": prediction, "--loss": loss, "--metric": metric, "--clip": clip}
     problems = _conflicts(data, {"--target": target, "--domain": domain}, given, fitting)
-    sliding = {
+    also = {"spells": spells, "recent": recent is not None, "online": online}
+    sliding: dict[str, Any] = {
         "certify": _integers(certify or ["60"], "certify", problems),
         "judge": judge,
         "train": train,
@@ -181,9 +170,9 @@ def backtest(
         "expanding": expanding,
         "refit": refit or "every-window",
         "confidence": confidence,
-        "bounds": separated(bound or ["plain"]),
-        "dependence": dependence or [],
-        "half_life": half_life,
+        "bounds": ["plain", *(name for name, asked in also.items() if asked)],
+        "dependence": [] if dependence is None else dependence,
+        "half_life": recent,
     }
     if levels:
         sliding["levels"] = [parsed_level(each, "--levels") for each in separated(levels)]

@@ -57,12 +57,12 @@ def train(
     feature: Features = None,
     drop: Dropped = None,
     category: Categories = None,
-    weather: Weather = False,
     test: Annotated[
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
     test_domains: TestDomains = None,
     test_share: TestShare = None,
+    weather: Weather = False,
     order: Annotated[
         str | None,
         option(
@@ -76,7 +76,6 @@ def train(
     ] = None,
     test_after: TestAfter = None,
     test_last: TestLast = None,
-    alpha: TrainedLevels = None,
     measure: Annotated[
         str,
         option(
@@ -85,6 +84,7 @@ def train(
             WHAT,
         ),
     ] = "quantile",
+    alpha: TrainedLevels = None,
     surrogate: Annotated[
         str,
         option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,18 @@ import numpy as np
 
 from eqrm.data.tables.files import opened
 from eqrm.data.windows import Places
-from eqrm.domains import DomainKey, NumberedDomains
+from eqrm.domains import DomainKey, Name, NumberedDomains
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.backtesting.backtest import Backtest, judged_backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.evaluation.backtesting.rules import Array
 from eqrm.evaluation.backtesting.windows import OrderedDomains, windows_of
 from eqrm.evaluation.evaluate import measured_predictors, paired
+from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, left_out_in_words
 from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
-from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec, by_column
+from eqrm.evaluation.measuring.domain_columns import domain_times
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric
-from eqrm.evaluation.measuring.prediction_rows import PredictionTable
 from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import whole_file, write_text
 from eqrm.tabular.backtest import FITS
@@ -42,19 +43,20 @@ def backtest_predictions(
     """
     spec = replace(spec, references=None if spec.takes_predictions else False)
     measured = measured_predictors(files, spec)
-    predictors = paired({name: each.risks for name, each in measured.items()})
-    names = next(iter(predictors.values())).domains
+    shared = paired({name: each.risks for name, each in measured.items()})
+    chosen = EvaluatedDomains.of(shared, [each.facts for each in measured.values()], ALL_DOMAINS)
+    names = next(iter(chosen.predictors.values())).domains
     numbered, times = NumberedDomains(np.arange(len(names)), names), None
     columns = DomainKey.of(spec.domains).columns
     if order is not None and (order,) != columns:
-        numbered, times = _times(files, spec, order)
+        numbered, times = _times(files, spec, columns, order, names)
     domains = OrderedDomains.of(numbered, times, order or " and ".join(columns))
     labels = next((each.labels for each in measured.values() if each.labels), None)
     constants = None
     if labels is not None and spec.known_metric is not None:
         several = any(each.several for each in measured.values())
         constants = PastConstants(labels.only(names), spec.known_metric, several)
-    risks = {name: each.risks for name, each in predictors.items()}
+    risks = {name: each.risks for name, each in chosen.predictors.items()}
     return judged_backtest(
         plan,
         domains,
@@ -62,18 +64,20 @@ def backtest_predictions(
         lambda window: risks,
         spec.name_of_loss,
         constants=constants,
+        notes=[left_out_in_words(chosen.seen, ()).strip()] if chosen.seen else [],
     )
 
 
-def _times(files: Any, spec: MeasurementSpec, order: str) -> tuple[NumberedDomains, list[Any]]:
-    """Domains and the times of their rows."""
-    losses, predictions = (
-        None if given is None else list(by_column(given).values())[:1]
-        for given in (spec.losses, spec.predictions)
-    )
-    one = replace(spec, references=False, losses=losses, predictions=predictions)
+def _times(
+    files: Any, spec: MeasurementSpec, columns: Sequence[str], order: str, names: Sequence[Name]
+) -> tuple[NumberedDomains, list[Any]]:
+    """The times in a column, each with the place of its domain among these names."""
     with opened(files, spec.threads, spec.memory) as table:
-        return PredictionTable.of(table, one).times(order)
+        found, times = domain_times(table, columns, order)
+    place = {str(name): i for i, name in enumerate(names)}
+    ids = np.array([place.get(str(name), -1) for name in found.names])[found.ids]
+    kept = [time for time, number in zip(times, ids.tolist(), strict=True) if number >= 0]
+    return NumberedDomains(ids[ids >= 0], tuple(names)), kept
 
 
 @dataclass(frozen=True, eq=False)

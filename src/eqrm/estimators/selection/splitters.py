@@ -177,16 +177,8 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
         self, X: Any, y: Any = None, groups: Any = None, times: Any = None
     ) -> Iterator[Split]:
         """The training rows and the test rows of each split, in the order of time."""
-<<<<<<< HEAD
-        domains = required_groups(groups, _num_samples(X), type(self).__name__)
-        what = "groups" if times is None else "times"
-        remedy = "Pass the time of each row as times=."
-        spans = domain_spans(domains.ids, domains.names, times, what, remedy)
-        order = spans.order
-=======
         domains, spans = _in_time(X, groups, times, type(self).__name__)
-        order, by_end = spans.order, np.argsort(spans.last, kind="stable")
->>>>>>> 760d3c7 (eqrm backtest: bounds from the past beside what came)
+        order = spans.order
         starts = spans.starts(self._wanted_starts(len(domains)))
         if len(set(starts)) < self.n_splits:
             raise SettingError(

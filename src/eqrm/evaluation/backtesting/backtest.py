@@ -55,18 +55,17 @@ class Backtest(JudgedWindows):
         write_backtest_page(self, Path(path), command)
 
 
-def backtest(
-    evaluation: Evaluation, *, times: Any = None, order: str = "domains", **settings: Any
-) -> Backtest:
+def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> Backtest:
     """Compare bounds computed on the past with the risks of the domains that came after.
 
-    ``evaluation`` is that of any predictors (:func:`eqrm.evaluate`). Its domains are dates or
-    numbers, or ``times`` holds one per domain. Windows slide over them: a bound is computed on
-    ``certify`` domains (60; several lengths may be given) and compared with the risks of the next
-    ``judge`` (30), ``gap`` (0) domains later; then everything moves by ``step`` domains (as many
-    as are judged). ``levels`` (0.5, 0.75, 0.9) and ``confidence`` (0.95) are those of the bounds;
-    ``bounds`` are "plain" (the certificate), "spells", "recent" and "online", ``dependence`` adds
-    the certificates for k-dependent domains, ``half_life`` is that of "recent".
+    ``evaluation`` is that of any predictors (:func:`eqrm.evaluate`). Its domains have times
+    (``evaluate(..., order=)``), are dates or numbers, or ``times`` holds one per domain. Windows
+    slide over them: a bound is computed on ``certify`` domains (60; several lengths may be given)
+    and compared with the risks of the next ``judge`` (30), ``gap`` (0) domains later; then
+    everything moves by ``step`` domains (as many as are judged). ``levels`` (0.5, 0.75, 0.9) and
+    ``confidence`` (0.95) are those of the bounds; ``bounds`` are "plain" (the certificate),
+    "spells", "recent" and "online", ``dependence`` adds the certificates for k-dependent domains,
+    ``half_life`` is that of "recent".
 
     >>> import eqrm
     >>> risks = np.random.default_rng(0).normal(size=200)
@@ -77,7 +76,10 @@ def backtest(
     plan = BacktestPlan.of(**settings)
     names = evaluation.domains
     numbered = NumberedDomains(np.arange(len(names)), names)
-    domains = OrderedDomains.of(numbered, times, order)
+    if times is None and evaluation.order is not None:
+        times = evaluation.order.times
+    known = "domains" if evaluation.order is None else evaluation.order.name
+    domains = OrderedDomains.of(numbered, times, known)
     risks = {name: each.risks for name, each in evaluation.predictors.items()}
     return judged_backtest(
         plan, domains, windows_of(plan, domains), lambda _: risks, evaluation.loss

@@ -11,6 +11,7 @@ from eqrm.data.windows import Places, TimeWindow, refuse_longer, refuse_unfit_ti
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.backtesting.plan import NEVER, BacktestPlan, too_few_to_certify
+from eqrm.evaluation.measuring.domain_columns import ORDER_REMEDY
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +31,7 @@ class OrderedDomains:
     def of(cls, domains: NumberedDomains, times: Any, order: str) -> OrderedDomains:
         """From the domain of each row and its time (n,), or from names that are times."""
         what = f"The {'domains' if times is None else 'order column'} ({order!r})"
-        remedy = "Name the column that orders the domains (--order COLUMN, or order=)."
-        spans = domain_spans(domains.ids, domains.names, times, what, remedy)
+        spans = domain_spans(domains.ids, domains.names, times, what, ORDER_REMEDY)
         by_row = spans.first[domains.ids]
         ascending = bool((by_row[1:] >= by_row[:-1]).all())
         return cls(order, tuple(domains.names), spans, times is None, ascending)

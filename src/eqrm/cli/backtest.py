@@ -34,6 +34,7 @@ from eqrm.files.yaml_text import parse_settings
 
 DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds", "Output"
 GIVEN, FITTED = "Given predictions (nothing is fitted)", "Training"
+TARGET = "Column to predict; with --prediction, the labels."
 ORDER = "Column with the time of each row, a date or a number (default: the domain)."
 REPEAT = "Repeat the option for several predictors."
 COLUMNS = {"features": "feature", "drop": "drop", "categories": "category"}
@@ -48,18 +49,14 @@ def backtest(
             help="CSV or Parquet file, pattern or folder; or 'flights', which ships with eqrm.",
         ),
     ],
-    target: Annotated[
-        str | None, option("Column to predict; with --prediction, the labels.", DATA)
-    ] = None,
+    target: Annotated[str | None, option(TARGET, DATA)] = None,
     domain: DomainColumns = None,
-    feature: Features = None,
-    drop: Dropped = None,
     order: Annotated[str | None, option(ORDER, DATA, metavar="COLUMN")] = None,
-    category: Categories = None,
-    weather: Weather = False,
     train: Annotated[
         int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
     ] = None,
+    feature: Features = None,
+    category: Categories = None,
     certify: Annotated[
         list[str] | None,
         option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS),
@@ -81,6 +78,8 @@ def backtest(
             WINDOWS,
         ),
     ] = None,
+    weather: Weather = False,
+    drop: Dropped = None,
     prediction: Annotated[
         list[str] | None,
         option(

@@ -20,7 +20,7 @@ EVERY_CLASS = [
     eqrm.XGBQRMRegressor(**TREES),
     eqrm.LGBMQRMClassifier(**TREES),
     eqrm.LGBMQRMRegressor(**TREES),
-    eqrm.Recalibrated(LogisticRegression()),
+    pytest.param(eqrm.Recalibrated(LogisticRegression()), marks=pytest.mark.full),
     eqrm.Recalibrated(LinearRegression()),
 ]
 NETWORKS = [

@@ -56,7 +56,7 @@ def in_double(data: DomainData) -> DomainData:
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("k", [None, 21])
+@pytest.mark.parametrize("k", [21, pytest.param(None, marks=pytest.mark.full)])
 def test_fifty_steps_of_each_method_are_those_of_the_trainer(name: str, k: int | None) -> None:
     data = in_double(world())
     scaling = "gradient-norm-ratio" if name.startswith("eqrm") else "none"

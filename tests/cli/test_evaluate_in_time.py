@@ -125,6 +125,8 @@ def test_later_domains_alone_are_evaluated(file: str, capsys: pytest.CaptureFixt
         (["--order", "day", "--test-last", "2"], "strictly between 0 and 1, got 2.0"),
         (["--test-after", "2013", "--test-last", ".5"], "--test-last, last=), not both"),
         (["--order", "day", "--partial", "part.json"], "leave out --order"),
+        (["--test-last", ".5", "--partial", "part.json"], "bounds in time: use them with --merge"),
+        (["--spells", "--partial", "part.json"], "bounds in time: use them with --merge"),
         (["--order", "month", "--spells"], "share their time with another"),
     ],
 )
@@ -138,6 +140,24 @@ def test_options_that_cannot_be_followed_are_refused_with_a_remedy(
     assert (code, out) == (2, "")
     assert words in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_merged_parts_of_dated_domains_have_an_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, parts = spells(), []
+    for number in (0, 1):
+        frame[number::2].to_csv(tmp_path / f"{number}.csv", index=False)
+        parts.append(str(tmp_path / f"{number}.json"))
+        command = ["evaluate", str(tmp_path / f"{number}.csv"), "--domain", "day", "--loss", "loss"]
+        assert run(capsys, *command, "--partial", parts[-1])[0] == 0
+    later = ["--test-after", "2013-03", "--dependence", "1"]
+    code, out, _ = run(capsys, "evaluate", "--merge", *parts, *later)
+    assert code == 0
+    late = frame.loss.to_numpy()[90:]
+    assert quantile_bound(late, 0.9, 0.95, dependence=1).sentence in out
+    code, _, err = run(capsys, "evaluate", "--merge", *parts, "--order", "day", "--seen", "x")
+    assert (code, "Leave out --seen, --order." in err) == (2, True)
 
 
 def test_a_missing_time_and_bounds_that_nobody_asked_for_are_refused(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_the_flights_are_a_table_by_name(
     files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
     assert run(capsys, "predict", model, *files)[0] == 0
     found = pd.read_parquet(tmp_path / "p.parquet")
-    assert list(found) == ["day", "late", "prediction", "p_0", "p_1"]
+    assert list(found) == ["day", "late", "prediction", "p_0", "p_1", "seen"]
     assert len(found) == 7
 
 

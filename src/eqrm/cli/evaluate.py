@@ -223,7 +223,8 @@ def evaluate(
         columns = [*(loss or []), *(prediction or [])]
         data = _data(files, compare or [], _first_name(compare, columns))
         if partial is not None:
-            _write_part(partial, data, measured, (output, report, figures))
+            in_text = (output, report, figures, test_after, test_last, *in_time.asked)
+            _write_part(partial, data, measured, in_text)
             return
         found = run(data, **measured, **later)
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
@@ -236,16 +237,15 @@ def evaluate(
         typer.echo(text)
 
 
-def _write_part(
-    path: Path, data: Any, measured: dict[str, Any], others: Sequence[Path | None]
-) -> None:
+def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequence[object]) -> None:
     """Measure a part of the rows, and say what it holds."""
     from eqrm.evaluation.parts import evaluate_part
 
     if any(other is not None for other in others):
         raise SettingError(
             "--partial writes what was measured on a part of the rows. Leave out --output, "
-            "--report and --figures, and use them with --merge."
+            "--report, --figures, and options that choose later domains or bounds in time: use "
+            "them with --merge."
         )
     part = evaluate_part(data, **measured)
     part.write(path)

@@ -147,6 +147,7 @@ def certificate_to_watch(
     columns: WatchedColumns,
     *,
     predictor: str | None = None,
+    usual: str | None = None,
     alpha: LevelLike | None = None,
     confidence: float | None = None,
     delta: float = DELTA,
@@ -155,11 +156,12 @@ def certificate_to_watch(
     """The certificate of a predictor, computed on the domains of an evaluation in a file.
 
     The file is ``evaluation.json`` of ``eqrm train``, or what ``eqrm evaluate --format json``
-    wrote. Level and confidence are those of its certificates, or else 0.9 and 0.95.
+    wrote. Level and confidence are those of its certificates, or else 0.9 and 0.95. The predictor
+    is the only one, or ``usual``, unless ``predictor`` names another.
     """
     content = _read(path)
     evaluation = Evaluation.from_dict(content)
-    name = _chosen(evaluation, predictor, path)
+    name = _chosen(evaluation, predictor, usual, path)
     complete = columns.completed(evaluation.loss)
     OPEN_FRACTION.check(delta, "--delta")
     known = _certified_in(content, name)
@@ -220,10 +222,12 @@ def _read(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _chosen(evaluation: Evaluation, predictor: str | None, path: Path) -> str:
+def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, path: Path) -> str:
     if predictor is not None:
         return one_of(predictor, evaluation.predictors, "predictor")
     names = list(evaluation.predictors)
+    if usual in names:
+        return str(usual)
     if len(names) > 1:
         raise SettingError(
             f"{path} holds {len(names)} predictors. Say whose certificate is watched with "

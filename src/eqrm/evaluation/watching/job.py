@@ -34,6 +34,8 @@ class WatchOptions:
     confidence: float | None = None
     delta: float | None = None
     dependence: int | None = None
+    usual: str | None = None
+    """The predictor that an earlier watch was about: taken where no other is named."""
 
     def claim(self, evaluation: Path) -> WatchedCertificate:
         """The certificate to watch."""
@@ -41,6 +43,7 @@ class WatchOptions:
             evaluation,
             self.columns,
             predictor=self.predictor,
+            usual=self.usual,
             alpha=self.alpha,
             confidence=self.confidence,
             delta=DELTA if self.delta is None else self.delta,
@@ -50,7 +53,7 @@ class WatchOptions:
     def after(self, earlier: WatchedCertificate) -> WatchOptions:
         """The same, with what an earlier watch had where nothing was said."""
         made, old = self, earlier.certificate
-        known = {"predictor": earlier.predictor, "alpha": old.alpha, "confidence": old.confidence}
+        known = {"usual": earlier.predictor, "alpha": old.alpha, "confidence": old.confidence}
         known |= {"delta": earlier.delta, "dependence": old.dependence}
         unsaid = {name: value for name, value in known.items() if getattr(self, name) is None}
         made = replace(made, **unsaid)  # type: ignore[arg-type]

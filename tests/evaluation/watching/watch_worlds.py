@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -66,35 +67,50 @@ def started(folder: Path, *options: str) -> Path:
     return state
 
 
-def killed(job: Callable[[], Any], moment: int, names: list[tuple[Any, str]]) -> bool:
-    """Run a job in a forked process that kills itself at one of its calls of these functions.
-
-    Returns whether it came to that call; otherwise the job was done before.
-    """
+def forked(job: Callable[[], Any]) -> int:
+    """The process id of a child that does a job without printing anything, and ends."""
     child = os.fork()
     if child == 0:
-        calls = 0
-
-        def deadly(real: Callable[..., Any]) -> Callable[..., Any]:
-            def function(*args: Any, **kwargs: Any) -> Any:
-                nonlocal calls
-                calls += 1
-                if calls == moment:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*args, **kwargs)
-
-            return function
-
-        for owner, name in names:
-            setattr(owner, name, deadly(getattr(owner, name)))
         try:
             with open(os.devnull, "w") as nothing:
                 sys.stdout = sys.stderr = nothing
                 job()
         finally:
             os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
+    return child
+
+
+def killed_at(job: Callable[[], Any], moment: int, names: list[tuple[Any, str]]) -> bool:
+    """Do a job in a process that kills itself at one of its calls of these functions.
+
+    Returns whether it came to that call; otherwise the job was done before.
+    """
+    calls = 0
+
+    def deadly(real: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+
+        return function
+
+    def armed() -> None:
+        for owner, name in names:
+            setattr(owner, name, deadly(getattr(owner, name)))
+        job()
+
+    return os.WIFSIGNALED(os.waitpid(forked(armed), 0)[1])
+
+
+def killed_after(job: Callable[[], Any], seconds: float) -> bool:
+    """Do a job in a process that is killed after some time; returns whether that ended it."""
+    child = forked(job)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def judged_directly(claim: Any, risks: list[float]) -> list[float]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from eqrm.data.tables.files import TableFiles, fetched_list, find_files, opened
+from eqrm.data.tables.files import TableFiles, find_files, opened
+from eqrm.data.times import as_times, domain_spans
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError
-from eqrm.evaluation.measuring.grouped_losses import names_of_domains
+from eqrm.evaluation.measuring.domain_columns import domain_times
 from eqrm.evaluation.parts import evaluate_part
 from eqrm.evaluation.watching.claim import Time, WatchedColumns, plain_times
 from eqrm.text import did_you_mean, listed
@@ -30,7 +29,8 @@ ORDERED = (
 class Arrival:
     """The rows of one domain in one file: when, how many, and the mean of their losses.
 
-    ``source`` tells the file from others by its content.
+    ``source`` tells the file from others by its content, and ``seen`` says whether the model was
+    trained on the domain (the column that ``eqrm predict`` writes).
     """
 
     domain: Name
@@ -39,6 +39,7 @@ class Arrival:
     risk: float
     source: str
     file: str
+    seen: bool = False
 
 
 def read_arrivals(
@@ -76,12 +77,13 @@ def _of_file(path: Path, columns: WatchedColumns, predictor: str) -> list[Arriva
         raise
     risks, (source,) = part.predictors[predictor], part.sources
     if times is None:
-        named = plain_times(list(risks.domains), f"The domains of {path.name}", ORDERED)
-        times = dict(zip(map(str, risks.domains), named, strict=True))
+        named = as_times(list(risks.domains), f"The domains of {path.name}", ORDERED)
+        times = dict(zip(map(str, risks.domains), plain_times(named), strict=True))
+    seen = part.seen or frozenset()
     rows = zip(risks.domains, risks.counts.tolist(), risks.risks.tolist(), strict=True)
     return [
-        Arrival(name, times[str(name)], count, risk, source[:SHORT], path.name)
-        for name, count, risk in rows
+        Arrival(name, times[str(name)], n, risk, source[:SHORT], path.name, str(name) in seen)
+        for name, n, risk in rows
     ]
 
 
@@ -121,15 +123,7 @@ def _times(path: Path, columns: WatchedColumns) -> Mapping[str, Time] | None:
 
 
 def _earliest(table: TableFiles, names: list[str], order: str) -> Mapping[str, Time]:
-    keys = ", ".join(f"{table.domain(name)} AS d{j}" for j, name in enumerate(names))
-    found = table.fetched(
-        f"SELECT {keys}, {table.domain(order)} AS time, count(*) AS n "
-        f"FROM {table.source} GROUP BY ALL"
-    )
+    domains, times = domain_times(table, names, order)
     what = f"The order column {order!r} of {table.files[0].name}"
-    times = plain_times(np.array(fetched_list(found["time"]), dtype=object), what)
-    earliest: dict[str, Time] = {}
-    domains = names_of_domains(table, names, found, len(names))
-    for name, time in zip(map(str, domains), times, strict=True):
-        earliest[name] = min(earliest.get(name, time), time)
-    return earliest
+    spans = domain_spans(domains.ids, domains.names, times, what, "")
+    return dict(zip(map(str, domains.names), plain_times(spans.first), strict=True))

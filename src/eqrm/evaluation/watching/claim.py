@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import OPEN_FRACTION, check_all, one_of
-from eqrm.data.times import as_times
+from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
@@ -161,18 +161,26 @@ def certificate_to_watch(
     """
     content = _read(path)
     evaluation = Evaluation.from_dict(content)
+    if evaluation.nesting is not None:
+        raise SettingError(
+            f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
+            "without --within."
+        )
     name = _chosen(evaluation, predictor, usual, path)
     complete = columns.completed(evaluation.loss)
+    if complete.order is None and evaluation.order is not None:
+        complete = replace(complete, order=evaluation.order.name)
     OPEN_FRACTION.check(delta, "--delta")
     known = _certified_in(content, name)
     measured = evaluation[name]
-    times = None if complete.order not in (None, *complete.domain) else _times(measured.domains)
+    times = _times(evaluation, complete)
     order = range(len(measured)) if times is None else sorted(range(len(measured)), key=_by(times))
     risks = tuple(float(measured.risks[place]) for place in order)
     if dependence and times is None:
         raise SettingError(
             "--dependence needs certified domains in the order of time, but their names are "
-            f"neither dates nor numbers, such as {measured.domains[0]!r}. Use names that are."
+            f"neither dates nor numbers, such as {measured.domains[0]!r}. Give 'eqrm evaluate' the "
+            "column of the time (--order)."
         )
     found = quantile_bound(
         risks,
@@ -193,13 +201,12 @@ def certificate_to_watch(
     )
 
 
-def plain_times(values: Any, what: str, remedy: str = "") -> list[Time]:
+def plain_times(times: Times) -> list[Time]:
     """Times (n,) as numbers, or as strings that sort like the dates they are.
 
-    >>> plain_times(["2013-07", "2013-07-02"], "times")[1], plain_times(["7", "10"], "times")
-    ('2013-07-02T00:00:00.000000', [7, 10])
+    >>> plain_times(as_times(["2013-07-02"], "times")), plain_times(as_times(["7", "10"], "times"))
+    (['2013-07-02T00:00:00.000000'], [7, 10])
     """
-    times = as_times(values, what, remedy)
     return [str(time) for time in times] if times.dtype.kind == "M" else times.tolist()
 
 
@@ -242,9 +249,14 @@ def _certified_in(content: Mapping[str, Any], predictor: str) -> Mapping[str, An
     return {key: found[key] for key in ("alpha", "confidence") if key in found}
 
 
-def _times(names: tuple[Name, ...]) -> list[Time] | None:
+def _times(evaluation: Evaluation, columns: WatchedColumns) -> list[Time] | None:
+    """When the certified domains were; None where neither a column nor their names say so."""
+    if evaluation.order is not None:
+        return plain_times(evaluation.order.times)
+    if columns.order not in (None, *columns.domain):
+        return None
     try:
-        return plain_times(list(names), "domains")
+        return plain_times(as_times(list(evaluation.domains), "domains"))
     except DomainDataError:
         return None
 
@@ -252,13 +264,25 @@ def _times(names: tuple[Name, ...]) -> list[Time] | None:
 def _warnings(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[str, ...]:
     if not ordered:
         return (
-            "The certified domains are not named by dates or numbers, so their order is not known, "
-            "and changes of the risk's distribution are not tested.",
+            "When the certified domains were is not known, so that changes of the risk's "
+            "distribution are not tested: name them by dates or numbers, or give 'eqrm evaluate' "
+            "the column of the time (--order).",
         )
-    if dependence or len(risks) < FEWEST_REFERENCES:
+    if len(risks) < FEWEST_REFERENCES:
         return ()
-    found = order_test(risks).warning
-    return () if found is None else (found,)
+    found = order_test(risks)
+    if found.rejected == "serial" and not dependence:
+        return (
+            f"Consecutive certified domains have similar risks (p = {found.p_value:.2g}). They do "
+            "not look independent, so the certificate may be too optimistic, and false alarms more "
+            "frequent: use --dependence K where K is known.",
+        )
+    if found.rejected == "trend":
+        return (
+            f"The risk of the certified domains changes over time (p = {found.p_value:.2g}), so "
+            "that new ones may differ from them: certify on the most recent domains.",
+        )
+    return ()
 
 
 def _by(times: list[Time]) -> Any:

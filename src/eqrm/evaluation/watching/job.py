@@ -34,16 +34,14 @@ class WatchOptions:
     confidence: float | None = None
     delta: float | None = None
     dependence: int | None = None
-    usual: str | None = None
-    """The predictor that an earlier watch was about: taken where no other is named."""
 
-    def claim(self, evaluation: Path) -> WatchedCertificate:
-        """The certificate to watch."""
+    def claim(self, evaluation: Path, usual: str | None = None) -> WatchedCertificate:
+        """The certificate to watch; ``usual`` is the predictor where none is named."""
         return certificate_to_watch(
             evaluation,
             self.columns,
             predictor=self.predictor,
-            usual=self.usual,
+            usual=usual,
             alpha=self.alpha,
             confidence=self.confidence,
             delta=DELTA if self.delta is None else self.delta,
@@ -52,12 +50,12 @@ class WatchOptions:
 
     def after(self, earlier: WatchedCertificate) -> WatchOptions:
         """The same, with what an earlier watch had where nothing was said."""
-        made, old = self, earlier.certificate
-        known = {"usual": earlier.predictor, "alpha": old.alpha, "confidence": old.confidence}
-        known |= {"delta": earlier.delta, "dependence": old.dependence}
+        old = earlier.certificate
+        known = {"alpha": old.alpha, "confidence": old.confidence, "delta": earlier.delta}
+        known["dependence"] = old.dependence
         unsaid = {name: value for name, value in known.items() if getattr(self, name) is None}
-        made = replace(made, **unsaid)  # type: ignore[arg-type]
-        return replace(made, columns=earlier.columns.updated(self.columns))
+        columns = earlier.columns.updated(self.columns)
+        return replace(self, columns=columns, **unsaid)  # type: ignore[arg-type]
 
     def refuse_differing(self, claim: WatchedCertificate) -> None:
         """Raise if something was said that only a start or a restart can say."""
@@ -137,7 +135,7 @@ def _begun(
         options.refuse_differing(known.claim)
         return known, []
     given = options if start is not None else options.after(known.claim)
-    claim = given.claim(evaluation)
+    claim = given.claim(evaluation, None if restart is None else known.claim.predictor)
     if claim.to_dict() == known.claim.to_dict():
         return known, [f"{path} watches this certificate already: nothing to start."]
     if start is not None:

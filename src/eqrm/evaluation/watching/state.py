@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from eqrm.data.times import as_times
 from eqrm.domains import name_order
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS, Watch, WatchReport
@@ -157,7 +158,7 @@ class _Sorting:
         times = [self.last, *(record["time"] for record in state.open_domains)]
         self.dated = next((isinstance(time, str) for time in times if time is not None), None)
         ahead = (now + AHEAD).replace(tzinfo=None)
-        self.latest = plain_times([ahead], "now")[0]
+        self.latest = plain_times(as_times([ahead], "now"))[0]
 
     @property
     def notes(self) -> list[str]:
@@ -205,6 +206,11 @@ class _Sorting:
                 "is open and has rows already, and the file repeats rows of other domains "
                 f"({self._repeats[arrival.source]!r}), so these may be repeated too. Give files "
                 "with new rows only."
+            )
+        if arrival.seen:
+            return (
+                "was seen in training, and the certificate is about domains that were not. Leave "
+                "it out."
             )
         if key in self.certified:
             return "is one of those that the certificate was computed on. Leave it out."

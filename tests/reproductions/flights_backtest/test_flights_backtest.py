@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from eqrm.reproductions import reproduction
+from eqrm.reproductions.flights_backtest.checks import check_year
+from eqrm.reproductions.flights_backtest.experiment import SIZES, run_year
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = DOCS / "reproductions" / "flights-backtest" / "README.md"
 
 
 def test_a_quick_run_counts_twice_and_compares_all_bounds(tmp_path: Path) -> None:
@@ -30,3 +39,27 @@ def test_a_quick_run_counts_twice_and_compares_all_bounds(tmp_path: Path) -> Non
         "EQRM for 0.9",
     ]
     assert (tmp_path / "shares.svg").is_file()
+
+
+def test_the_page_on_backtests_shows_the_shares_that_the_command_wrote() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    page = (DOCS / "backtest.md").read_text(encoding="utf-8")
+    held = re.findall(r"^\| \d+ days \|.*$", written, flags=re.MULTILINE)
+    assert len(held) == 6  # 45, 60 and 90 days, refitted and trained once
+    assert [line for line in held if line not in page] == []
+    for predictor in ("equal odds", "ERM", "ERM recalibrated for 0.9", "auto", "superquantile"):
+        assert predictor in written
+
+
+@pytest.mark.full
+def test_the_whole_year_gives_the_shares_of_the_page() -> None:
+    """The predictors that ``eqrm train`` fits by default; the others are fitted likewise."""
+    settings = replace(SIZES["full"], certify=(60, 90), minimised=("auto",))
+    findings = run_year(settings, lambda share, what: None)
+    checks = check_year(findings, replace(settings, thinned=2))
+    assert all(check.holds for check in checks)
+    (line,) = re.findall(r"^\| 60 days \|.*$", PAGE.read_text("utf-8"), flags=re.MULTILINE)[:1]
+    for name in ("ERM", "auto for 0.9"):
+        row = findings.stream.find(60, name, "plain", 0.9)
+        assert row is not None
+        assert f"{100 * row.share:.1f}% (lowest {100 * row.lowest:.1f}%)" in line

@@ -79,7 +79,7 @@ bench: $(READY) ## speed, side by side with named alternatives
 		$(BIN)/python $$benchmark || exit 1; \
 	done
 
-docs: $(READY) ## write docs/reference.md from the docstrings
+docs: $(READY) ## write docs/reference.md from the docstrings, and ranges to docs/training.md
 	@echo "==> docs/reference.md"
 	@$(BIN)/python scripts/build_reference.py
 

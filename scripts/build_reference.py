@@ -1,5 +1,7 @@
 """Write docs/reference.md from the docstrings of eqrm's public names.
 
+The table of ranges in docs/training.md is written from the rules of the fields.
+
 ``--check`` writes nothing and fails when the page is not what the docstrings say.
 """
 
@@ -13,8 +15,13 @@ from pathlib import Path
 
 import eqrm
 import eqrm.errors
+from eqrm.data.datasets.registry import DATASETS
+from eqrm.predictors.registry import PREDICTORS
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config_reading import ranges
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+TRAINING = PAGE.with_name("training.md")
 OPENING = """# Reference
 Written by `make docs` from the docstrings: edit those, not this page.
 """
@@ -118,18 +125,36 @@ def page() -> str:
     return "\n\n".join([OPENING.rstrip(), *sections, errors_section()]) + "\n"
 
 
+RANGES = re.compile(r"(<!-- ranges: written by make docs -->\n).*?(<!-- end of ranges -->)", re.S)
+
+
+def _in_yaml(found: re.Match[str]) -> str:
+    return {"None": "null"}.get(found[0], found[0].lower())
+
+
+def with_ranges(text: str) -> str:
+    """The page on training, with what the rules of its fields say."""
+    rows = ranges(RunConfig)
+    rows |= {f"predictor.settings.{name}": rule.words for name, rule in PREDICTORS.rules.items()}
+    rows |= {f"data.settings.{name}": rule.words for name, rule in DATASETS.rules.items()}
+    in_yaml = {name: re.sub("None|True|False", _in_yaml, words) for name, words in rows.items()}
+    lines = [f"| `{name}` | {words} |" for name, words in in_yaml.items()]
+    table = "\n".join(["| field | must be |", "|---|---|", *lines])
+    return RANGES.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+
+
 def main() -> None:
     """Write the page, or compare it with ``--check``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail when the page is stale")
     arguments = parser.parse_args()
-    wanted = page()
-    if not arguments.check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(wanted, encoding="utf-8")
-        return
-    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != wanted:
-        raise SystemExit("docs/reference.md is not what the docstrings say: run 'make docs'")
+    PAGE.parent.mkdir(exist_ok=True)
+    wanted = {PAGE: page(), TRAINING: with_ranges(TRAINING.read_text(encoding="utf-8"))}
+    for path, text in wanted.items():
+        if not arguments.check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            raise SystemExit(f"docs/{path.name} is not what the code says: run 'make docs'")
 
 
 if __name__ == "__main__":

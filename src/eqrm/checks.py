@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -106,12 +107,16 @@ def _limits(
     least: float | None, most: float | None, above: float | None, below: float | None
 ) -> str:
     if least is not None and most is not None:
-        return f" from {least} to {most}"
+        return f" from {_shown(least)} to {_shown(most)}"
     if above is not None and below is not None:
-        return f" strictly between {above} and {below}"
+        return f" strictly between {_shown(above)} and {_shown(below)}"
     named = (("above", above), ("of at least", least), ("at most", most), ("below", below))
-    parts = [f"{word} {limit}" for word, limit in named if limit is not None]
+    parts = [f"{word} {_shown(limit)}" for word, limit in named if limit is not None]
     return f" {' and '.join(parts)}" if parts else ""
+
+
+def _shown(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else str(limit)
 
 
 def _within(
@@ -148,8 +153,39 @@ FRACTION = number(0, 1)
 OPEN_FRACTION = number(above=0, below=1)
 POSITIVE_INTEGER = integer(1)
 NON_NEGATIVE_INTEGER = integer(0)
+COUNT = integer(1, 1_000_000_000)
+"""Steps, intervals and sizes of training: more than any run can use."""
+SEED = integer(0, 2**63 - 1)
+"""What every random generator accepts."""
 FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ in ("bool_", "bool"))
 LEVEL = Rule("a level: a number from 0 to 1, a Level, or a string such as '1-e^-1000'", _is_level)
+
+
+def ruled(default: Any, rule: Rule, **metadata: Any) -> Any:
+    """A field of a dataclass of settings that a rule checks (:func:`check_fields`).
+
+    >>> @dataclass
+    ... class Loop:
+    ...     steps: int = ruled(100, COUNT)
+    >>> check_fields(Loop(steps=0))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.SettingError: steps must be an integer from 1 to 1,000,000,000, got 0.
+    """
+    return field(default=default, metadata={"rule": rule, **metadata})
+
+
+def check_fields(settings: Any, form: str = "{}") -> None:
+    """Check every field that has a rule; ``form`` is how errors call them."""
+    check_all(
+        *(
+            partial(
+                each.metadata["rule"].check, getattr(settings, each.name), form.format(each.name)
+            )
+            for each in fields(settings)
+            if "rule" in each.metadata
+        )
+    )
 
 
 def one_of(value: object, choices: Iterable[str], what: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from eqrm.checks import refuse_unknown
+from eqrm.checks import Rule, check_all, refuse_unknown
 from eqrm.errors import SettingError
 from eqrm.text import did_you_mean
 
@@ -23,7 +24,8 @@ Place = str | tuple[str, Mapping[str, Any]]
 class Registry(Mapping[str, str], Generic[T]):
     """Names and where the objects behind them are (``module:attribute``).
 
-    Upper and lower case, - and _ do not matter when a name is looked up.
+    Upper and lower case, - and _ do not matter when a name is looked up. ``rules`` are those of
+    settings by name, the same for all that have a setting of this name.
 
     >>> shapes = Registry[type](
     ...     "number", {"whole-number": "builtins:int", "float": "builtins:float"}
@@ -36,8 +38,11 @@ class Registry(Mapping[str, str], Generic[T]):
     eqrm.errors.SettingError: Unknown number 'flot'. Did you mean 'float'? Choose from: ...
     """
 
-    def __init__(self, what: str, places: Mapping[str, Place]) -> None:
+    def __init__(
+        self, what: str, places: Mapping[str, Place], rules: Mapping[str, Rule] | None = None
+    ) -> None:
         self.what = what
+        self.rules: Mapping[str, Rule] = rules or {}
         split = {name: (p, {}) if isinstance(p, str) else p for name, p in places.items()}
         self._places: dict[str, str] = {name: place for name, (place, _) in split.items()}
         self._fixed: dict[str, Mapping[str, Any]] = {name: f for name, (_, f) in split.items()}
@@ -75,6 +80,11 @@ class Registry(Mapping[str, str], Generic[T]):
         hidden = {"self", *leave_out, *fixed}
         return {p.name: p.default for p in parameters if p.name not in hidden}
 
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Refuse settings that the rules of the registry do not allow, whatever the name."""
+        known = [(name, self.rules[name]) for name in given if name in self.rules]
+        check_all(*(partial(rule.check, given[name], name) for name, rule in known))
+
     def make(
         self, name: str, *arguments: Any, given: Mapping[str, Any], leave_out: tuple[str, ...] = ()
     ) -> Any:
@@ -82,6 +92,7 @@ class Registry(Mapping[str, str], Generic[T]):
         known = self.settings(name, leave_out)
         owner = f"{self.what.capitalize()} {name!r}"
         refuse_unknown(given, known, owner)
+        self.check(given)
         missing = [k for k, v in known.items() if v is inspect.Parameter.empty and k not in given]
         if missing:
             raise SettingError(f"{owner} needs the setting {missing[0]!r}.")

@@ -178,10 +178,10 @@ def test_every_order_of_examples_is_equally_likely() -> None:
     [
         ({"domains_per_batch": 8}, "domains_per_batch is 8, but the data has 7 domains"),
         ({"examples_per_domain": 31}, "largest domain has 30 examples"),
-        ({"domains_per_batch": 0}, "at least 1, got 0"),
-        ({"domains_per_batch": 2.5}, "an integer of at least 1, got 2.5"),
+        ({"domains_per_batch": 0}, "from 1 to 1,000,000,000, got 0"),
+        ({"domains_per_batch": 2.5}, "an integer from 1 to 1,000,000,000, got 2.5"),
         ({"examples_per_domain": True}, "an integer"),
-        ({"seed": -1}, "seed must be None or an integer of at least 0"),
+        ({"seed": -1}, "seed must be None or an integer from 0"),
         ({"over": "domain"}, "Did you mean 'domains'"),
         ({"repeat_domains": True}, "needs domains_per_batch"),
         ({"repeat_examples": True}, "needs examples_per_domain"),

@@ -226,7 +226,7 @@ def test_pruned_runs_are_recorded_named_and_not_chosen_from(tmp_path: Path) -> N
             "no setting 'startup'",
         ),
         ({"adaptive": {"alpha": 2}}, "alpha"),
-        ({"adaptive": {"at_once": 0}}, "at_once must be an integer of at least 1"),
+        ({"adaptive": {"at_once": 0}}, "at_once must be an integer from 1"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),
         ({"adaptive": {}, "draws": None, "search": None}, "adaptive needs draws of at least 2"),
         ({"adaptive": {}, "draws_per_trial": True}, "draws_per_trial is for random draws"),

@@ -66,5 +66,5 @@ def test_the_task_follows_from_the_target() -> None:
 
 
 def test_a_seed_below_zero_is_refused() -> None:
-    with pytest.raises(SettingError, match="seed must be an integer of at least 0"):
+    with pytest.raises(SettingError, match="seed must be an integer from 0"):
         TrainingPlan.of([0.9], seed=-1)

@@ -48,8 +48,8 @@ def test_a_run_shorter_than_its_burn_in_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": 2.0}, "None or an integer of at least 1, got 2.0"),
-        ({"steps": 0}, "None or an integer of at least 1, got 0"),
+        ({"steps": 2.0}, "None or an integer from 1 to 1,000,000,000, got 2.0"),
+        ({"steps": 0}, "None or an integer from 1 to 1,000,000,000, got 0"),
         ({"learning_rate": -1e-3}, "learning_rate .*must be None or a number above 0"),
         ({"schedule": "cosin"}, "Did you mean 'cosine'"),
         ({"loss_scaling": "ratio"}, "Unknown loss scaling 'ratio'"),

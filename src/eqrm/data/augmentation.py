@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eqrm.checks import FRACTION, number
+from eqrm.checks import FRACTION, check_fields, number, ruled
 from eqrm.data.hashed_draws import Integers, hashed, uniform
 from eqrm.errors import DomainDataError
 
@@ -64,19 +64,16 @@ class Augmentation:
     (torch.Size([2, 3, 8, 8]), True)
     """
 
-    crop: float = 0.7
-    flip: float = 0.5
-    brightness: float = 0.3
-    contrast: float = 0.3
-    saturation: float = 0.3
-    hue: float = 0.3
-    grayscale: float = 0.1
+    crop: float = ruled(0.7, number(above=0, most=1))
+    flip: float = ruled(0.5, FRACTION)
+    brightness: float = ruled(0.3, FRACTION)
+    contrast: float = ruled(0.3, FRACTION)
+    saturation: float = ruled(0.3, FRACTION)
+    hue: float = ruled(0.3, number(0, 0.5))
+    grayscale: float = ruled(0.1, FRACTION)
 
     def __post_init__(self) -> None:
-        number(above=0, most=1).check(self.crop, "crop")
-        number(0, 0.5).check(self.hue, "hue")
-        for name in ("flip", "brightness", "contrast", "saturation", "grayscale"):
-            FRACTION.check(getattr(self, name), name)
+        check_fields(self)
 
     def __call__(self, images: Tensor, rows: Tensor, seed: int, step: int) -> Tensor:
         """The images (n, 3, height, width), numbers in [0, 1], of these rows, changed at random."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, one_of, optional
+from eqrm.checks import COUNT, NON_NEGATIVE_INTEGER, SEED, check_fields, one_of, optional, ruled
 from eqrm.data.domain_data import DomainData
 from eqrm.data.hashed_draws import (
     Integers,
@@ -35,22 +35,18 @@ class SamplerSettings:
     those of the process.
     """
 
-    domains_per_batch: int | None = field(default=None, metadata={"in_files": "domains"})
-    examples_per_domain: int | None = field(default=None, metadata={"in_files": "examples"})
+    domains_per_batch: int | None = ruled(None, optional(COUNT), in_files="domains")
+    examples_per_domain: int | None = ruled(None, optional(COUNT), in_files="examples")
     over: str = "domains"
     repeat_domains: bool = False
     repeat_examples: bool = False
-    seed: int | None = None
-    rank: int = field(default=0, metadata={"in_files": None})
-    world_size: int = field(default=1, metadata={"in_files": None})
+    seed: int | None = ruled(None, optional(SEED))
+    rank: int = ruled(0, NON_NEGATIVE_INTEGER, in_files=None)
+    world_size: int = ruled(1, COUNT, in_files=None)
     across: str = "domains"
 
     def __post_init__(self) -> None:
-        for name in ("domains_per_batch", "examples_per_domain"):
-            optional(POSITIVE_INTEGER).check(getattr(self, name), name)
-        optional(NON_NEGATIVE_INTEGER).check(self.seed, "seed")
-        NON_NEGATIVE_INTEGER.check(self.rank, "rank")
-        POSITIVE_INTEGER.check(self.world_size, "world_size")
+        check_fields(self)
         if self.rank >= self.world_size:
             raise SettingError(
                 f"rank must be from 0 to {self.world_size - 1} for {self.world_size} processes, "

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.checks import FRACTION, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, number, optional
+from eqrm.checks import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, number, optional
 from eqrm.errors import DomainDataError
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
@@ -69,7 +69,7 @@ class DomainAdversary(Objective):
     discriminator_steps: int = hyperparameter(
         1,
         "updates of the discriminator before each update of the predictor",
-        POSITIVE_INTEGER,
+        COUNT,
         LogUniformSpace(2, 0, 3, integer=True),
     )
     gradient_penalty: float = hyperparameter(
@@ -91,10 +91,10 @@ class DomainAdversary(Objective):
         ChoiceSpace((0.0, 0.5)),
     )
     width: int = hyperparameter(
-        256, "units of a hidden layer", POSITIVE_INTEGER, LogUniformSpace(2, 6, 10, integer=True)
+        256, "units of a hidden layer", COUNT, LogUniformSpace(2, 6, 10, integer=True)
     )
     depth: int = hyperparameter(
-        3, "linear layers of the discriminator", POSITIVE_INTEGER, ChoiceSpace((3, 4, 5))
+        3, "linear layers of the discriminator", COUNT, ChoiceSpace((3, 4, 5))
     )
     dropout: float = hyperparameter(
         0.0, "dropout in the discriminator", FRACTION, ChoiceSpace((0.0, 0.1, 0.5))

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eqrm.checks import POSITIVE, POSITIVE_INTEGER, one_of, optional, refuse_unknown
+from eqrm.checks import COUNT, POSITIVE, check_fields, one_of, optional, refuse_unknown, ruled
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.hyperparameters import (
@@ -201,13 +201,13 @@ class Phase:
     >>> Phase("erm", steps=316.2)
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: The steps of a phase must be None or an integer of at least 1,
-        got 316.2.
+    eqrm.errors.SettingError: The steps of a phase must be None or an integer from 1 to
+        1,000,000,000, got 316.2.
     """
 
     objective: Objective | str | None = None
-    steps: int | None = None
-    learning_rate: float | None = None
+    steps: int | None = ruled(None, optional(COUNT))
+    learning_rate: float | None = ruled(None, optional(POSITIVE))
     schedule: str | None = None
     fresh_optimizer: bool = True
     loss_scaling: str = "none"
@@ -224,8 +224,7 @@ class Phase:
                 "The objective of a phase must be an Objective or its name, got "
                 f"{type(self.objective).__name__}."
             )
-        optional(POSITIVE_INTEGER).check(self.steps, "The steps of a phase")
-        optional(POSITIVE).check(self.learning_rate, "The learning_rate of a phase")
+        check_fields(self, "The {} of a phase")
         one_of(self.schedule or "constant", SCHEDULES, "schedule")
         one_of(self.loss_scaling, LOSS_SCALINGS, "loss scaling")
 

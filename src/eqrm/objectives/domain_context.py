@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from eqrm.checks import FRACTION, POSITIVE_INTEGER
+from eqrm.checks import COUNT, FRACTION
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
@@ -118,11 +118,9 @@ class ARM(Objective):
 
     name = "arm"
     normalised: ClassVar[bool] = False
-    context_size: int = hyperparameter(
-        1, "numbers, or channels for images, in the context", POSITIVE_INTEGER
-    )
+    context_size: int = hyperparameter(1, "numbers, or channels for images, in the context", COUNT)
     context_width: int = hyperparameter(
-        64, "hidden units or channels of the context network", POSITIVE_INTEGER
+        64, "hidden units or channels of the context network", COUNT
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> ContextPredictor:

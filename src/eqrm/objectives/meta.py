@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, optional
+from eqrm.checks import COUNT, FLAG, NON_NEGATIVE, POSITIVE, optional
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
@@ -43,11 +43,11 @@ class MLDG(Objective):
         1.0, "weight β of the meta-test risk", NON_NEGATIVE, LogUniformSpace(10, -1, 1)
     )
     num_meta_test: int = hyperparameter(
-        2, "domains held out in a split", POSITIVE_INTEGER, ChoiceSpace((1, 2))
+        2, "domains held out in a split", COUNT, ChoiceSpace((1, 2))
     )
     inner_learning_rate: float = hyperparameter(5e-4, "size a of the inner step", POSITIVE)
     num_splits: int | None = hyperparameter(
-        None, "splits per step; None: one per domain", optional(POSITIVE_INTEGER)
+        None, "splits per step; None: one per domain", optional(COUNT)
     )
     first_order: bool = hyperparameter(
         False, "take the inner gradient as a constant (cheaper)", FLAG

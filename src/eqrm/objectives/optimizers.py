@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from eqrm.checks import NON_NEGATIVE, Rule, number, one_of
+from eqrm.checks import NON_NEGATIVE, Rule, check_fields, number, one_of, ruled
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 _BETA = number(0, below=1)
@@ -33,16 +33,14 @@ class OptimizerChoice:
     """
 
     name: str = "adam"
-    weight_decay: float = 0.0
-    momentum: float = 0.9
-    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = ruled(0.0, NON_NEGATIVE)
+    momentum: float = ruled(0.9, number(0, below=1))
+    betas: tuple[float, float] = ruled((0.9, 0.999), _BETAS)
 
     def __post_init__(self) -> None:
         one_of(self.name, OPTIMIZERS, "optimizer")
-        NON_NEGATIVE.check(self.weight_decay, "weight_decay")
-        NON_NEGATIVE.check(self.momentum, "momentum")
         object.__setattr__(self, "betas", tuple(self.betas))
-        _BETAS.check(self.betas, "betas")
+        check_fields(self)
 
     def make(
         self, parameters: list[nn.Parameter] | tuple[nn.Parameter, ...], learning_rate: float

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from eqrm.checks import FRACTION, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, optional
+from eqrm.checks import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
@@ -168,7 +168,7 @@ class SagNet(Objective):
     split_at: int | None = hyperparameter(
         None,
         "after which module of the featurizer style is randomised; None: after the last",
-        optional(POSITIVE_INTEGER),
+        optional(COUNT),
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:

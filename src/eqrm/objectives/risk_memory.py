@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from eqrm.between_domains import TINY, between_domains
-from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, number, optional
+from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import keep_state
 from eqrm.risks import DomainRisks
@@ -49,14 +49,12 @@ class Staleness:
 class MemorySettings:
     """How a :class:`RiskMemory` remembers, where its arguments are described."""
 
-    averaging: float = 1.0
-    half_life: float | None = None
-    denoise: bool = False
+    averaging: float = ruled(1.0, number(above=0, most=1))
+    half_life: float | None = ruled(None, optional(POSITIVE))
+    denoise: bool = ruled(False, FLAG)
 
     def __post_init__(self) -> None:
-        number(above=0, most=1).check(self.averaging, "averaging")
-        optional(POSITIVE).check(self.half_life, "half_life")
-        FLAG.check(self.denoise, "denoise")
+        check_fields(self)
 
 
 class Recalled(NamedTuple):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from eqrm.checks import FLAG, integer, number, optional
 from eqrm.errors import SettingError
 from eqrm.predictors.base import Predictor
 from eqrm.registry import Place, Registry
@@ -22,7 +23,15 @@ PLACES: dict[str, Place] = {
     "resnet18": (RESNET, {"depth": 18}),
     "resnet50": (RESNET, {"depth": 50}),
 }
-PREDICTORS = Registry[type[Predictor]]("predictor", PLACES)
+RULES = {
+    "width": integer(1, 1_000_000),
+    "depth": integer(1, 1_000),
+    "dropout": number(0, below=1),
+    "bias": FLAG,
+    "scale": FLAG,
+    "frozen_batch_norm": optional(FLAG),
+}
+PREDICTORS = Registry[type[Predictor]]("predictor", PLACES, RULES)
 """Name → its class, and the settings that the name implies."""
 
 

@@ -37,7 +37,7 @@ from eqrm.sweeps.table_runs import (
     read_run_config,
     setting_path,
 )
-from eqrm.training.runs.config import ObjectiveConfig, RunConfig
+from eqrm.training.runs.config import ObjectiveConfig
 from eqrm.training.runs.config_reading import plain_values, read_as, with_value
 
 DEFAULTS: dict[str, Any] = {
@@ -49,7 +49,6 @@ VALIDATION = {"validation_examples": 0.2, "split_test_domains": True}
 """Unless the plan says how to validate: a fifth of every domain, test domains included."""
 DRAWS_CHECKED = 10
 """Random draws that are checked of each objective whose draws are proposed while it is trained."""
-MOST_STEPS = 1_000_000_000
 Method = PlannedObjective | PlannedModel
 """What is compared in a sweep: the column ``objective`` of its records."""
 
@@ -189,14 +188,6 @@ def points_of(
     return [(content, searched) for content in contents]
 
 
-def read_configuration(content: Mapping[str, Any]) -> AnyRunConfig:
-    """The configuration of a run in plain content, within the limits that sweeps have."""
-    config = read_run_config(content)
-    if isinstance(config, RunConfig) and config.steps > MOST_STEPS:
-        raise SettingError(f"steps must be at most {MOST_STEPS:,}, got {config.steps:,}.")
-    return config
-
-
 def refused_fields(known: Configurations, of_grid: bool) -> Iterator[tuple[str, str]]:
     """Fields that may get values that cannot be run, all others at their defaults, and why."""
     source = "grid" if of_grid else "search"
@@ -216,7 +207,7 @@ def _refusal(known: Configurations, path: str, value: Any, source: str) -> str |
     """Why a field cannot have a value; None stands for its default, and no path for no field."""
     try:
         given = {} if value is None else {path: value}
-        values_of(read_configuration(known.content(given, source)), [path] if path else [])
+        values_of(read_run_config(known.content(given, source)), [path] if path else [])
     except EqrmError as error:
         text = str(error)
         if not path.startswith("phases."):  # phases take the rate and schedule of the run

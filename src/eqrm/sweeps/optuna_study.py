@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eqrm.checks import POSITIVE_INTEGER, check_all, integer
+from eqrm.checks import COUNT, check_all, integer
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
@@ -69,7 +69,7 @@ class AdaptiveSettings:
     at_once: int = 4
 
     def __post_init__(self) -> None:
-        POSITIVE_INTEGER.check(self.at_once, "at_once")
+        COUNT.check(self.at_once, "at_once")
         _ = self.rule  # checks the level
         if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")

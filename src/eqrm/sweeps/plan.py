@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from eqrm.checks import (
-    NON_NEGATIVE_INTEGER,
+    SEED,
     Rule,
     integer,
     one_of,
@@ -42,6 +42,7 @@ SET_BY_THE_PLAN = {
 }
 """Fields of a configuration that ``run``, ``search`` and ``grid`` cannot hold."""
 _COUNT = integer(1, MOST)
+EMPTY_GRID = "{} has no fields. List values of some, or leave it out."
 _LABEL = Rule("printable text", lambda label: bool(label.strip()) and label.isprintable())
 
 
@@ -181,7 +182,7 @@ class _Numbers:
     protocol: str | None = None
 
     def __post_init__(self) -> None:
-        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
+        SEED.check(self.seed, "seed")
         optional(_COUNT).check(self.draws, "draws")
         _COUNT.check(self.trials, "trials")
 
@@ -256,7 +257,7 @@ def read_plan(content: Any, problems: Problems) -> SweepPlan:
     with problems.noted("run"):
         refuse_fields_of_the_plan(mappings["run"])
     if content.get("grid") == {}:
-        problems.note("grid has no fields. List values of some, or leave it out.")
+        problems.note(EMPTY_GRID.format("grid"))
     for name in ("search", "grid"):
         held = [path for path in mappings[name] if _is_set_by_the_plan(path)]
         mappings[name] = {k: v for k, v in mappings[name].items() if k not in held}
@@ -324,6 +325,8 @@ def _entries(
     for number, entry in enumerate(given):
         whole = {"name": entry} if isinstance(entry, str) else entry
         found.append(problems.read(kind, whole, f"{name}[{number}]"))
+        if isinstance(whole, Mapping) and whole.get("grid") == {}:
+            problems.note(EMPTY_GRID.format(f"{name}[{number}].grid"))
         if isinstance(whole, Mapping) and isinstance(label := whole.get("label"), str):
             with problems.noted():
                 _LABEL.check(label, f"{name}[{number}].label")

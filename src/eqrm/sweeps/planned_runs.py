@@ -20,7 +20,6 @@ from eqrm.sweeps.configurations import (
     Method,
     base_configuration,
     points_of,
-    read_configuration,
     refused_fields,
     values_of,
 )
@@ -210,7 +209,7 @@ def _runs_of(
     base: AnyRunConfig | None = None
     refused: list[tuple[str, str]] | None = None
     with problems.noted(where):
-        base = read_configuration(base_configuration(plan, dataset, method))
+        base = read_run_config(base_configuration(plan, dataset, method))
         if plan.adaptive is not None:
             _refuse_unsearchable(plan.adaptive, base, list(splits))
     points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
@@ -220,7 +219,7 @@ def _runs_of(
                 points = points_of(plan, dataset, method, trial)
         for draw, (content, searched) in enumerate(points):
             try:
-                config = read_configuration(content)
+                config = read_run_config(content)
                 values = values_of(config, searched)
             except EqrmError as error:
                 if refused is None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, number, one_of, optional, refuse_unknown
+from eqrm.checks import SEED, number, one_of, optional, refuse_unknown
 from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.task import Task
 from eqrm.domains import NumberedDomains
@@ -77,7 +77,7 @@ class TableRunConfig:
 
     def __post_init__(self) -> None:
         one_of(self.model, MODELS, "table model")
-        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
+        SEED.check(self.seed, "seed")
         estimator = self.estimator(Task(("0", "1")))
         estimator._checked_goal()
         for name in getattr(estimator, "_passed_on", ()):  # to a library, which checks it in fits

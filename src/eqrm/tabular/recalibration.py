@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import FLAG, NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of
+from eqrm.checks import FLAG, OPEN_FRACTION, SEED, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
@@ -72,7 +72,7 @@ class RecalibrationPlan:
         DomainKey.of(self.domains)
         one_of(self.metric, METRICS, "metric")
         FLAG.check(self.scale, "scale")
-        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
+        SEED.check(self.seed, "seed")
         OPEN_FRACTION.check(self.confidence, "confidence")
         if not 0.0 < self.clip < 0.5:
             raise SettingError(f"clip must be a number above 0 and below 0.5, got {self.clip!r}.")

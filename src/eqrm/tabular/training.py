@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
+from eqrm.checks import SEED, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit
 from eqrm.data.tables.frames import refuse_absent
@@ -91,7 +91,7 @@ class TrainingPlan:
         >>> TrainingPlan.of(measure="worst").levels
         (Level(1.0),)
         """
-        NON_NEGATIVE_INTEGER.check(rest.get("seed", 0), "seed")
+        SEED.check(rest.get("seed", 0), "seed")
         one_of(rest.get("model", "linear"), MODELS, "model")
         one_of(rest.get("surrogate", "auto"), SURROGATES, "surrogate")
         measure = one_of(rest.get("measure", "quantile"), MEASURES, "measure")

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER
+from eqrm.checks import COUNT, NON_NEGATIVE, check_fields, ruled
 from eqrm.level import Level
 
 
@@ -29,18 +29,17 @@ class EarlyStopping:
     >>> EarlyStopping(level=0.9, patience=0)
     Traceback (most recent call last):
         ...
-    eqrm.errors.SettingError: patience must be an integer of at least 1, got 0.
+    eqrm.errors.SettingError: patience must be an integer from 1 to 1,000,000,000, got 0.
     """
 
     level: Level | float | str = 0.9
-    patience: int = 5
+    patience: int = ruled(5, COUNT)
     split: str = "validation"
-    smallest_gain: float = 0.0
+    smallest_gain: float = ruled(0.0, NON_NEGATIVE)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", Level.of(self.level))
-        POSITIVE_INTEGER.check(self.patience, "patience")
-        NON_NEGATIVE.check(self.smallest_gain, "smallest_gain")
+        check_fields(self)
 
 
 class StoppingWatch:

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 import torch
 
 from eqrm.checks import (
-    NON_NEGATIVE_INTEGER,
+    COUNT,
     OPEN_FRACTION,
     POSITIVE,
-    POSITIVE_INTEGER,
+    SEED,
+    check_fields,
+    integer,
     one_of,
     optional,
+    ruled,
 )
 from eqrm.data.augmentation import Augmentation
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
@@ -60,37 +63,28 @@ class TrainingSettings:
     eqrm.errors.SettingError: Unknown precision 'fp8'. Choose from: float32, bf16.
     """
 
-    seed: int = 0
+    seed: int = ruled(0, SEED)
     device: str = "auto"
     precision: str = "float32"
     optimizer: OptimizerChoice = field(default_factory=OptimizerChoice)
-    clip_gradients: float | None = None
-    weight_average: float | None = None
+    clip_gradients: float | None = ruled(None, optional(POSITIVE))
+    weight_average: float | None = ruled(None, optional(OPEN_FRACTION))
     batch_norm: str = "trained"
-    log_every: int = 10
-    evaluate_every: int | None = None
-    evaluation_batch: int = 1024
+    log_every: int = ruled(10, COUNT)
+    evaluate_every: int | None = ruled(None, optional(COUNT))
+    evaluation_batch: int = ruled(1024, COUNT)
     early_stopping: EarlyStopping | None = None
-    checkpoint_every: int | None = 100
-    checkpoints_kept: int = 2
+    checkpoint_every: int | None = ruled(100, optional(COUNT))
+    checkpoints_kept: int = ruled(2, COUNT)
     tensorboard: bool | None = None
-    domains_listed: int | None = field(default=20, metadata=ADDED)
+    domains_listed: int | None = ruled(20, optional(integer(0, 1_000_000_000)), **ADDED)
     evaluate_first: bool = field(default=False, metadata=ADDED)
     augment: Augmentation | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
-        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
-        for name in ("log_every", "evaluation_batch", "checkpoints_kept"):
-            POSITIVE_INTEGER.check(getattr(self, name), name)
-        for name in ("evaluate_every", "checkpoint_every"):
-            optional(POSITIVE_INTEGER).check(getattr(self, name), name)
-        optional(NON_NEGATIVE_INTEGER).check(self.domains_listed, "domains_listed")
+        check_fields(self)
         one_of(self.precision, PRECISIONS, "precision")
         one_of(self.batch_norm, BATCH_NORMS, "batch norm")
-        optional(POSITIVE).check(self.clip_gradients, "clip_gradients")
-        optional(OPEN_FRACTION).check(
-            self.weight_average, "weight_average (a decay, such as 0.999)"
-        )
         if self.early_stopping is not None and self.evaluate_every is None:
             raise SettingError(
                 "early_stopping needs evaluate_every, the steps between evaluations."

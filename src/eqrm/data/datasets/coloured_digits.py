@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER
+from eqrm.checks import SEED
 from eqrm.data.tables.table import Table
 
 SOURCES = 60
@@ -39,7 +39,7 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
     """
     from sklearn.datasets import load_digits
 
-    NON_NEGATIVE_INTEGER.check(seed, "seed")
+    SEED.check(seed, "seed")
     pixels, shown = load_digits(return_X_y=True)
     label = (shown >= 5).astype(np.float64)
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from eqrm.checks import COUNT, FLAG, FRACTION, SEED, integer, optional
 from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
@@ -41,6 +42,15 @@ DATASETS = Registry[Callable[..., DomainData | Table]](
         "terraincognita": "eqrm.data.datasets.terra_incognita:terra_incognita",
         "tox21": _molecules("molecules/tox21.csv.gz"),
         "vlcs": _images("VLCS", "vlcs"),
+    },
+    rules={
+        "size": integer(1, 10_000),
+        "examples_per_domain": optional(COUNT),
+        "min_examples": COUNT,
+        "bits": integer(1, 1_000_000),
+        "label_noise": FRACTION,
+        "seed": SEED,
+        "weather": FLAG,
     },
 )
 """Name → the function that reads it: it takes the data root, and settings by keyword."""

@@ -11,18 +11,33 @@ from typing import Any, Literal
 
 import yaml
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, optional
+from eqrm.checks import (
+    COUNT,
+    OPEN_FRACTION,
+    POSITIVE,
+    SEED,
+    Rule,
+    check_fields,
+    optional,
+    ruled,
+)
 from eqrm.data.batches import SamplerSettings
+from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import read_yaml
 from eqrm.objectives.base import LEARNING_RATE, Objective, Phase, objective_class
 from eqrm.objectives.risk_based import EQRM
 from eqrm.objectives.risk_memory import MemorySettings, RiskMemory
+from eqrm.predictors.registry import PREDICTORS
 from eqrm.training.phases import completed_phases, recommended_phases
 from eqrm.training.runs.config_reading import plain_values, read_as, with_changes
 from eqrm.training.training_settings import ADDED, TrainingSettings
 
 Names = list[str | int | float]
+DOMAINS = Rule(
+    "a list of domains, or a share of them: a number strictly between 0 and 1",
+    lambda given: isinstance(given, list) or OPEN_FRACTION.holds(given),
+)
 
 
 @dataclass(frozen=True)
@@ -46,10 +61,10 @@ class DataConfig:
     dataset: str
     settings: dict[str, Any] = field(default_factory=dict)
     train: Names | None = None
-    validation: Names | float = field(default_factory=list)
-    test: Names | float = field(default_factory=list)
-    validation_examples: float | None = None
-    seed: int = 0
+    validation: Names | float = field(default_factory=list, metadata={"rule": DOMAINS})
+    test: Names | float = field(default_factory=list, metadata={"rule": DOMAINS})
+    validation_examples: float | None = ruled(None, optional(OPEN_FRACTION))
+    seed: int = ruled(0, SEED)
     split_test_domains: bool = field(default=False, metadata=ADDED)
     measure_training: bool = field(default=False, metadata=ADDED)
     leave_out: Names | None = field(default=None, metadata=ADDED)
@@ -68,8 +83,8 @@ class DataConfig:
                         "in only one part: remove it from the other."
                     )
                 used[key] = part
-        NON_NEGATIVE_INTEGER.check(self.seed, "seed")
-        optional(OPEN_FRACTION).check(self.validation_examples, "validation_examples")
+        check_fields(self)
+        DATASETS.check(self.settings)
         if self.validation_examples is not None and self.validation:
             raise SettingError("give validation or validation_examples, not both.")
         if self.split_test_domains and self.validation_examples is None:
@@ -86,8 +101,12 @@ class PredictorConfig:
 
     name: str
     loss: str | None = None
-    outputs: int | None = None
+    outputs: int | None = ruled(None, optional(COUNT))
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        PREDICTORS.check(self.settings)
 
 
 @dataclass(frozen=True)
@@ -149,15 +168,16 @@ class RunConfig:
 
     data: DataConfig
     predictor: PredictorConfig
-    steps: int
+    steps: int = field(metadata={"rule": COUNT})
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     phases: Literal["recommended", "single"] | list[Phase] = "recommended"
-    learning_rate: float = LEARNING_RATE
+    learning_rate: float = ruled(LEARNING_RATE, POSITIVE)
     schedule: str = "constant"
     batches: SamplerSettings = field(default_factory=SamplerSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for number, phase in enumerate(self.phases if isinstance(self.phases, list) else []):
             if isinstance(phase.objective, Objective):
                 raise SettingError(f"phases[{number}].objective must be a name in a configuration.")

@@ -152,6 +152,29 @@ def plain_values(value: Any) -> Any:
     return getattr(value, "__qualname__", None) or str(value)
 
 
+def ranges(kind: type[Any], path: str = "") -> dict[str, str]:
+    """What each field of a configuration must be, by its path, for fields that have a rule.
+
+    >>> from eqrm.training import OptimizerChoice
+    >>> ranges(OptimizerChoice)["momentum"]
+    'a number of at least 0 and below 1'
+    """
+    found: dict[str, str] = {}
+    kinds = typing.get_type_hints(kind)
+    for key, field in _fields(kind).items():
+        inside = _inside(path, key)
+        rule = field.metadata.get("rule")
+        if rule is not None:
+            found[inside] = rule.words
+        given = kinds[field.name]
+        for part in typing.get_args(given) if _is_union(given) else (given,):
+            listed = typing.get_origin(part) is list
+            each = typing.get_args(part)[0] if listed else part
+            if _is_settings(each):
+                found |= ranges(each, f"{inside}[…]" if listed else inside)
+    return found
+
+
 def _fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
     """The fields that a configuration can set, by the name that they have there.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eqrm.checks import NON_NEGATIVE_INTEGER
+from eqrm.checks import SEED
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Phase
 from eqrm.objectives.penalties import IGA
@@ -45,7 +45,7 @@ class Run:
         object.__setattr__(self, "phases", tuple(self.phases))
         if not self.phases:
             raise SettingError("A run needs at least one phase.")
-        NON_NEGATIVE_INTEGER.check(self.seed, "The seed of a run")
+        SEED.check(self.seed, "The seed of a run")
 
     @property
     def steps(self) -> int:

@@ -1,0 +1,124 @@
+"""Every number of a configuration has a range, which is checked and which the page prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+
+from eqrm.data.datasets.registry import DATASETS
+from eqrm.errors import SettingError
+from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
+from eqrm.sweeps.plan import Problems, read_plan
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config_reading import ranges, refusals, with_changes
+
+CONTENT = {
+    "data": {"dataset": "colored-mnist", "test": ["0.9"]},
+    "predictor": {"name": "mlp"},
+    "steps": 10,
+    "phases": "single",
+}
+HUGE = 10**20
+
+
+def _with(path: str, value: object) -> Any:
+    *parents, last = path.split(".")
+    inner: Any = {last: value}
+    for name in reversed(parents):
+        inner = {name: inner}
+    return _merged(CONTENT, inner)
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((path, HUGE) for path in ("steps", "data.seed", "training.seed", "batches.seed")),
+        *((f"training.{name}", HUGE) for name in ("log_every", "evaluate_every")),
+        *((f"training.{name}", HUGE) for name in ("evaluation_batch", "checkpoints_kept")),
+        *((f"batches.{name}", HUGE) for name in ("domains", "examples")),
+        ("phases", [{"steps": HUGE}]),
+        ("predictor.outputs", HUGE),
+        *(("predictor.settings.dropout", value) for value in (True, [], {}, 1.0, -0.1, "0.5")),
+        *(("predictor.settings.width", value) for value in (0, -1, HUGE, 2.5, True)),
+        *(("predictor.settings.depth", value) for value in (0, HUGE)),
+        *(("training.optimizer.momentum", value) for value in (5, 1, -0.1)),
+        *(("data.test", value) for value in (0, 0.0, 1, 1.5, -0.2)),
+        *(("data.validation", value) for value in (0, 1)),
+        *(("data.settings.examples_per_domain", value) for value in (0, HUGE, True)),
+        ("data.settings.seed", HUGE),
+        ("learning_rate", 0),
+        ("objective", {"name": "dann", "hyperparameters": {"width": HUGE}}),
+        ("objective", {"name": "mldg", "hyperparameters": {"num_meta_test": HUGE}}),
+    ],
+)
+def test_what_is_out_of_range_is_refused_with_its_range(path: str, value: object) -> None:
+    (refused,) = refusals(RunConfig, _with(path, value))
+    assert " must be " in refused
+    assert path.split(".")[-1] in refused or path in ("phases", "objective")
+
+
+def test_what_is_in_range_is_accepted() -> None:
+    changes = ["data.test=0.5", "predictor.settings={width: 8, dropout: 0}", "batches.seed=7"]
+    config = RunConfig.read(with_changes(CONTENT, changes))
+    assert config.data.test == 0.5
+    assert RunConfig.read(_with("training.seed", 2**63 - 1)).training.seed == 2**63 - 1
+
+
+def test_every_number_of_a_configuration_has_a_range() -> None:
+    known = ranges(RunConfig)
+
+    def numbers(kind: Any, path: str = "") -> None:
+        hints = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            key = field.metadata.get("in_files", field.name)
+            where = f"{path}.{key}" if path else str(key)
+            parts = typing.get_args(hints[field.name]) or (hints[field.name],)
+            if key is not None and {int, float} & set(parts) and "level" not in where:
+                assert where in known, where
+            for part in parts:
+                if dataclasses.is_dataclass(part) and part.__dataclass_params__.frozen:  # type: ignore[union-attr]
+                    numbers(part, where)
+
+    numbers(RunConfig)
+    assert "phases[…].steps" in known
+
+
+@pytest.mark.parametrize("name", sorted(PREDICTORS))
+def test_every_number_of_a_predictor_has_a_range(name: str) -> None:
+    for setting, default in predictor_settings(name).items():
+        if isinstance(default, (bool, int, float)):
+            assert setting in PREDICTORS.rules or setting == "pretrained"
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS))
+def test_every_number_of_a_dataset_has_a_range(name: str) -> None:
+    for setting, default in DATASETS.settings(name, leave_out=("root",)).items():
+        if isinstance(default, (int, float)) and not isinstance(default, bool):
+            assert setting in DATASETS.rules
+
+
+def test_a_predictor_by_name_refuses_all_that_is_out_of_range_at_once() -> None:
+    with pytest.raises(SettingError, match=r"width must be .* dropout must be "):
+        predictor("mlp", 3, 1, width=0, dropout=True)
+
+
+def test_an_empty_grid_of_an_objective_is_refused() -> None:
+    problems = Problems()
+    plan = {
+        "datasets": ["colored-mnist"],
+        "objectives": [{"name": "eqrm", "grid": {}}],
+        "run": {"steps": 10, "predictor": {"name": "mlp"}},
+        "seed": HUGE,
+    }
+    read_plan(plan, problems)
+    assert "objectives[0].grid has no fields. List values of some, or leave it out." in problems
+    assert any(problem.startswith("seed must be an integer from 0 to ") for problem in problems)

@@ -62,9 +62,7 @@ Order = Annotated[
 ]
 METRIC = "Loss of predictions (default: that of the certificate)."
 CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, as in the evaluation."
-Page = Annotated[
-    Path | None, option("HTML page to write (default: STATE with the ending .html).", "Output")
-]
+Page = Annotated[Path | None, option("HTML page to write (default: STATE.html).", "Output")]
 
 
 def watch(
@@ -96,7 +94,7 @@ def watch(
     from eqrm.evaluation.watching.words import EXIT_CODES, watch_in_words
     from eqrm.files.writing import refuse_unwritable
 
-    shown = page or state.with_suffix(".html")
+    shown = page or state.with_name(f"{state.name}.html")
     if shown.resolve() == state.resolve():
         raise SettingError(f"{state} is the state. Choose another file for the page with --page.")
     refuse_unwritable(shown)

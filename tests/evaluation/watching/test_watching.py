@@ -9,16 +9,21 @@ import shutil
 import subprocess
 import sys
 import time
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from eqrm.errors import DataFileError
+import eqrm
+from eqrm.errors import DataFileError, DomainDataError
+from eqrm.evaluation.watching.arrivals import Arrival
+from eqrm.evaluation.watching.claim import start_warnings
 from eqrm.evaluation.watching.state_file import FORMAT, locked, previous_path, read_state
-from eqrm.files.checked_json import read_checked_lines
+from eqrm.files.checked_json import read_checked_lines, write_checked_lines
 from evaluation.watching.watch_worlds import (
     CERTIFIED,
     COLUMNS,
@@ -93,7 +98,7 @@ def test_verdicts_have_exit_codes_and_say_the_evidence(
     assert "The distribution of the risk has changed" in told
     assert "evidence" in told
     assert watch(fresh) == 4
-    page = (folder / "w.html").read_text(encoding="utf-8")
+    page = (folder / "w.state.html").read_text(encoding="utf-8")
     assert '"name":"2020-03-15"' in page
     assert len(page.encode()) < 1_000_000
     verdicts = [record["verdict"] for record in domains(fresh)]
@@ -317,15 +322,13 @@ def test_a_restart_keeps_the_history_and_needs_a_new_certificate(
     assert watch(going, "--new", written(folder, days(112, 10, BAD), "d.csv")) == 0
     assert read_state(going).report.domains == 10
     assert len(domains(going)) == 52
-    assert "Earlier watches" in (page := (folder / "w.html").read_text(encoding="utf-8"))
+    assert "Earlier watches" in (page := (folder / "w.state.html").read_text(encoding="utf-8"))
     assert "42 domains, broken." in page
 
 
 def test_predictions_are_measured_by_the_metric_of_the_certificate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import eqrm
-
     frame = days(0, 80).rename(columns={"loss": "p"}).assign(y=[0, 1] * (40 * ROWS))
     frame["p"] = frame["p"].clip(0.1, 0.9)
     old, new = frame[: 60 * ROWS], frame[60 * ROWS :]
@@ -397,8 +400,13 @@ def test_a_damaged_state_is_refused_and_the_previous_one_named(
         read_state(going)
 
 
-def test_two_processes_do_not_change_a_state_at_once(going: Path) -> None:
+def test_two_processes_do_not_change_a_state_at_once(
+    going: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with locked(going), pytest.raises(DataFileError, match="Another process"), locked(going):
+        pass
+    monkeypatch.setattr(os.path, "samestat", lambda *files: False)
+    with pytest.raises(DataFileError, match="replaced all the time"), locked(going):
         pass
 
 
@@ -410,7 +418,7 @@ def test_names_of_domains_cannot_add_an_element_to_the_page(tmp_path: Path) -> N
     assert watch(state, "--start", evaluation(tmp_path, old), *columns) == 0
     frame = days(60, 1).assign(day=hostile, time=5)
     assert watch(state, "--new", written(tmp_path, frame, "a.csv")) == 0
-    page = (tmp_path / "w.html").read_text(encoding="utf-8")
+    page = (tmp_path / "w.state.html").read_text(encoding="utf-8")
     assert hostile not in page
     assert page.count("<script") == 2
 
@@ -488,6 +496,88 @@ def test_killed_100_times_at_random_moments_the_state_is_that_of_an_undisturbed_
     assert len(domains(state)) == 3 * len(files)
 
 
-def test_a_kept_state_is_the_same_in_every_process(going: Path) -> None:
-    assert json.loads(going.read_bytes().splitlines()[0])["format"] == FORMAT
-    assert len(read_state(going).claim.domains) == CERTIFIED
+def test_a_start_with_new_rows_can_be_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, new = tmp_path / "w.state", written(tmp_path, days(60, 3).iloc[3:], "a.csv")
+    both = ["--start", evaluation(tmp_path), *COLUMNS, "--new", new]
+    assert watch(state, *both) == 0
+    assert "fewer than half the examples" in " ".join(capsys.readouterr().out.split())
+    kept = state.read_bytes()
+    assert json.loads(kept.splitlines()[0])["format"] == FORMAT
+    assert len(read_state(state).claim.domains) == CERTIFIED
+    assert watch(state, *both) == 0
+    assert state.read_bytes() == kept
+    assert len(domains(state)) == 3
+
+
+def test_a_watch_is_not_restarted_while_domains_are_open(
+    going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = going.parent
+    new = ["--new", written(folder, days(72, 1), "b.csv")]
+    assert watch(going, *new, "--complete", "none") == 0
+    kept = going.read_bytes()
+    later = evaluation(folder, days(20, 50), "later.json")
+    assert watch(going, "--restart", later) == 2
+    assert "while domains are open: '2020-03-13'" in capsys.readouterr().err
+    assert going.read_bytes() == kept
+    assert watch(going, "--complete", "all") == 0
+    assert watch(going, "--restart", later) == 0
+    assert "restarted without an alarm" in " ".join(capsys.readouterr().out.split())
+
+
+def test_doubts_about_the_certificate_are_said_at_the_start() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.convolve(rng.normal(size=69), np.ones(10), mode="valid")
+    (similar,) = start_warnings(tuple(steps[:60] - np.linspace(0, steps[59], 60)), True, 0)
+    assert "use --dependence K" in similar
+    (trend,) = start_warnings(tuple(np.arange(60.0)), True, 1)
+    assert "certify on the most recent domains" in trend
+    assert start_warnings(tuple(rng.normal(size=60)), True, 0) == ()
+    assert start_warnings(tuple(np.arange(10.0)), True, 0) == ()
+
+
+def test_level_confidence_and_order_are_those_of_the_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"batch {i:02d}" for i in range(60)]
+    frame = days(0, 60).assign(day=np.repeat(names, ROWS), week=np.repeat(range(60), ROWS))
+    found = eqrm.evaluate(frame, domains="day", losses={"model": "loss"}, order="week")
+    asked = {"summary": {"alpha": "0.8"}, "risk_table": {"confidence": 0.9}}
+    (tmp_path / "ev.json").write_text(json.dumps({**found.to_dict(), **asked}))
+    state = tmp_path / "w.state"
+    assert watch(state, "--start", str(tmp_path / "ev.json"), *COLUMNS) == 0
+    claim = read_state(state).claim
+    assert (claim.certificate.alpha, claim.certificate.confidence) == (0.8, 0.9)
+    assert (claim.columns.order, claim.through) == ("week", 59)
+    new = days(60, 2).assign(day=["x"] * ROWS + ["y"] * ROWS, week=[58] * ROWS + [61] * ROWS)
+    assert watch(state, "--new", written(tmp_path, new, "a.csv")) == 2
+    assert "domain 'x' is earlier than 59" in capsys.readouterr().err
+    grouped = {**found.to_dict(), "nesting": {"groups": ["a"], "members": ["b"]}}
+    (tmp_path / "ev.json").write_text(json.dumps(grouped))
+    assert watch(tmp_path / "o.state", "--start", str(tmp_path / "ev.json"), *COLUMNS) == 2
+    assert "Evaluate without --within" in capsys.readouterr().err
+
+
+def test_rows_that_changed_inside_a_file_of_the_same_size_and_ends_are_refused(
+    going: Path,
+) -> None:
+    state, day = read_state(going), "2020-04-01"
+    first = Arrival(day, "2020-04-01T00:00:00.000000", 4, 0.5, "same", "a.csv")
+    opened = state.with_rows([first], ["none"])
+    assert opened.with_rows([first], ["none"]).entries() == opened.entries()
+    with pytest.raises(DomainDataError, match="other rows than when the same file was read"):
+        opened.with_rows([replace(first, risk=0.6)], ["none"])
+    with pytest.raises(DomainDataError, match="begins in the future"):
+        state.with_rows([first], ["all"], now=datetime(2020, 3, 31, 9, tzinfo=timezone.utc))
+    assert state.with_rows([first], ["all"], now=datetime(2020, 3, 31, 11, tzinfo=timezone.utc))
+
+
+def test_a_whole_file_that_is_not_a_state_is_refused(tmp_path: Path) -> None:
+    write_checked_lines(tmp_path / "w.state", FORMAT, [{"certificate": {}}, {"watch": {}}])
+    with pytest.raises(DataFileError, match="is not the state of a watch"):
+        read_state(tmp_path / "w.state")
+    write_checked_lines(tmp_path / "w.state", "eqrm watch 9", [])
+    with pytest.raises(DataFileError, match="its format is 'eqrm watch 9'"):
+        read_state(tmp_path / "w.state")

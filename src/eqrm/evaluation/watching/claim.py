@@ -16,9 +16,11 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.in_time.drift import FEWEST_REFERENCES
+from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.level import Level
 from eqrm.text import did_you_mean
 
 ALPHA, CONFIDENCE, DELTA = 0.9, 0.95, 0.05
@@ -168,10 +170,11 @@ def certificate_to_watch(
         )
     name = _chosen(evaluation, predictor, usual, path)
     complete = columns.completed(evaluation.loss)
-    if complete.order is None and evaluation.order is not None:
-        complete = replace(complete, order=evaluation.order.name)
+    ordered = evaluation.order
+    if complete.order is None and ordered is not None and ordered.name != DomainOrder.name:
+        complete = replace(complete, order=ordered.name)
     OPEN_FRACTION.check(delta, "--delta")
-    known = _certified_in(content, name)
+    known = _settings_in(content)
     measured = evaluation[name]
     times = _times(evaluation, complete)
     order = range(len(measured)) if times is None else sorted(range(len(measured)), key=_by(times))
@@ -197,7 +200,7 @@ def certificate_to_watch(
         risks=risks,
         sizes=(int(measured.counts.min()), int(measured.counts.max())),
         through=None if times is None else max(times),
-        warnings=_warnings(risks, times is not None, dependence),
+        warnings=start_warnings(risks, times is not None, dependence),
     )
 
 
@@ -243,10 +246,11 @@ def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, pa
     return names[0]
 
 
-def _certified_in(content: Mapping[str, Any], predictor: str) -> Mapping[str, Any]:
-    """The certificate that the file holds besides, or nothing."""
-    found = content.get("summary", {}).get("certificates", {}).get(predictor, {})
-    return {key: found[key] for key in ("alpha", "confidence") if key in found}
+def _settings_in(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Level and confidence that 'eqrm evaluate' was asked for, where the file says so."""
+    summary, table = content.get("summary", {}), content.get("risk_table", {})
+    found = {"alpha": Level.parse(summary["alpha"])} if "alpha" in summary else {}
+    return found | {key: table[key] for key in ("confidence",) if key in table}
 
 
 def _times(evaluation: Evaluation, columns: WatchedColumns) -> list[Time] | None:
@@ -261,7 +265,8 @@ def _times(evaluation: Evaluation, columns: WatchedColumns) -> list[Time] | None
         return None
 
 
-def _warnings(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[str, ...]:
+def start_warnings(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[str, ...]:
+    """What speaks against the assumption of a certificate on domains with these risks."""
     if not ordered:
         return (
             "When the certified domains were is not known, so that changes of the risk's "

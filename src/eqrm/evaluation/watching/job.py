@@ -143,7 +143,17 @@ def _begun(
             f"{path} watches another certificate, that of {known.claim.predictor!r}. Choose "
             "another file, or use --restart to go on with a new certificate in the same file."
         )
-    return known.restarted(claim), []
+    return known.restarted(claim), _about_restart(known)
+
+
+def _about_restart(before: WatchState) -> list[str]:
+    if before.report.alarm is not None or not before.report.domains:
+        return []
+    return [
+        "The watch before was restarted without an alarm. Every watch has a false-alarm "
+        "probability of its own, and a certificate that is replaced whenever evidence grows is "
+        "never found to be broken."
+    ]
 
 
 def _refuse_both(start: Path | None, restart: Path | None) -> None:

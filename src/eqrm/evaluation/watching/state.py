@@ -149,14 +149,12 @@ class _Sorting:
         self.problems: list[str] = []
         self._skipped: dict[str, int] = {}
         self._repeats: dict[str, str] = {}
-        self.last = self.claim.through
-        for record in past[-1:]:
-            if self.last is None or isinstance(self.last, str) != isinstance(record["time"], str):
-                self.last = self.last or record["time"]
-            else:
-                self.last = max(self.last, record["time"])
-        times = [self.last, *(record["time"] for record in state.open_domains)]
-        self.dated = next((isinstance(time, str) for time in times if time is not None), None)
+        ends = [self.claim.through, *(record["time"] for record in past[-1:])]
+        times = [time for time in ends if time is not None]
+        alike = [time for time in times if isinstance(time, str) == isinstance(times[0], str)]
+        self.last = max(alike, default=None)
+        times += [record["time"] for record in state.open_domains]
+        self.dated = isinstance(times[0], str) if times else None
         ahead = (now + AHEAD).replace(tzinfo=None)
         self.latest = plain_times(as_times([ahead], "now"))[0]
 
@@ -217,7 +215,7 @@ class _Sorting:
         if self.dated not in (None, isinstance(time, str)):
             kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
             return f"has {kinds[0]} as its time ({_short(time)}), where others have {kinds[1]}."
-        if self.last is not None and time < self.last:  # type: ignore[operator]
+        if self.last is not None and time < self.last:
             return (
                 f"is earlier than {_short(self.last)}, when the last domain of the watch or of its "
                 "certificate was. Domains are judged in the order of time: leave it out."

@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 
 from cli.commands import run
-from eqrm.evaluation import quantile_bound
+from eqrm.errors import MissingExtraError
+from eqrm.evaluation import Backtest, quantile_bound
 from eqrm.tabular import backtest as job
 
 DAYS, ROWS = 110, 8
 FITTED = ["--target", "sold", "--domain", "day", "--train", "30", "--certify", "40"]
-JUDGED = ["--judge", "20", "--measure", "quantile", "--levels", ".5,.9"]
+JUDGED = ["--judge", "20", "--measure", "superquantile", "--levels", ".5,.9"]
 
 
 def days(seed: int = 0, shuffled: bool = False) -> pd.DataFrame:
@@ -52,6 +53,16 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without matplotlib, which takes most of the time of these tests."""
+
+    def absent(found: Any) -> None:
+        raise MissingExtraError("matplotlib", "plots", "Drawing a figure")
+
+    monkeypatch.setattr(Backtest, "draw", absent)
+
+
 def result(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "backtest.json").read_text(encoding="utf-8"))
     return found
@@ -70,8 +81,7 @@ def test_predictors_are_fitted_in_every_window_and_kept(
         "base rate",
         "equal odds",
         "ERM",
-        "ERM recalibrated for 0.9",
-        "EQRM for 0.9",
+        "superquantile for 0.9",
     ]
     assert {row["window"] for row in found["windows"]} == {1, 2}
     assert sorted(path.name for path in out.iterdir()) == [
@@ -91,6 +101,7 @@ def test_predictors_are_fitted_in_every_window_and_kept(
     assert after.startswith(before)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_equal_odds_and_erm_are_what_train_measures(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +117,7 @@ def test_equal_odds_and_erm_are_what_train_measures(
     assert "Predictors trained once, on the first 30 domains" in (out / "summary.txt").read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_given_predictions_are_certified_without_fitting(
     predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +144,24 @@ def test_given_predictions_are_certified_without_fitting(
     assert "equal odds" in printed
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_domains_seen_in_training_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = days()
+    frame["seen"] = frame["day"] < "2013-01-15"
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    options = ["--target", "sold", "--domain", "shop", "--order", "day", "--prediction", "p"]
+    out = tmp_path / "out"
+    code, printed, err = run(
+        capsys, "backtest", str(tmp_path / "p.csv"), *options, "--output", str(out)
+    )
+    assert (code, err) == (0, "")
+    assert "Left out because training has seen them: 14 domains" in printed
+    assert "Backtest on 96 domains in the order of 'day', 2013-01-15 to 2013-04-20." in printed
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_an_order_column_orders_domains_that_are_not_dates(
     predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +263,7 @@ def test_domains_without_a_proper_order_are_refused_before_fitting(
     assert not out.exists()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:

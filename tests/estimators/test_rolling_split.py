@@ -54,3 +54,9 @@ def test_scikit_learn_takes_it() -> None:
 def test_refusals_name_the_problem(settings: dict[str, int], groups: list[int], words: str) -> None:
     with pytest.raises((SettingError, ValueError), match=words):
         list(DomainRollingSplit(**settings).split(np.zeros(12), groups=groups))
+
+
+def test_a_window_whose_domains_all_last_into_the_next_part_is_refused() -> None:
+    groups, times = [0, 0, 1, 2, 3], [0, 9, 1, 2, 3]
+    with pytest.raises(SettingError, match="Window 1 has no domain to train on"):
+        list(DomainRollingSplit(1, 1).split(np.zeros(5), groups=groups, times=times))

@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 import eqrm
+from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation import Backtest, backtest, quantile_bound, spell_bound
+from eqrm.evaluation.backtesting.backtest import judged_backtest
 from eqrm.evaluation.backtesting.page import backtest_content
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.evaluation.backtesting.rules import BoundRule, JudgedDomains
+from eqrm.evaluation.backtesting.windows import OrderedDomains, windows_of
 
 
 def evaluation(risks: Any, names: Any = None, other: Any = None) -> eqrm.Evaluation:
@@ -156,10 +159,6 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
     numbered = eqrm.evaluate(
         domains=np.tile([f"d{i:03d}" for i in first], 2), losses=np.zeros(200) + 0.5
     )
-    from eqrm.domains import NumberedDomains
-    from eqrm.evaluation.backtesting.backtest import judged_backtest
-    from eqrm.evaluation.backtesting.windows import OrderedDomains, windows_of
-
     plan = BacktestPlan.of(certify=30, judge=20, levels=[0.9])
     rows = NumberedDomains(np.tile(np.arange(100), 2), numbered.domains)
     ordered = OrderedDomains.of(rows, times, "date")
@@ -219,9 +218,6 @@ def test_windows_longer_than_the_data_and_names_without_time_are_refused() -> No
 
 
 def _spread(risks: Any) -> None:
-    from eqrm.domains import NumberedDomains
-    from eqrm.evaluation.backtesting.windows import OrderedDomains, windows_of
-
     first = np.arange(200)
     rows = NumberedDomains(np.tile(first, 2), tuple(range(200)))
     ordered = OrderedDomains.of(rows, np.concatenate([first, first + 20]), "date")
@@ -257,3 +253,41 @@ def test_a_rule_names_what_it_needs() -> None:
     assert BoundRule("online").needed(0.99, 0.95) == 1
     assert BoundRule("recent", half_life=1000).needed(0.5, 0.95) == 2
     assert BoundRule("recent", half_life=1.0).needed(0.9, 0.95) == math.inf
+
+
+def ordered(times: Any) -> OrderedDomains:
+    names = tuple(range(len(times)))
+    return OrderedDomains.of(NumberedDomains(np.arange(len(times)), names), times, "date")
+
+
+def test_a_predictor_may_be_missing_in_a_window_and_risks_must_be_finite() -> None:
+    plan = BacktestPlan.of(certify=40, judge=20, levels=[0.9])
+    domains = ordered(np.arange(100))
+    windows = windows_of(plan, domains)
+    risks = np.random.default_rng(7).normal(size=100)
+    both = {"always": risks, "later": -risks}
+    found = judged_backtest(
+        plan,
+        domains,
+        windows,
+        lambda w: both if w.number > 1 else {"always": risks},
+        "loss",
+    )
+    assert [row.windows for row in found.pooled] == [3, 2]
+    assert backtest_content(found)["sizes"][0]["shares"][1][0] is None
+    assert "later" in str(found)
+    with pytest.raises(DomainDataError, match="always: a risk in window 1 is not finite"):
+        judged_backtest(plan, domains, windows, lambda w: {"always": risks * np.nan}, "loss")
+
+
+def test_domains_of_one_time_alone_are_refused() -> None:
+    plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
+    with pytest.raises(SettingError, match="71 domains begin at 1 different times"):
+        windows_of(plan, ordered(np.zeros(71, dtype=int)))
+
+
+def test_domains_of_one_time_shift_the_windows() -> None:
+    """Thirty-one domains, then forty at once: one window, judged on all forty."""
+    plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
+    (window,) = windows_of(plan, ordered(np.repeat([0, 1], [31, 40])))
+    assert (len(window.certify), len(window.judge)) == (31, 40)

@@ -65,7 +65,8 @@ def rolling_windows(
         if expanding:
             cuts = (0, *cuts[1:])
         parts = [order[low:high] for low, high in zip(cuts[::2], cuts[1::2], strict=True)]
-        found.setdefault(cuts, _separated(spans, parts))
+        if all(len(part) for part in parts):  # domains of one time may leave nothing for a part
+            found.setdefault(cuts, _separated(spans, parts))
         start += step
 
 

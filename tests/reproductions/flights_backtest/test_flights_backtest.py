@@ -6,11 +6,19 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from eqrm import evaluate
+from eqrm.evaluation import backtest
 from eqrm.reproductions import reproduction
 from eqrm.reproductions.flights_backtest.checks import check_year
-from eqrm.reproductions.flights_backtest.experiment import SIZES, run_year
+from eqrm.reproductions.flights_backtest.experiment import (
+    SIZES,
+    YearFindings,
+    YearSettings,
+    run_year,
+)
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = DOCS / "reproductions" / "flights-backtest" / "README.md"
@@ -39,6 +47,16 @@ def test_a_quick_run_counts_twice_and_compares_all_bounds(tmp_path: Path) -> Non
         "EQRM for 0.9",
     ]
     assert (tmp_path / "shares.svg").is_file()
+
+
+def test_what_the_page_says_of_the_last_window_is_checked() -> None:
+    risks = np.random.default_rng(0).normal(size=180)
+    risks[150:] += 5.0
+    measured = evaluate(domains=np.arange(180), losses={"ERM": risks})
+    found = backtest(measured, certify=[60, 90], judge=30, levels=[0.9])
+    checks = check_year(YearFindings(found, found, found), YearSettings())
+    assert [check.holds for check in checks] == [True] * 5
+    assert checks[-1].measured == "0.0% of 30 days (150 to 179)"
 
 
 def test_the_page_on_backtests_shows_the_shares_that_the_command_wrote() -> None:

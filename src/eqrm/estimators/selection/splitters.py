@@ -266,10 +266,10 @@ class DomainRollingSplit(BaseCrossValidator):  # type: ignore[misc]
             expanding=self.expanding,
         )
         for number, window in enumerate(windows, start=1):
-            if not all(len(part) for part in window.parts):
+            if not len(window.parts[0]):
                 raise SettingError(
-                    f"Window {number} has no domain to train on or none to test on: many domains "
-                    "begin at the same time, or last into the next part. Use longer windows."
+                    f"Window {number} has no domain to train on: all of them last into the next "
+                    "part. Use longer windows."
                 )
             yield tuple(np.flatnonzero(np.isin(domains.ids, part)) for part in window.parts)  # type: ignore[misc]
 

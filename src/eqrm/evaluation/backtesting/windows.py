@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from eqrm.data.times import DomainSpans, domain_spans, shown_time
 from eqrm.data.windows import Places, TimeWindow, refuse_longer, refuse_unfit_times, rolling_windows
 from eqrm.domains import Name, NumberedDomains
@@ -102,15 +104,13 @@ def _window(
 def _refuse_empty(
     plan: BacktestPlan, windows: Sequence[BacktestWindow], domains: OrderedDomains
 ) -> None:
-    """Raise if domains of one time, or that last long, leave a part empty or no bound possible."""
-    for window in windows:
-        for name in plan.parts(0):
-            if not len(getattr(window, name)):
-                raise SettingError(
-                    f"Window {window.number} has no domain to {name}: {len(window.left_out)} "
-                    "domains last into the next part, or many begin at the same time. Use longer "
-                    "windows, or domains that end before later ones begin."
-                )
+    """Raise if domains of one time leave no window, or domains that last long no bound."""
+    if {window.certify_size for window in windows} != set(plan.certify):
+        raise SettingError(
+            f"No window has domains in every part: {len(domains.names)} domains begin at "
+            f"{len(np.unique(domains.spans.first))} different times, and those of the same time "
+            "stay together. Use longer windows."
+        )
     bounds = len(plan.rules) * len(plan.levels)
     if all(len(window.short) == bounds for window in windows):
         least = max(len(window.certify) for window in windows)

@@ -1,0 +1,62 @@
+"""Fits of a backtest: what is refused, and what an interruption leaves."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqrm.data import Table
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.backtesting.plan import BacktestPlan
+from eqrm.tabular import backtest as job
+
+PLAN = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9])
+
+
+def table() -> Table:
+    rng = np.random.default_rng(0)
+    x, day = rng.normal(size=400), np.repeat(np.arange(80), 5)
+    return Table({"x": x}, x + rng.normal(size=400), day)
+
+
+def test_a_number_of_domains_to_train_on_is_required() -> None:
+    with pytest.raises(SettingError, match="train is required"):
+        job.backtest_table(table(), BacktestPlan.of(certify=30, levels=[0.9]))
+
+
+def test_an_error_of_a_fit_names_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any) -> None:
+        raise DomainDataError("The columns are constant.")
+
+    monkeypatch.setattr(job, "train_on_table", fails)
+    with pytest.raises(DomainDataError, match=r"Window 1: The columns are constant\."):
+        job.backtest_table(table(), PLAN)
+
+
+def test_an_interrupted_training_is_not_taken_for_a_whole_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job, "train_on_table", lambda *given: SimpleNamespace(levels=()))
+    with pytest.raises(KeyboardInterrupt):
+        job.backtest_table(table(), PLAN)
+
+
+def test_the_risks_are_those_of_a_training_on_the_same_domains() -> None:
+    """The fixed model of a backtest is what ``eqrm train`` fits to the first domains."""
+    from eqrm.tabular.training import TrainingPlan, train_on_table
+
+    fit = job.FitSettings(minimised=("superquantile",))
+    plan = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9], gap=0)
+    found = job.backtest_table(table(), plan, fit)
+    rows = table()
+    names = [str(day) for day in range(80)]
+    trained = train_on_table(
+        rows.in_domains(names[:30]),
+        rows.in_domains(names[60:]),
+        TrainingPlan.of([0.9], measure="superquantile"),
+    )
+    later = found.measured[0].later["superquantile for 0.9"]
+    assert later == pytest.approx(trained.evaluation["α = 0.9"].risks)

@@ -105,3 +105,11 @@ def domains_in_time(options: Options) -> Result:
 )
 def flights_backtest(options: Options) -> Result:
     return all_checks(reproduce(options, "flights-backtest"))
+
+
+@check(
+    "reproductions.nested-domains",
+    "nested domains: coverage for new members of groups in 2,000 simulated worlds each",
+)
+def nested_domains(options: Options) -> Result:
+    return all_checks(reproduce(options, "nested-domains"))

@@ -181,6 +181,11 @@ class DomainKey:
         """Whether domains are members of groups."""
         return bool(self.members)
 
+    @property
+    def unit(self) -> str:
+        """What splits keep whole, and training has seen or not: "group" or "domain"."""
+        return "group" if self.is_nested else "domain"
+
     def group_of(self, name: Name) -> str:
         """The group that a domain is in, from its joined name."""
         parts = str(name).split(SEPARATOR)[: len(self.groups)]

@@ -25,6 +25,7 @@ from eqrm.cli.options import (
     TestShare,
     TrainedLevels,
     Weather,
+    Within,
     conflicting_splits,
     inner_level,
     option,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
 WRITING = "writing"
+OWN = {"--category": "categories", "--within": "within"}
+"""Options that a built-in table does not take."""
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -61,6 +64,7 @@ def train(
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
     test_domains: TestDomains = None,
+    within: Within = None,
     test_share: TestShare = None,
     weather: Weather = False,
     order: Annotated[
@@ -152,6 +156,7 @@ def train(
             "drop": separated(drop or []),
             "categories": separated(category or []),
             "order": order,
+            "within": within,
         }
         table = read_any_table(data, target, domain, weather, columns)
         seen, unseen_part, in_time = _split(table, held_out, plan.seed)
@@ -198,8 +203,7 @@ def _built_in(
     own = {"--target": table.target_name, "--domain": table.domain_name}
     own["--order"] = table.domain_name
     differ = [key for key, value in given.items() if value not in (None, own[key])]
-    if columns["categories"]:
-        differ.append("--category")
+    differ += [option for option, name in OWN.items() if columns.get(name)]
     if differ:
         raise SettingError(
             f"The table {name!r} has the target {table.target_name!r} and the domain "

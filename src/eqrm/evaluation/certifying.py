@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from eqrm.evaluation.inference.nested.bounds import (
     ONCE,
     as_nested,
     known_group_bound,
-    nested_bound,
+    new_group_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.risk_checks import LevelLike
@@ -34,6 +34,7 @@ class Certifier:
     bounds: tuple[float, float] | None = None
     groups: tuple[str, ...] | None = None
     labels: tuple[str, str] | None = None
+    _sorted: dict[str, NestedRisks] = field(default_factory=dict, init=False, repr=False)
 
     def certificate(
         self,
@@ -57,8 +58,8 @@ class Certifier:
             return self._plain(self.risks, alpha, confidence, **asked)
         if threshold is None and not true_risk:
             if group is None:
-                return nested_bound(
-                    risks, groups, alpha, confidence, sampling=sampling, labels=labels
+                return new_group_bound(
+                    self._nested(groups), alpha, confidence, sampling=sampling, labels=labels
                 )
             return known_group_bound(risks, groups, group, alpha, confidence, labels=labels)
         if sampling not in (None, ONCE) or group is not None:
@@ -67,14 +68,20 @@ class Certifier:
                 "once: leave out sampling and group."
             )
         plain = self._plain(self.independent, alpha, confidence, **asked)
-        return as_nested(plain, NestedRisks.of(risks, groups), ONCE, labels)
+        return as_nested(plain, self._nested(groups), ONCE, labels)
+
+    def _nested(self, groups: tuple[str, ...]) -> NestedRisks:
+        """The risks by group, sorted once for all levels."""
+        if "nested" not in self._sorted:
+            self._sorted["nested"] = NestedRisks.of(self.risks.risks, groups)
+        return self._sorted["nested"]
 
     @property
     def independent(self) -> MeasuredRisks:
         """The domains, or where they are nested one member of each group, drawn at random."""
         if self.groups is None:
             return self.risks
-        drawn = NestedRisks.of(self.risks.risks, self.groups).drawn_members()
+        drawn = self._nested(self.groups).drawn_members()
         return self.risks.only([self.risks.domains[i] for i in sorted(drawn.tolist())])
 
     def _plain(

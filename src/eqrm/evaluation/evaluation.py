@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
@@ -264,14 +264,9 @@ class Evaluation:
         >>> found.certificate(0.9).bound
         0.39
         """
-        found = self._certifier(predictor).certificate(
-            alpha,
-            confidence,
-            threshold=threshold,
-            true_risk=true_risk,
-            sampling=sampling,
-            group=group,
-        )
+        asked: dict[str, Any] = {"threshold": threshold, "true_risk": true_risk}
+        asked |= {"sampling": sampling, "group": group}
+        found = self._certifiers[self._known(predictor)].certificate(alpha, confidence, **asked)
         if self.time_order is None:
             return found
         return replace(found, doubt=doubt_about(self.exchangeability[self._known(predictor)]))
@@ -301,16 +296,21 @@ class Evaluation:
         1
         """
         asked = TimeBounds(dependence, spells, recent)
+        if self.nesting is not None:
+            raise SettingError(
+                "Bounds for domains in time take them for one sequence, not for members of groups. "
+                "Leave out within (--within), or dependence, spells and recent."
+            )
         risks = self[self._known(predictor)].risks
         return asked.of(asked.arranged(risks, self.domains, self.time_order), alpha, confidence)
 
-    def _certifier(self, predictor: str | None = None) -> Certifier:
-        risks = self.predictors[self._known(predictor)]
-        return Certifier(risks, self.loss, self.bounds, self.groups, self._labels)
-
-    @property
-    def _labels(self) -> tuple[str, str] | None:
-        return None if self.nesting is None else self.nesting.labels
+    @cached_property
+    def _certifiers(self) -> dict[str, Certifier]:
+        named = None if self.nesting is None else self.nesting.labels
+        return {
+            name: Certifier(risks, self.loss, self.bounds, self.groups, named)
+            for name, risks in self.predictors.items()
+        }
 
     def nested(self, alpha: LevelLike = 0.9, confidence: float = 0.95) -> dict[str, NestedFindings]:
         """Spread per level and certificates of nested domains, by predictor; empty for others.
@@ -322,12 +322,10 @@ class Evaluation:
         >>> found.domains, list(found.nested()["predictor"].sizes)
         (('0 | 0', '0 | 1', '1 | 0', '1 | 1'), ['0', '1'])
         """
-        if self.groups is None:
+        if self.nesting is None or self.groups is None:
             return {}
-        return {
-            name: nested_findings(risks, self.groups, alpha, confidence, self._labels)
-            for name, risks in self.predictors.items()
-        }
+        given = self.groups, alpha, confidence, self.nesting.labels
+        return {name: nested_findings(each, *given) for name, each in self.predictors.items()}
 
     def cdf_band(
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
@@ -336,7 +334,8 @@ class Evaluation:
 
         Where domains are nested, it rests on one member of each group, drawn once.
         """
-        return cdf_band(self._certifier(predictor).independent.risks, confidence, method)
+        risks = self._certifiers[self._known(predictor)].independent.risks
+        return cdf_band(risks, confidence, method)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""

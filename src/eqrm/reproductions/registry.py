@@ -18,6 +18,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "quantile-selection": "eqrm.reproductions.quantile_selection.run:QuantileSelectionStudy",
         "domains-in-time": "eqrm.reproductions.domains_in_time.run:DomainsInTime",
         "flights-backtest": "eqrm.reproductions.flights_backtest.run:FlightsBacktest",
+        "nested-domains": "eqrm.reproductions.nested_domains.run:NestedDomains",
     },
 )
 

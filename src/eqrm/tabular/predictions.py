@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns, read_domains
 from eqrm.data.tables.task import PREDICTION
+from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
@@ -43,9 +43,9 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
     check_output(output)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
-    also = [*preprocessor.domain_columns, preprocessor.target_name]
+    also = [*preprocessor.key.columns, preprocessor.target_name]
     columns = read_columns(table, preprocessor.encoder.kinds(), also)
-    seen, about = _seen(model.seen, table, preprocessor.domain_columns)
+    seen, about = _seen(model.seen, table, preprocessor.key)
     predictions = {**model.predict(columns, unseen), **seen}
     kept = {name: columns[name] for name in also if name in columns}
     clash = [name for name in predictions if name in kept]
@@ -67,9 +67,13 @@ def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn
 
 
 def _seen(
-    seen: SeenDomains | None, table: str, columns: Sequence[str]
+    seen: SeenDomains | None, table: str, key: DomainKey
 ) -> tuple[dict[str, NDArray[np.bool_]], str]:
-    """The column that says which rows are of domains seen in training, and a sentence about it."""
+    """The column that says which rows are of domains seen in training, and a sentence about it.
+
+    Where domains are nested, all members of a group were seen if one was.
+    """
+    columns = key.groups
     unknown = f"Which domains were seen in training is not known (no column {SEEN!r}):"
     if seen is None:
         return {}, f"{unknown} the version that saved the model did not keep their names."
@@ -81,7 +85,7 @@ def _seen(
         return {}, f"{unknown} the table has no column {' and '.join(map(repr, columns))}."
     known = len(seen.among(domains.names))
     return {SEEN: seen.rows(domains)}, (
-        f"{known:,} of {counted(len(domains.names), 'domain')} were seen in training (column "
+        f"{known:,} of {counted(len(domains.names), key.unit)} were seen in training (column "
         f"{SEEN!r}); eqrm evaluate leaves them out."
     )
 

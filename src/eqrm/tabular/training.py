@@ -38,6 +38,7 @@ from eqrm.estimators.selection.surrogates import (
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
+from eqrm.evaluation.inference.nested.findings import INDEPENDENT
 from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
 from eqrm.evaluation.measuring.metrics import metric_of
 from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
@@ -161,12 +162,14 @@ def train_on_table(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
         unseen = encoder.transform(test.columns, plan.unseen)
-    domains = train.numbered_domains
+    domains, nesting = train.numbered_domains, test.key if test.unit == "group" else None
     notes = [*encoder.notes, *(str(warning.message) for warning in caught)]
     notes += [*task.note(train.target), *_order_note(train, in_time)]
     if task.classes:
         notes += one_class_note(labels, domains)
-    job = _Job(plan, task, seen, labels, domains, notes, progress)
+    notes += [] if nesting is None else [INDEPENDENT]
+    units = train.unit, train.unit_ids
+    job = _Job(plan, task, seen, labels, domains, notes, progress, units)
     models = {
         name: TableModel(estimator, preprocessor, level, seen_domains)
         for name, level, estimator in job.fitted()
@@ -182,7 +185,7 @@ def train_on_table(
     judged = evaluate(domains=test.numbered_domains, losses=losses)
     return TableTraining(
         models,
-        replace(judged, loss=task.metric, order=_order_of(judged, in_time)),
+        replace(judged, loss=task.metric, order=_order_of(judged, in_time), nesting=nesting),
         tuple(dict.fromkeys(m.level for m in models.values() if m.level is not None)),
         tuple(dict.fromkeys(notes)),
         len(train),
@@ -212,6 +215,8 @@ class _Job:
     domains: NumberedDomains
     notes: list[str]
     progress: Callable[[str], None]
+    units: tuple[str, NDArray[np.int64]]
+    """What cross-fitting keeps whole, groups or domains, and the number of each row's."""
     choices: dict[Level, SurrogateChoice] = field(default_factory=dict)
 
     @cached_property
@@ -277,9 +282,10 @@ class _Job:
         """Scores of all training domains by predictors that have not seen them, if enough."""
         if self.plan.measure != "quantile" or not self.plan.levels:
             return None  # references and verdicts are about quantiles
-        if len(self.groups) < FEWEST_TO_CHOOSE:
+        unit, ids = self.units
+        if len(np.unique(ids)) < FEWEST_TO_CHOOSE:
             self.notes.append(
-                f"With fewer than {FEWEST_TO_CHOOSE} training domains, nothing is recalibrated and "
+                f"With fewer than {FEWEST_TO_CHOOSE} training {unit}s, nothing is recalibrated and "
                 "no surrogate is chosen by cross-fitting: each level minimises its own quantile."
             )
             return None
@@ -287,7 +293,12 @@ class _Job:
         try:
             with self._noting("cross-fitting"):
                 return cross_fit(
-                    template, tuple(dict.fromkeys(fits)), self.matrix, self.labels, self.groups
+                    template,
+                    tuple(dict.fromkeys(fits)),
+                    self.matrix,
+                    self.labels,
+                    self.groups,
+                    apart=ids,
                 )
         except DomainDataError as error:  # a class that most training domains do not have
             told = str(error).partition(" to choose")[0]
@@ -341,21 +352,22 @@ def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
 def refuse_shared_domains(train: Table, test: Table) -> SeenDomains:
     """The domains trained on; raises if one is in both tables, or if the test table lacks a column.
 
-    Also refused is a single domain to train or to evaluate on.
+    Also refused is a single domain to train or to evaluate on. Where domains are nested, groups
+    take their place.
     """
-    seen = SeenDomains.of(train.domain_names)
-    shared = seen.among(test.domain_names)
+    seen, unit = SeenDomains.of(train.unit_names), train.unit
+    shared = seen.among(test.unit_names)
     if shared:
-        domains = "1 domain is" if len(shared) == 1 else f"{len(shared)} domains are"
+        units = f"1 {unit} is" if len(shared) == 1 else f"{len(shared)} {unit}s are"
         raise DomainDataError(
-            f"{domains} in both training and test: {listed(shared, 3)}. Test domains must be "
+            f"{units} in both training and test: {listed(shared, 3)}. Test {unit}s must be "
             "unseen: remove them from one of the two."
         )
     refuse_absent(list(train.columns), list(test.columns))
     for table, what in ((train, "train on"), (test, "evaluate on")):
-        if len(table.domain_names) < FEWEST_DOMAINS:
+        if len(table.unit_names) < FEWEST_DOMAINS:
             raise DomainDataError(
-                f"There is {len(table.domain_names)} domain to {what}; a quantile over domains "
+                f"There is {len(table.unit_names)} {unit} to {what}; a quantile over {unit}s "
                 f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
                 f"{table.domain_name!r} the right column?"
             )

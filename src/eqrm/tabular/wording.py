@@ -166,6 +166,12 @@ def _opening(training: TableTraining) -> str:
             f", {period(split.tested)}",
         )
         ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
+    if judged.nesting is not None:
+        names = [" and ".join(each) for each in (judged.nesting.members, judged.nesting.groups)]
+        ending = (
+            f" Domains are members ({names[0]}) of groups ({names[1]}); the held-out ones are of "
+            f"{len(set(judged.groups or ())):,} groups of which nothing was trained on."
+        )
     return (
         f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows){trained} "
         f"evaluated on {len(judged.domains):,} {kind} domains ({judged.examples:,} rows){tested}. "

@@ -75,6 +75,11 @@ def test_other_bounds_rest_on_one_member_per_group() -> None:
         found(domains=["hospital", "ward"], within=None).certificate(group="H0")
 
 
+def test_bounds_in_time_are_not_for_members_of_groups() -> None:
+    with pytest.raises(SettingError, match="take them for one sequence"):
+        found().in_time(dependence=1)
+
+
 def test_arrays_nest_without_names_of_columns() -> None:
     one = evaluate(
         domains=FRAME["hospital"].to_numpy(), within=FRAME["ward"].to_numpy(), losses=FRAME["loss"]

@@ -10,6 +10,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import AUTO, Task
+from eqrm.domains import DomainKey
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,18 @@ class TablePreprocessor:
     encoder: TableEncoder
     task: Task
     target_name: str
-    domain_columns: tuple[str, ...]
+    key: DomainKey
 
     @property
     def domain_name(self) -> str:
         """What messages call the domains."""
-        return " and ".join(self.domain_columns)
+        return self.key.label
 
     @classmethod
     def fit(cls, table: Table, task: str = AUTO) -> TablePreprocessor:
         """Learn from a table of training domains; ``task`` as for :meth:`Task.of`."""
         encoder = TableEncoder.fit(table.columns)
-        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_columns)
+        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_key)
 
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).
@@ -59,11 +60,11 @@ class TablePreprocessor:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads them."""
+        groups, members = list(self.key.groups), list(self.key.members)
         return {
             "target": self.target_name,
-            "domain": self.domain_columns[0]
-            if len(self.domain_columns) == 1
-            else self.domain_columns,
+            "domain": groups[0] if len(groups) == 1 else groups,
+            **({"within": members} if members else {}),
             "task": self.task.to_dict(),
             "encoder": self.encoder.to_dict(),
         }
@@ -75,5 +76,5 @@ class TablePreprocessor:
             TableEncoder.from_dict(content["encoder"]),
             Task.from_dict(content["task"]),
             str(content["target"]),
-            (domain,) if isinstance(domain := content["domain"], str) else tuple(domain),
+            DomainKey.of(content["domain"], content.get("within")),
         )

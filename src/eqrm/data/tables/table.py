@@ -14,7 +14,7 @@ from eqrm.checks import OPEN_FRACTION, is_missing
 from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
 from eqrm.data.times import as_times
-from eqrm.domains import DomainKey, NumberedDomains, number_domains
+from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.text import did_you_mean
 
@@ -35,7 +35,7 @@ class Table:
     A feature column holds numbers (float64) or categories (text). The target is numbers or
     text, and never missing; domains are text. ``order`` is the time of each row, as dates or
     numbers, where the domains' names are not their times. ``key`` holds the columns that the
-    domains were joined from, where there are several.
+    domains were joined from, where there are several; nested domains are split by whole groups.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names
@@ -75,7 +75,12 @@ class Table:
     @property
     def domain_columns(self) -> tuple[str, ...]:
         """The columns that name the domains."""
-        return (self.domain_name,) if self.key is None else self.key.columns
+        return self.domain_key.columns
+
+    @property
+    def domain_key(self) -> DomainKey:
+        """The columns of groups and members; without members, the domains are not nested."""
+        return DomainKey((self.domain_name,)) if self.key is None else self.key
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -98,6 +103,31 @@ class Table:
     def domain_names(self) -> tuple[str, ...]:
         """The names of the domains, each once, in order (2 before 10)."""
         return tuple(self._names[np.unique(self._ids)].tolist())
+
+    @property
+    def unit(self) -> str:
+        """What splits keep whole: the "group" of nested domains, otherwise the "domain"."""
+        return self.domain_key.unit
+
+    @property
+    def unit_ids(self) -> NDArray[np.int64]:
+        """The unit of each row by number."""
+        numbers = {name: number for number, name in enumerate(self.unit_names)}
+        of_domain = [numbers.get(name, -1) for name in self._units.tolist()]
+        return np.array(of_domain, dtype=np.int64)[self._ids]
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """The names of the units, in order."""
+        used = self._units[np.unique(self._ids)].tolist()
+        return tuple(sorted(dict.fromkeys(used), key=name_order))
+
+    @property
+    def _units(self) -> NDArray[np.str_]:
+        """The unit of each known domain."""
+        if self.key is None or self.unit == "domain":
+            return self._names
+        return np.array([self.key.group_of(name) for name in self._names.tolist()], dtype=str)
 
     @property
     def numbered_domains(self) -> NumberedDomains:
@@ -150,16 +180,18 @@ class Table:
         >>> len(table.in_domains(["b"]))
         2
         """
-        return self.rows(self._is_in(names))
+        return self.rows(self._is_in(names, self._names, self.domain_names, "domain"))
 
-    def _is_in(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        known = dict.fromkeys(self.domain_names)
-        unknown = [name for name in names if name not in known]
+    def _is_in(
+        self, names: Sequence[str], named: NDArray[np.str_], known: Sequence[str], what: str
+    ) -> NDArray[np.bool_]:
+        """Which rows are of domains that are ``named`` so."""
+        unknown = [name for name in names if name not in dict.fromkeys(known)]
         if unknown:
             raise DomainDataError(
-                f"Unknown domain {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
+                f"Unknown {what} {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
             )
-        found: NDArray[np.bool_] = np.isin(self._names, list(names))[self._ids]
+        found: NDArray[np.bool_] = np.isin(named, list(names))[self._ids]
         return found
 
     def in_time(self, *, after: Any = None, last: float | None = None) -> TimeSplit:
@@ -174,6 +206,12 @@ class Table:
         >>> train.domain_names, later.domain_names
         (('2013-01', '2013-02'), ('2013-03',))
         """
+        if self.unit == "group":
+            raise SettingError(
+                "Nested domains (--within) are split by whole groups, not in time. Leave out "
+                "--order, --test-after and --test-last; or join groups and members by repeating "
+                "--domain, to hold out the later of them."
+            )
         name = self.domain_name if self.order is None else self.order_name
         return split_in_time(self.numbered_domains, self.order, after=after, last=last, order=name)
 
@@ -188,7 +226,8 @@ class Table:
         """Two tables that share no domain: the one to train on, and the one held out.
 
         ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names, or
-        what :meth:`in_time` gives.
+        what :meth:`in_time` gives. Where domains are nested, groups take their place, so that no
+        group is in both tables.
 
         >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "c"])
         >>> train, held_out = table.split(["b"])
@@ -198,14 +237,14 @@ class Table:
         if isinstance(test, TimeSplit):
             return self.in_domains(test.train), self.in_domains(test.test)
         drawn = isinstance(test, (int, float))
-        names = self.domain_names
+        names, what = self.unit_names, self.unit
         held_out = list(dict.fromkeys(drawn_names(names, test, seed) if drawn else test))  # type: ignore[arg-type]
-        chosen = self._is_in(held_out)
-        for number, what in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
+        chosen = self._is_in(held_out, self._units, names, what)
+        for number, left in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
             if number == 0:
                 raise SettingError(
-                    f"No domain is left to {what}: there are {len(names)}. Hold out "
-                    f"{'more' if what == 'hold out' else 'fewer'}."
+                    f"No {what} is left to {left}: there are {len(names)}. Hold out "
+                    f"{'more' if left == 'hold out' else 'fewer'}."
                 )
         return self.rows(~chosen), self.rows(chosen)
 

@@ -173,18 +173,21 @@ def cross_fit(
     y: NDArray[Any],
     groups: Groups,
     sample_weight: Array | None = None,
+    apart: NDArray[np.int64] | None = None,
 ) -> CrossFitted:
     """Fit every surrogate on the training domains of every fold, and score the other rows.
 
-    ``estimator`` is one of eqrm's, not fitted. ``y`` holds labels, or numbers.
+    ``estimator`` is one of eqrm's, not fitted. ``y`` holds labels, or numbers. ``apart`` (n,) says
+    which rows no fold separates: those of a group of domains; by default those of a domain.
     """
     labels = y if hasattr(estimator, "predict_proba") else None
     classes = np.unique(labels) if labels is not None else np.empty(0)
     target = y if labels is None else np.searchsorted(classes, y)
     folds = np.empty(len(y), dtype=np.int64)
     scores: list[Array] = []
-    splitter = DomainKFold(min(FOLDS, len(groups)), random_state=0)
-    for fold, (train, test) in enumerate(splitter.split(y, groups=groups.ids)):
+    whole = groups.ids if apart is None else apart
+    splitter = DomainKFold(min(FOLDS, len(np.unique(whole))), random_state=0)
+    for fold, (train, test) in enumerate(splitter.split(y, groups=whole)):
         folds[test] = fold
         missing = [str(c) for c in np.setdiff1d(classes, y[train]).tolist()] if len(classes) else []
         if missing:

@@ -127,13 +127,11 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
     >>> [domains_needed(0.9, 0.95, dependence=k) for k in (1, 2, 5)]
     [71, 106, 211]
     """
-    from scipy.stats import nbinom
-
     level, miss = checked_alpha(alpha), 1.0 - OPEN_FRACTION.check(confidence, "confidence")
     above = NON_NEGATIVE_INTEGER.check(beyond, "beyond") + 1
     parts = NON_NEGATIVE_INTEGER.check(dependence, "dependence") + 1
     if parts == 1:
-        return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - level)) + above
+        return _trials_needed(level, miss, above)
     if beyond:
         raise SettingError(
             f"beyond must be 0 for dependent domains, got beyond={beyond}, dependence={dependence}."
@@ -145,6 +143,13 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
         if interleaved_p_value(sizes, sizes, level) <= miss * (1.0 + ROUNDING):
             return domains
         domains += 1
+
+
+@lru_cache(maxsize=1024)
+def _trials_needed(alpha: float, miss: float, above: int) -> int:
+    from scipy.stats import nbinom
+
+    return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - alpha)) + above
 
 
 def highest_level(domains: float, confidence: float, dependence: int = 0) -> float:

@@ -55,7 +55,7 @@ class TableNetwork:
         return task.predictions(probabilities[:, : len(task.classes)].numpy())
 
     def _domains(self, frame: Any, rows: int) -> Tensor:
-        names, adapts = list(self.preprocessor.domain_columns), type(self.predictor).forward
+        names, adapts = list(self.preprocessor.key.columns), type(self.predictor).forward
         if adapts is Predictor.forward or not {*names} <= {*frame_columns(frame)}:
             return torch.zeros(rows, dtype=torch.long)
         return torch.from_numpy(number_domains(column(frame, names)).ids)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,19 @@ def nested_bound(
     eqrm.errors.TooFewDomainsError: 20 groups are too few to bound the 0.9-quantile of risk ...
     """
     nested = NestedRisks.of(risks, groups)
+    return new_group_bound(nested, alpha, confidence, sampling=sampling, seed=seed, labels=labels)
+
+
+def new_group_bound(
+    nested: NestedRisks,
+    alpha: LevelLike,
+    confidence: float,
+    *,
+    seed: int = 0,
+    labels: tuple[str, str] | None = None,
+    sampling: str | None = None,
+) -> NestedCertificate:
+    """:func:`nested_bound` of risks that are sorted already, for several levels or samplings."""
     level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
     NON_NEGATIVE_INTEGER.check(seed, "seed")
     if sampling is None:
@@ -212,10 +226,15 @@ def groups_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED)
     fewest = domains_needed(level, asked)
     if sampling != REPEATED:
         return fewest if sampling == ONCE else min(FEWEST_POOLED, fewest)
-    low, high = fewest, domains_needed(level, (1.0 + asked) / 2.0)
-    while low < high:  # the e-value of groups whose members all lie below the bound grows with m
+    return _for_all_draws(fewest, domains_needed(level, (1.0 + asked) / 2.0), level, 1.0 - asked)
+
+
+@lru_cache(maxsize=1024)
+def _for_all_draws(low: int, high: int, alpha: float, miss: float) -> int:
+    """The fewest groups whose e-value is large enough if all their members are below the bound."""
+    while low < high:
         middle = (low + high) // 2
-        enough = _log_e_value(np.ones(middle), level) >= -math.log(1.0 - asked) - ROUNDING
+        enough = _log_e_value(np.ones(middle), alpha) >= -math.log(miss) - ROUNDING
         low, high = (low, middle) if enough else (middle + 1, high)
     return low
 
@@ -253,13 +272,11 @@ def _log_e_value(shares: Vector, alpha: float) -> float:
     are independent, so that the mean over all draws has the share s_j of group j in place of X_j.
     Mixed over λ = 1/α, half of it, and so on, with weights ½, ¼, …
     """
-    from scipy.special import logsumexp
-
     halves = 0.5 ** np.arange(STAKES)
     weights = np.append(halves[1:], halves[-1])
     with np.errstate(divide="ignore"):
         logs = np.log1p(halves[:, None] * (shares - alpha) / alpha).sum(axis=1)
-    return float(logsumexp(logs, b=weights))
+    return float(np.logaddexp.reduce(logs + np.log(weights)))
 
 
 def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[float], bool]:

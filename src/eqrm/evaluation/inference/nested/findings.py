@@ -13,7 +13,7 @@ from eqrm.evaluation.inference.nested.bounds import (
     SAMPLINGS,
     NestedCertificate,
     known_group_bound,
-    nested_bound,
+    new_group_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.nested.spread import NestedSpread, nested_spread
@@ -110,8 +110,8 @@ def nested_findings(
     new: dict[str, NestedCertificate | str] = {}
     for sampling in SAMPLINGS:
         try:
-            new[sampling] = nested_bound(
-                risks, groups, level, confidence, sampling=sampling, labels=labels
+            new[sampling] = new_group_bound(
+                nested, level, confidence, sampling=sampling, labels=labels
             )
         except TooFewDomainsError as refusal:
             new[sampling] = str(refusal)

@@ -28,7 +28,8 @@ class NestedRisks:
     ids: NDArray[np.int64]
     names: tuple[str, ...]
     sizes: NDArray[np.int64]
-    _order: NDArray[np.int64]
+    _ordered: Vector
+    _ordered_ids: NDArray[np.int64]
 
     @classmethod
     def of(cls, risks: Any, groups: Any) -> NestedRisks:
@@ -40,21 +41,17 @@ class NestedRisks:
                 "All domains are in one group. Nested domains need at least two groups, and dozens "
                 "for a statement about new groups."
             )
-        return cls(
-            values,
-            numbered.ids,
-            tuple(map(str, numbered.names)),
-            np.bincount(numbered.ids),
-            np.argsort(values, kind="stable"),
-        )
+        names, order = tuple(map(str, numbered.names)), np.argsort(values)
+        sizes = np.bincount(numbered.ids)
+        return cls(values, numbered.ids, names, sizes, values[order], numbered.ids[order])
 
     def __len__(self) -> int:
         return len(self.names)
 
     def shares_up_to(self, risk: float) -> Vector:
         """The share of each group's members whose risk is at most ``risk`` (groups,)."""
-        below = np.searchsorted(self.risks, risk, side="right", sorter=self._order)
-        counts = np.bincount(self.ids[self._order[:below]], minlength=len(self))
+        below = np.searchsorted(self._ordered, risk, side="right")
+        counts = np.bincount(self._ordered_ids[:below], minlength=len(self))
         return np.asarray(counts / self.sizes)
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
@@ -66,7 +63,7 @@ class NestedRisks:
 
     def first_risk(self, is_enough: Callable[[float], bool]) -> tuple[float, int]:
         """The smallest risk that is enough, as the largest is, and how many are not above it."""
-        ordered = self.risks[self._order]
+        ordered = self._ordered
         low, high = 0, ordered.size - 1
         while low < high:
             middle = (low + high) // 2

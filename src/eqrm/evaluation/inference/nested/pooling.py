@@ -6,6 +6,7 @@ import numpy as np
 
 from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
 from eqrm.evaluation.inference.nested.members import NestedRisks
+from eqrm.evaluation.inference.risk_checks import Vector
 
 
 def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> float:
@@ -13,7 +14,8 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
 
     The mean over groups of the share below the α-quantile has the variance v/g with g groups, and
     that of n independent domains α(1−α)/n. v is the larger of two estimates: the variance of the
-    groups' shares, and the variance that the correlation of normal scores within groups implies.
+    groups' shares, and the variance that the correlation of normal scores within groups implies,
+    with groups as small as those that matter above the quantile.
     As in survey statistics (Korn & Graubard 1998), n is lowered because v rests on few groups.
 
     >>> rng = np.random.default_rng(0)
@@ -23,17 +25,27 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     >>> round(effective_number(equal, 0.9)), round(effective_number(different, 0.9)) > 150
     (40, True)
     """
-    from scipy.stats import norm, t
+    from scipy.special import ndtri, stdtrit
 
     number, binomial = len(nested), alpha * (1.0 - alpha)
-    apart = number**2 / float((1.0 / nested.sizes).sum())
     quantile, _ = nested.first_risk(lambda risk: bool(nested.shares_up_to(risk).mean() >= alpha))
     shares = nested.shares_up_to(quantile)
+    own = max(float((1.0 / nested.sizes).mean()), _in_the_tail(shares, nested))
     correlation = float(exceedance_correlation(np.array([_likeness(nested)]), alpha)[0])
-    implied = binomial * (correlation + (1.0 - correlation) * number / apart)
+    implied = binomial * (correlation + (1.0 - correlation) * own)
     variance = max(float(shares.var(ddof=1)), implied)
-    few = float((norm.ppf(1.0 - miss) / t.ppf(1.0 - miss, number - 1)) ** 2)
-    return min(max(number * binomial / variance * few, number), apart)
+    few = float((ndtri(1.0 - miss) / stdtrit(number - 1, 1.0 - miss)) ** 2)
+    return min(max(number * binomial / variance * few, number), number / own)
+
+
+def _in_the_tail(shares: Vector, nested: NestedRisks) -> float:
+    """The mean of 1/members over the members above the quantile, weighted by its square.
+
+    A member of a group of n counts 1/n. Where some of those above the quantile are in small groups,
+    few of them decide, and the sum of what they count is skewed.
+    """
+    above = (1.0 - shares) / nested.sizes
+    return float((above / nested.sizes).sum() / above.sum()) if above.any() else 0.0
 
 
 def _likeness(nested: NestedRisks) -> float:

@@ -1,0 +1,1 @@
+"""Simulated coverage of certificates for nested domains."""

@@ -1,0 +1,122 @@
+"""``eqrm train --within``: whole groups are held out, and certificates are about new groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.commands import refuse_in_one_line, run
+from eqrm import QRMClassifier
+from eqrm.data.tables.reading import read_table
+from eqrm.data.tables.table import Table
+from eqrm.domains import DomainKey
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.selection.surrogates import ERM, cross_fit
+
+HOSPITALS, ROWS = 64, 6
+
+
+def patients() -> pd.DataFrame:
+    """One to three wards in each hospital, which share an effect."""
+    rng = np.random.default_rng(1)
+    wards = rng.integers(1, 4, HOSPITALS)
+    hospital = np.repeat(np.arange(HOSPITALS), wards * ROWS)
+    ward = np.concatenate([np.repeat(np.arange(n), ROWS) for n in wards])
+    x = rng.normal(size=hospital.size)
+    ill = x + rng.normal(size=HOSPITALS)[hospital] + rng.normal(size=hospital.size) > 0
+    return pd.DataFrame(
+        {"hospital": [f"H{h:02d}" for h in hospital], "ward": ward, "x": x.round(3), "ill": ill * 1}
+    )
+
+
+NESTED = ["--target", "ill", "--domain", "hospital", "--within", "ward"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("nested")
+    patients().to_csv(found / "t.csv", index=False)
+    return found
+
+
+def test_whole_hospitals_are_held_out_from_training_to_evaluation(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, table = folder / "trained", str(folder / "t.csv")
+    options = [*NESTED, "--measure", "mean", "--output", str(out)]
+    code, printed, err = run(capsys, "train", table, *options)
+    assert (code, err) == (0, "")
+    words = " ".join(printed.split())
+    assert "Domains are members (ward) of groups (hospital)" in words
+    assert "32 groups of which nothing was trained on" in words
+    content = json.loads((out / "evaluation.json").read_text())
+    domains = content["predictors"]["ERM"]["domains"]
+    held_out = {name.split(" | ")[0] for name in domains}
+    assert len(held_out) == 32
+    frame = patients()
+    wards = frame[frame["hospital"].isin(held_out)].groupby(["hospital", "ward"])
+    assert len(domains) == wards.ngroups
+    summary = " ".join((out / "summary.txt").read_text().split())
+    assert "of new members (ward) of similar size in new groups (hospital)" in summary
+    predicted = folder / "predicted.csv"
+    model = str(out / "models" / "erm.safetensors")
+    code, printed, _ = run(capsys, "predict", model, table, "--output", str(predicted))
+    assert (code, "32 of 64 groups were seen in training" in printed) == (0, True)
+    rows = pd.read_csv(predicted)
+    assert set(rows.loc[~rows["seen"], "hospital"]) == held_out
+    given = ["--domain", "hospital", "--within", "ward", "--label", "ill", "--prediction", "p_1"]
+    code, printed, _ = run(capsys, "evaluate", str(predicted), *given, "--no-references")
+    assert (code, f"{len(domains)} domains of 32 groups" in printed) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([*NESTED, "--test-last", ".5"], "split by whole groups, not in time"),
+        ([*NESTED, "--test-domains", "H00 | 0"], "Unknown group 'H00 | 0'"),
+        ([*NESTED, "--test-domains", "H00"], "There is 1 group to evaluate on"),
+        ([*NESTED, "--within", "hospital"], "is given more than once"),
+        ([*NESTED, "--test", "t.csv"], "64 groups are in both training and test"),
+    ],
+)
+def test_what_does_not_fit_nested_domains_is_refused(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    refuse_in_one_line(capsys, folder, options, words)
+
+
+def test_a_built_in_table_has_no_members(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "train", "flights", "--within", "ward")
+    assert (code, "leave out --within" in err) == (2, True)
+
+
+def test_named_groups_are_held_out_with_all_their_members(folder: Path) -> None:
+    table = read_table(folder / "t.csv", "ill", "hospital", within="ward")
+    train, test = table.split(["H01", "H02"])
+    assert {name[:3] for name in test.domain_names} == {"H01", "H02"}
+    assert set(train.unit_names) | {"H01", "H02"} == set(table.unit_names)
+    assert len(np.unique(test.unit_ids)) == 2
+    plain = Table({"x": [1.0, 2.0]}, [0, 1], ["b", "a"])
+    assert (plain.unit, plain.unit_names, plain.unit_ids.tolist()) == ("domain", ("a", "b"), [1, 0])
+    assert plain.domain_key == DomainKey(("domain",))
+
+
+def test_no_fold_of_cross_fitting_separates_members_of_a_group(folder: Path) -> None:
+    table = read_table(folder / "t.csv", "ill", "hospital", within="ward")
+    X = np.column_stack([table.columns["x"]])
+    y = table.target.astype(int)
+    groups = as_groups(table.numbered_domains, len(y))
+    found = cross_fit(QRMClassifier(), (ERM,), X, y, groups, apart=table.unit_ids)
+    folds = pd.Series(found.folds).groupby(table.unit_ids).nunique()
+    assert (folds == 1).all()
+    plain = cross_fit(QRMClassifier(), (ERM,), X, y, groups)
+    assert (pd.Series(plain.folds).groupby(table.unit_ids).nunique() > 1).any()

@@ -94,6 +94,7 @@ def watch(
     from eqrm.evaluation.watching.words import EXIT_CODES, watch_in_words
     from eqrm.files.writing import refuse_unwritable
 
+    refuse_unwritable(state)
     shown = page or state.with_name(f"{state.name}.html")
     if shown.resolve() == state.resolve():
         raise SettingError(f"{state} is the state. Choose another file for the page with --page.")

@@ -134,6 +134,7 @@ REFUSED = {
     "future": (days(FUTURE, 1), "begins in the future"),
     "number": (days(80, 1).assign(day=7), "domain 7 has a number as its time (7), where others"),
     "name": (days(80, 1).assign(day="x"), "must be dates such as 2013-01-31 or numbers, got 'x'"),
+    "renamed": (days(71, 1).assign(day="2020-03-12T00:00Z"), "same time as the last domain"),
     "seen": (days(80, 1).assign(seen=True), "'2020-03-21' was seen in training"),
     "empty": (days(80, 0), "has columns, but no rows"),
     "nan": (with_nan(days(80, 2)), "loss"),

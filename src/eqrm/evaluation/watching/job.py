@@ -18,7 +18,6 @@ from eqrm.evaluation.watching.claim import (
 )
 from eqrm.evaluation.watching.state import ALL, Record, WatchState
 from eqrm.evaluation.watching.state_file import locked, read_state, write_state
-from eqrm.files.writing import refuse_unwritable
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,6 @@ def run_watch(
     The same command again changes nothing. Domains are complete unless ``complete`` says
     otherwise (see :meth:`WatchState.with_rows`).
     """
-    refuse_unwritable(path)
     check_all(
         lambda: _refuse_both(start, restart),
         lambda: optional(OPEN_FRACTION).check(options.delta, "--delta"),

@@ -187,7 +187,7 @@ class _Sorting:
 
     def _problem(self, arrival: Arrival, known: Record | None) -> str | None:
         """What is wrong with these rows, completing a sentence about their domain."""
-        key, time = str(arrival.domain), arrival.time
+        key = str(arrival.domain)
         if key in self.judged and known is not None:
             before = f"{counted(_examples(known), 'example')} with a risk of {known['risk']:.6g}"
             return (
@@ -212,6 +212,10 @@ class _Sorting:
             )
         if key in self.certified:
             return "is one of those that the certificate was computed on. Leave it out."
+        return self._problem_of_time(arrival.time)
+
+    def _problem_of_time(self, time: Any) -> str | None:
+        """What is wrong with when a domain was."""
         if self.dated not in (None, isinstance(time, str)):
             kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
             return f"has {kinds[0]} as its time ({_short(time)}), where others have {kinds[1]}."
@@ -219,6 +223,11 @@ class _Sorting:
             return (
                 f"is earlier than {_short(self.last)}, when the last domain of the watch or of its "
                 "certificate was. Domains are judged in the order of time: leave it out."
+            )
+        if time == self.last and self.claim.columns.order is None:
+            return (
+                f"is at the same time as the last domain of the watch or of its certificate, "
+                f"{_short(time)}, under another name. Name domains as before."
             )
         if isinstance(time, str) and time > str(self.latest):
             return "begins in the future. Check its date, and the clock of this machine."

@@ -81,6 +81,15 @@ def test_what_any_of_several_predictors_has_seen_is_left_out(tmp_path: Path) -> 
     assert found.seen == (0, 1, 2, 3)
 
 
+def test_a_group_of_which_training_has_seen_a_member_is_left_out_whole() -> None:
+    frame = world()
+    frame["hospital"] = frame.day // 3
+    found = eqrm.evaluate(frame, domains="hospital", within="day", losses="loss")
+    assert set(found.groups or ()) == {"2", "3", "4"}  # days 0 to 3 were seen: hospitals 0 and 1
+    assert len(found.seen) == 6
+    assert "training has seen them or others of their group: 6 domains" in found.sentence
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -138,10 +147,8 @@ def test_the_command_says_so_in_every_format(
     assert (code, err) == (0, "")
     assert "200 examples in 10 domains. Left out because training has seen them: 4" in out
     assert "training has seen them: 4 domains" in (tmp_path / "r.html").read_text()
-    _, out, err = run(capsys, *command, "--format", "csv")
-    assert "training has seen them: 4 domains" in err
-    assert "Left out" not in out
     code, out, err = run(capsys, *command, "--format", "json")
+    assert "training has seen them: 4 domains" in err
     assert json.loads(out)["seen"] == [0, 1, 2, 3]
     assert code == 0
 

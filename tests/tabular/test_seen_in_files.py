@@ -70,6 +70,10 @@ def test_without_domains_or_names_it_is_said_that_nothing_is_known(
     stays().assign(day=stays().day.where(stays().index > 2)).to_csv(tmp_path / "t.csv", index=False)
     assert "are missing in 3 of 240 rows" in predict_file(model, str(tmp_path / "t.csv"), output)
     assert "seen" not in pd.read_csv(output)
+    late = stays()[stays().day > "2013-01-20"]
+    late.to_csv(tmp_path / "t.csv", index=False)
+    told = predict_file(model, str(tmp_path / "t.csv"), output)
+    assert "None of 10 domains was seen in training (column 'seen')." in told
     found, other = load_table_model(model), tmp_path / "other.safetensors"
     assert isinstance(found, TableModel)
     save_table_model(replace(found, seen=None), other)
@@ -92,7 +96,7 @@ def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_pa
     unseen = frame[~frame.seen].drop(columns="seen")
     unseen.to_parquet(tmp_path / "u.parquet", index=False)
     days = frame.day.nunique()
-    for settings in ({"order": "at"}, {"test_last": 0.5}):
+    for settings in ({"order": "at"},):
         plan = RecalibrationPlan(["day"], "label", "p", Level(0.5), **settings)  # type: ignore[arg-type]
         found = recalibrate_files(tmp_path / "p.parquet", plan)
         assert found.saved.correction == fitted(tmp_path / "u.parquet", **settings).correction

@@ -42,9 +42,6 @@ class SeenDomains:
         """These domains."""
         return cls(frozenset(map(_digest, names)))
 
-    def __len__(self) -> int:
-        return len(self.digests)
-
     def among(self, names: Sequence[Name]) -> list[Name]:
         """Those of some domains that were seen."""
         return [name for name in names if _digest(name) in self.digests]

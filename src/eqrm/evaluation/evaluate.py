@@ -155,7 +155,8 @@ def evaluation_of(
         raise SettingError("No predictor was given. Name at least one column.")
     shared = paired({name: each.risks for name, each in measured.items()}, common_domains)
     order = spec.order if isinstance(spec.order, str) else None
-    chosen = EvaluatedDomains.of(shared, [m.facts for m in measured.values()], period, order)
+    facts = [each.facts for each in measured.values()]
+    chosen = EvaluatedDomains.of(shared, facts, period, order, spec.nesting)
     predictors, beside = chosen.predictors, None
     if spec.with_references:
         domains = next(iter(predictors.values())).domains

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.splits import later_domains
 from eqrm.data.times import DomainSpans, as_times, shown_time
-from eqrm.domains import Name, named_domains
+from eqrm.domains import DomainKey, Name, named_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.domain_columns import ORDER_REMEDY, DomainFacts
@@ -35,6 +35,7 @@ class Period:
 
 
 ALL_DOMAINS = Period()
+TRAINED = "training has seen them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +57,21 @@ class EvaluatedDomains:
         facts: Sequence[DomainFacts],
         period: Period,
         order: str | None = None,
+        nesting: DomainKey | None = None,
     ) -> EvaluatedDomains:
         """Leave out the domains that a predictor has seen in training, then those of other times.
 
         ``facts`` are those of each predictor, ``order`` names the column that orders the domains.
+        Of nested domains, a whole group is left out where training has seen one of its members:
+        certificates are about new groups.
         """
         names = next(iter(predictors.values())).domains
         known = frozenset[str]().union(*(each.seen or () for each in facts))
         unseen = np.array([str(name) not in known for name in names])
+        if nesting is not None and known:
+            groups = [nesting.group_of(name) for name in names]
+            begun = {group for group, new in zip(groups, unseen, strict=True) if not new}
+            unseen = np.array([group not in begun for group in groups])
         _refuse_all_seen(names, unseen)
         times = _times(names, facts, order or "domains")
         kept = np.flatnonzero(unseen)
@@ -82,13 +90,14 @@ class EvaluatedDomains:
         )
 
 
-def left_out_in_words(seen: Sequence[Name], earlier: Sequence[Name]) -> str:
+def left_out_in_words(seen: Sequence[Name], earlier: Sequence[Name], nested: bool = False) -> str:
     """Which domains are not evaluated and why, as sentences that begin with a blank.
 
     >>> left_out_in_words(["a"], [])
     " Left out because training has seen them: 1 domain ('a')."
     """
-    why = {"training has seen them": seen, "they began before the period asked for": earlier}
+    trained = "training has seen them or others of their group" if nested else TRAINED
+    why = {trained: seen, "they began before the period asked for": earlier}
     return "".join(
         f" Left out because {reason}: {counted(len(names), 'domain')} ({listed(names, 3)})."
         for reason, names in why.items()

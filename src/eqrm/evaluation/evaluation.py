@@ -100,7 +100,7 @@ class Evaluation:
     @property
     def left_out(self) -> str:
         """Which domains were left out and why, as sentences that begin with a blank; or nothing."""
-        return left_out_in_words(self.seen, self.earlier)
+        return left_out_in_words(self.seen, self.earlier, self.nesting is not None)
 
     @cached_property
     def time_order(self) -> DomainOrder | None:

@@ -83,10 +83,13 @@ def _seen(
         return {}, f"{unknown} {error}"
     if domains is None:
         return {}, f"{unknown} the table has no column {' and '.join(map(repr, columns))}."
-    known = len(seen.among(domains.names))
-    return {SEEN: seen.rows(domains)}, (
-        f"{known:,} of {counted(len(domains.names), key.unit)} were seen in training (column "
-        f"{SEEN!r}); eqrm evaluate leaves them out."
+    known, number = len(seen.among(domains.names)), counted(len(domains.names), key.unit)
+    column = {SEEN: seen.rows(domains)}
+    if not known:
+        return column, f"None of {number} was seen in training (column {SEEN!r})."
+    return column, (
+        f"{known:,} of {number} were seen in training (column {SEEN!r}); eqrm evaluate leaves them "
+        "out."
     )
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from eqrm import Evaluation, evaluate
+from eqrm.evaluation.inference.in_time.ordered import TimeBounds
 from eqrm.evaluation.presenting.report import write_report
+from eqrm.evaluation.presenting.summary import summarised
 from eqrm.risks import MeasuredRisks
 from evaluation.report.browser import ABSENT, Browser, browser, chromium
 from evaluation.report.report_worlds import HOSTILE, measured, sentence_of
@@ -230,6 +232,26 @@ def test_risks_close_together_are_drawn(
     assert drawn["view"]["low"] < drawn["view"]["high"]
     if spread > 1e-12:
         assert len(set(drawn["shapes"][0]["risks"])) == 40
+
+
+def test_a_certificate_that_the_order_test_doubts_says_so_and_bounds_in_time_are_listed(
+    page: Browser, tmp_path: Path
+) -> None:
+    noise = np.random.default_rng(0).normal(size=122)
+    days = (np.datetime64("2013-01-01") + np.arange(122)).astype(str)
+    seen = np.arange(122) < 2
+    found = evaluate(domains=days, losses=np.cumsum(noise)[:122] / 9, seen=seen)
+    summary = summarised(found, in_time=TimeBounds(dependence=2, recent=30.0))
+    write_report(found, tmp_path / "time.html", summary=summary)
+    page.open(tmp_path / "time.html")
+    assert page.complaints == []
+    assert page.ask(DEFECTS) is None
+    doubt = found.certificate(0.9).doubt
+    assert f"as these 120. {doubt}" in page.ask("document.getElementById('cards').innerText")
+    listed = page.ask("document.getElementById('exchangeable').innerText")
+    for sentence in summary.sentences_in_time("predictor"):
+        assert sentence in listed
+    assert "training has seen them: 2 domains" in page.ask("document.querySelector('h1').innerText")
 
 
 def test_references_have_their_rows_and_verdicts(page: Browser, tmp_path: Path) -> None:

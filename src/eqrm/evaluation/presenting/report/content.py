@@ -14,7 +14,7 @@ import eqrm
 from eqrm.domains import Name
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import Difference
-from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
+from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, doubt_about
 from eqrm.evaluation.inference.noise import ONE_EXAMPLE, NoiseSplit
 from eqrm.evaluation.presenting.report import levels, shapes
 from eqrm.evaluation.presenting.risk_table import RiskTable
@@ -68,6 +68,7 @@ def report_content(
             [_test(test) for test in summary.exchangeability[name]] for name in names
         ],
         "nested": [summary.nested[name].sentences for name in names] if summary.nested else None,
+        "doubts": [doubt_about(summary.exchangeability[name]) for name in names],
         "in_time": [summary.sentences_in_time(name) for name in names],
         "sampled": sampled_points(evaluation),
         "command": command,

@@ -6,6 +6,7 @@ function cardOf(i) {
   card.append(make("p", { class: "number" }, digits(found.quantile[s]) + " ",
     make("small", {}, `is the ${DATA.levels.labels[s]}-quantile: ${share} of these domains have at most this risk`)));
   card.append(certificateOf(found, s, share));
+  if (found.bound[s] && DATA.doubts[i]) card.append(make("p", { class: "warning" }, `It assumes that ${DATA.levels.assumption}. ${DATA.doubts[i]}`));
   if (found.true) card.append(trueOf(found, s, share));
   const more = [`Smoothed (KDE): ${digits(found.smooth[s])}.`];
   if (found.denoised) more.push(`Without sampling noise: about ${digits(found.denoised[s])}.`);

@@ -6,7 +6,18 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from eqrm.text import printable
+
+_FROM_DATA = re.compile(r"\n(?! )")
+"""Line feeds that do not begin an indented line of a list: they come from data."""
+
+
+def _message(text: str) -> str:
+    """A message as it is shown: names of files, columns and domains in it may hold anything."""
+    return _FROM_DATA.sub(r"\\u000a", printable(text))
 
 
 class EqrmError(Exception):
@@ -15,6 +26,9 @@ class EqrmError(Exception):
     Errors are copied and pickled with their fields: a pool of worker processes waits for ever for
     a result that cannot be unpickled.
     """
+
+    def __str__(self) -> str:
+        return _message(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, self.__dict__)
@@ -79,3 +93,6 @@ class MissingExtraError(EqrmError, ImportError):
 
 class EqrmWarning(UserWarning):
     """Base of every warning issued by this package."""
+
+    def __str__(self) -> str:
+        return _message(super().__str__())

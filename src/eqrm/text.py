@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
 import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 LONGEST_NAME = 40
+_CONTROLS = (
+    r"\x00-\x09\x0b-\x1f\x7f-\x9f"  # of terminals, but for the line feed
+    r"\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f"  # line ends; the direction of writing
+    r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"  # marks, halves, tags
+)
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_CONTROL_OR_LINE = re.compile(f"[\\n{_CONTROLS}]")
+_FORMULA = ("=", "+", "-", "@")
 WIDTH = 96
 
 
@@ -71,6 +81,54 @@ def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str
 def _bare(option: object) -> str:
     text = str(option)
     return text if re.fullmatch(r"[\w.+-]+", text) else repr(option)
+
+
+def printable(text: str, *, lines: bool = True) -> str:
+    """The same without control characters, which are written as JSON writes them.
+
+    Whatever comes from data may hold some, and a terminal obeys them. Every text that is printed
+    or written passes through here: errors and warnings, what commands print, and text files.
+    ``lines`` keeps line feeds, for texts of several lines.
+
+    >>> print(printable("a\\x1b[31mb"), printable("a\\nb", lines=False))
+    a\\u001b[31mb a\\u000ab
+    """
+    return (_CONTROL if lines else _CONTROL_OR_LINE).sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code > 0xFFFF:
+        high, low = divmod(code - 0x10000, 0x400)
+        return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+    return f"\\u{code:04x}"
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """CSV whose cells are printable, and no formulas where a spreadsheet opens it.
+
+    >>> print(csv_text([["name", "risk"], ["=1+1", -0.5], ["-0.5", "a\\nb"]]), end="")
+    name,risk
+    '=1+1,-0.5
+    -0.5,a\\u000ab
+    """
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([map(csv_cell, row) for row in rows])
+    return stream.getvalue()
+
+
+def csv_cell(value: object) -> object:
+    """A cell of :func:`csv_text`; only strings need a look."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value, lines=False)
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def one_line(name: str) -> str:

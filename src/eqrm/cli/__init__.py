@@ -27,8 +27,10 @@ from eqrm.cli import (
     train_network,
     watch,
 )
+from eqrm.cli.options import say
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk
+from eqrm.text import printable
 
 app = typer.Typer(
     name="eqrm",
@@ -54,7 +56,7 @@ app.command("reproduce")(reproduce.reproduce)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"eqrm {eqrm.__version__}")
+        say(f"eqrm {eqrm.__version__}")
         raise typer.Exit
 
 
@@ -72,16 +74,24 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user error prints one line and exits with code 2."""
+    for argument in sys.argv[1:]:
+        if printable(argument) != argument.replace("\t", "\\u0009"):  # a name may hold a tab
+            say(
+                f"eqrm: The argument {argument!r} has control characters. Rename the file or "
+                "the column that it names.",
+                err=True,
+            )
+            sys.exit(2)
     try:
         app(prog_name="eqrm")
     except EqrmError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one says it
-            typer.echo(f"eqrm: {error}", err=True)
+            say(f"eqrm: {error}", err=True)
         sys.exit(2)
     except OSError as error:
         # A file that cannot be read or written: the path is the user's, and named by the error.
         advice = "Check the path and its permissions."
         if is_full_disk(error):
             advice = "The disk is full: make room, and run the same command again."
-        typer.echo(f"eqrm: {error}. {advice}", err=True)
+        say(f"eqrm: {error}. {advice}", err=True)
         sys.exit(2)

@@ -25,6 +25,7 @@ from eqrm.cli.options import (
     inner_level,
     option,
     parsed_level,
+    say,
     separated,
     typed_command,
 )
@@ -200,9 +201,9 @@ def backtest(
         }
         found = _fitted(data, target, domain, columns, fitting, plan, output)
     written = write_backtest(found, output, command=typed_command())
-    typer.echo(str(found))
-    typer.echo(f"\nReport: {written[0]}")
-    typer.echo(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
+    say(str(found))
+    say(f"\nReport: {written[0]}")
+    say(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
 
 
 def _fitted(
@@ -232,7 +233,7 @@ def _fitted(
     table = read_any_table(data, target, domain, bool(fitting["--weather"]), columns)
     fits, short = before_fitting(plan, table)
     for sentence in short:
-        typer.echo(f"eqrm: {sentence}", err=True)
+        say(f"eqrm: {sentence}", err=True)
     with steps_shown(fits, lambda step: kept_in_words(output)) as tell:
         return backtest_table(table, plan, fit, folder=output, progress=tell)
 

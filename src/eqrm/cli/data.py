@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.cli.options import say
 from eqrm.errors import SettingError
+from eqrm.text import printable
 
 if TYPE_CHECKING:
     from eqrm.data.datasets.catalogue import Published, Source
@@ -38,7 +40,8 @@ def list_datasets(data_root: DataRoot = None) -> None:
     from eqrm.data.datasets.registry import DATASETS
 
     root = _root_if_any(data_root)
-    table = Table(title=f"Data root: {root or 'none (set EQRM_DATA or --data-root)'}")
+    where = printable(str(root or "none (set EQRM_DATA or --data-root)"))
+    table = Table(title=f"Data root: {where}")
     for column in ("name", "description", "size", "available"):
         table.add_column(column, overflow="fold")
     for key, entry in CATALOGUE.items():
@@ -62,7 +65,7 @@ def info(
     own = _of_ones_own(name)
     if own is not None:
         for line in _own_lines(own):
-            typer.echo(line)
+            say(line)
         return
     key, entry = published(name)
     lines = [
@@ -79,7 +82,7 @@ def info(
     for made in entry.datasets or (key,):
         lines += _dataset_lines(made)
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 @app.command("get")
@@ -112,14 +115,14 @@ def get(
             new = get_dataset(name, root, begin, timeout)
         except KeyboardInterrupt:
             bars.stop()
-            typer.echo(
+            say(
                 "Interrupted. The partial download is kept: run the command again to resume.",
                 err=True,
             )
             raise typer.Exit(130) from None
     for path in new:
-        typer.echo(f"{path}")
-    typer.echo(f"{key} {'is now' if new else 'was already'} in the data root {root}")
+        say(f"{path}")
+    say(f"{key} {'is now' if new else 'was already'} in the data root {root}")
 
 
 def _root_if_any(named: str | None) -> Path | None:

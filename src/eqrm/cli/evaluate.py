@@ -25,11 +25,12 @@ from eqrm.cli.options import (
     inner_level,
     option,
     parsed_level,
+    say,
     separated,
     typed_command,
 )
 from eqrm.errors import SettingError
-from eqrm.text import counted
+from eqrm.text import counted, printable
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
@@ -232,9 +233,9 @@ def evaluate(
     text = _formatted(found, table, summary, format, intervals)
     _write(found, table, summary, text, (output, report, figures))
     if format != "text" and found.left_out:
-        typer.echo(found.left_out.strip(), err=True)
+        say(found.left_out.strip(), err=True)
     if output is None:
-        typer.echo(text)
+        say(text)
 
 
 def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequence[object]) -> None:
@@ -250,7 +251,7 @@ def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequenc
     part = evaluate_part(data, **measured)
     part.write(path)
     domains = len(next(iter(part.predictors.values())))
-    typer.echo(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")
+    say(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")
 
 
 def _merged(
@@ -297,7 +298,7 @@ def _write(
     with ExitStack() as outputs:
         if output is not None:
             draft = outputs.enter_context(whole_file(output))
-            draft.write_text(text + "\n", encoding="utf-8")
+            draft.write_text(printable(text) + "\n", encoding="utf-8")
         if report is not None:
             draft = outputs.enter_context(whole_file(report))
             write_report(found, draft, command=typed_command(), table=table, summary=summary)

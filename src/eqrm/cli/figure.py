@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqrm.checks import one_of
-from eqrm.cli.options import inner_level, option
+from eqrm.cli.options import inner_level, option, say
 from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def figure(
     else:
         drawn = plots.draw_risk_distribution(smooth)
     plots.save_figure(drawn, output)
-    typer.echo(
+    say(
         f"Wrote {output}. The largest of {len(values)} measured risks is "
         f"{float(values.max()):.4g}. The kernel density estimate puts the {level}-quantile of the "
         f"risk of a new domain at {smooth.quantile:.4g}: an estimate, not a bound (eqrm plan says "

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.errors import LevelError
+from eqrm.text import printable
 
 if TYPE_CHECKING:
     from eqrm.level import Level
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print a text, printable whatever the data in it: all that commands print."""
+    typer.echo(printable(str(text)), err=err)
+
 
 SEVERAL = "Separate several by commas, or repeat the option."
 

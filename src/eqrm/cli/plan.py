@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from eqrm.checks import integer, optional
-from eqrm.cli.options import inner_level, option
+from eqrm.cli.options import inner_level, option, say
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan
@@ -59,7 +57,7 @@ def plan(
     asked: dict[str, Any] = {"slack": slack, "domains": domains, "predictors": predictors}
     found = domain_plan(inner_level(alpha), confidence, **asked, **paper)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        say(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:
         _print_table(found)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eqrm.cli.options import option
+from eqrm.cli.options import option, say
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 
@@ -44,5 +44,5 @@ def predict(
         warnings.simplefilter("always", EqrmWarning)
         found = predict_file(model, table, output, unseen)
     for warning in caught:
-        typer.echo(f"Warning: {warning.message}", err=True)
-    typer.echo(found)
+        say(f"Warning: {warning.message}", err=True)
+    say(found)

@@ -20,6 +20,7 @@ from eqrm.cli.options import (
     conflicting_splits,
     inner_level,
     option,
+    say,
     separated,
 )
 from eqrm.errors import SettingError
@@ -133,7 +134,7 @@ def recalibrate(
     else:
         saved = SavedCorrection.read(correction)
     if output is not None:
-        typer.echo(apply_to_files(files, saved, output, prediction, threads, memory))
+        say(apply_to_files(files, saved, output, prediction, threads, memory))
 
 
 def _fit(
@@ -171,10 +172,10 @@ def _fit(
         **chosen,
     )
     found = recalibrate_files(files, plan)
-    typer.echo(recalibration_in_words(found))
+    say(recalibration_in_words(found))
     if given["--save"] is not None:
         found.saved.write(given["--save"])
-        typer.echo(f"\nCorrection: {given['--save']} (for eqrm recalibrate --correction)")
+        say(f"\nCorrection: {given['--save']} (for eqrm recalibrate --correction)")
     return found.saved
 
 

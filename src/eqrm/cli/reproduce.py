@@ -9,6 +9,7 @@ import typer
 
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
+from eqrm.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,4 +94,4 @@ def _print_report(console: Console, report: Report, folder: Path) -> None:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

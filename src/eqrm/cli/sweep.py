@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eqrm.cli.options import DataRoot
+from eqrm.cli.options import DataRoot, say
 
 RUN = "plan"
 IN_WORDS = {
@@ -108,10 +108,10 @@ def sweep(
         planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
     if check:
         runs = counted(planned.number_of_runs, "run")
-        typer.echo(f"{plan} is valid: {runs}, which would be written to {folder.path}")
+        say(f"{plan} is valid: {runs}, which would be written to {folder.path}")
         if planned.notes:
-            typer.echo(f"It departs from the protocol {planned.content['protocol']}:")
-            typer.echo("\n".join(f"  - {note}" for note in planned.notes))
+            say(f"It departs from the protocol {planned.content['protocol']}:")
+            say("\n".join(f"  - {note}" for note in planned.notes))
         return
     try:
         with sweep_shown(_line) as shown:
@@ -127,9 +127,9 @@ def sweep(
             "is lost. Make room, and run the same command again with --retry-failed."
         ) from None
     pruned = f", {result.pruned:,} pruned" if result.pruned else ""
-    typer.echo(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
+    say(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
     if result.failures:
-        typer.echo(failures_in_words(result.failures))
+        say(failures_in_words(result.failures))
         raise typer.Exit(1)
 
 
@@ -140,7 +140,7 @@ def status(
     """Show how many runs of a sweep are finished, running, failed and waiting."""
     from eqrm.sweeps.status import sweep_status
 
-    typer.echo(sweep_status(folder).to_text())
+    say(sweep_status(folder).to_text())
 
 
 @app.command()
@@ -161,7 +161,7 @@ def run(
     if run not in known:
         raise SettingError(f"Unknown run {run!r} in {folder}. {did_you_mean(run, known, 3)}")
     outcome = job_run(files, run, data_root, threads)
-    typer.echo(f"Run {run}: {IN_WORDS[outcome.ending]}{outcome.error}")
+    say(f"Run {run}: {IN_WORDS[outcome.ending]}{outcome.error}")
     raise typer.Exit({"failed": 1, "stopped": 130}.get(outcome.ending, 0))
 
 
@@ -181,4 +181,4 @@ def _engine_settings(
 
 
 def _line(text: str) -> None:
-    typer.echo(text, err=True)
+    say(text, err=True)

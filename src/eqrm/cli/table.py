@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import check_all, one_of
-from eqrm.cli.options import SEVERAL, option, parsed_level, separated
+from eqrm.cli.options import SEVERAL, option, parsed_level, say, separated
 from eqrm.errors import DataFileError, SettingError
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def table(
     )
     content = write(found, selected)
     if output is None:
-        typer.echo(content)
+        say(content)
     else:
         write_text(output, content + "\n")
-        typer.echo(f"Wrote {output}.")
+        say(f"Wrote {output}.")
 
 
 def _format(named: str | None, output: Path | None) -> str:

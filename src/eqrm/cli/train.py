@@ -29,6 +29,7 @@ from eqrm.cli.options import (
     conflicting_splits,
     inner_level,
     option,
+    say,
     separated,
     typed_command,
 )
@@ -164,13 +165,13 @@ def train(
         tell(WRITING)
         compared = compare_training(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
-    typer.echo(in_words(found, compared))
+    say(in_words(found, compared))
     names = [path for path in written if path.parent == output]
-    typer.echo(f"\nReport: {output / 'report.html'}")
-    typer.echo(f"Models: {output / 'models'} ({len(found.models)}, for eqrm predict)")
-    typer.echo(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
+    say(f"\nReport: {output / 'report.html'}")
+    say(f"Models: {output / 'models'} ({len(found.models)}, for eqrm predict)")
+    say(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
     if not any(path.suffix == ".svg" for path in names):
-        typer.echo("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
+        say("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
 
 
 def read_any_table(
@@ -263,5 +264,5 @@ def steps_shown(total: int, kept: Callable[[str], str]) -> Iterator[Callable[[st
         except KeyboardInterrupt:
             step = bar.tasks[0].description
             bar.stop()
-            typer.echo(f"eqrm: Interrupted while {step}. {kept(step)}", err=True)
+            say(f"eqrm: Interrupted while {step}. {kept(step)}", err=True)
             raise typer.Exit(130) from None

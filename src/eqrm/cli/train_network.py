@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.cli.options import DataRoot
+from eqrm.cli.options import DataRoot, say
 from eqrm.text import counted
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def train_network(
             )
         except TrainingInterrupted as stopped:
             if rank() == 0:
-                typer.echo(f"eqrm: {stopped}", err=True)
+                say(f"eqrm: {stopped}", err=True)
             raise typer.Exit(130) from None
         if rank() == 0:
             _print_result(chosen, trained, folder)
@@ -117,13 +117,13 @@ def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
 
 
 def _line(text: str) -> None:
-    typer.echo(text, err=True)
+    say(text, err=True)
 
 
 def _note(*notes: str) -> None:
     for note in notes:
-        typer.echo(f"Note: {note}", err=True)
+        say(f"Note: {note}", err=True)
 
 
 def _say(text: str) -> None:
-    typer.echo(text)
+    say(text)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.cli.options import SEVERAL, inner_level, option, separated, typed_command
+from eqrm.cli.options import SEVERAL, inner_level, option, say, separated, typed_command
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
@@ -111,5 +111,5 @@ def watch(
         complete=separated(complete or []),
     )
     write_watch_page(found.state, shown, typed_command())
-    typer.echo(f"{watch_in_words(found)}\n\nPage: {shown}")
+    say(f"{watch_in_words(found)}\n\nPage: {shown}")
     raise typer.Exit(EXIT_CODES[found.state.report.verdict])

@@ -14,6 +14,7 @@ from typing import Any
 
 from eqrm.errors import DataFileError
 from eqrm.files.writing import whole_file
+from eqrm.text import printable
 
 _BEFORE_CONTENT = b',\n "content": '
 
@@ -114,7 +115,8 @@ def _head(format: str, text: bytes, between: str = "\n ") -> bytes:
 
 def _text(content: Any) -> str:
     """One line that only the content decides; NaN and infinity are not JSON and are refused."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return printable(text, lines=False)
 
 
 def _digest(text: bytes) -> str:

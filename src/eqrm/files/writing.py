@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eqrm.errors import SettingError
+from eqrm.text import printable
 
 
 @contextmanager
@@ -49,9 +50,9 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, with the same bytes on every operating system."""
+    """Write a text file in UTF-8, printable, with the same bytes on every operating system."""
     with whole_file(path) as draft:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.write_text(printable(text), encoding="utf-8", newline="\n")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -22,7 +20,7 @@ from eqrm.errors import MissingExtraError
 from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import write_text
 from eqrm.reproductions.outcome import Outcome, Progress
-from eqrm.text import duration
+from eqrm.text import csv_text, duration
 
 
 def no_progress(share: float, what: str) -> None:
@@ -178,9 +176,7 @@ def _write_results(report: Report, folder: Path) -> None:
     text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
     write_text(folder / "results.json", f"{text}\n")
     for table in (*outcome.tables, outcome.checks_table()):
-        lines = io.StringIO()
-        csv.writer(lines, lineterminator="\n").writerows([table.columns, *table.rows])
-        write_text(folder / f"{table.name}.csv", lines.getvalue())
+        write_text(folder / f"{table.name}.csv", csv_text([table.columns, *table.rows]))
 
 
 def _plain(value: Any) -> Any:

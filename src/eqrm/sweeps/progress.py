@@ -10,7 +10,7 @@ from typing import Any
 
 from eqrm.sweeps.status import progress_line
 from eqrm.sweeps.sweep_folder import State
-from eqrm.text import duration
+from eqrm.text import duration, printable
 
 TELL_EVERY = 5.0
 """Seconds between two lines about progress."""
@@ -64,7 +64,7 @@ class SweepBar(SweepShown):
 
     def tell(self, line: str) -> None:
         """A line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False)
+        self._bar.console.print(printable(line), markup=False, highlight=False)
 
     def show(self, counts: Mapping[State, int], left: float | None) -> None:
         """Move the bar."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from eqrm.errors import MissingExtraError
+from eqrm.text import printable
 from eqrm.training.held_out_risks import QUANTILES, HeldOutRisks
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Board:
         """Add one point to each curve."""
         if self._writer is not None:
             for name, value in numbers.items():
-                self._writer.add_scalar(name, value, step)
+                self._writer.add_scalar(printable(name, lines=False), value, step)
 
     def close(self) -> None:
         """Write what is left."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from eqrm.evaluation.backtesting.windows import BacktestWindow, OrderedDomains
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.level import Level
+from eqrm.text import csv_text
 
 FORMAT = "eqrm backtest 1"
 
@@ -262,8 +261,4 @@ class JudgedWindows:
     def to_csv(self) -> str:
         """A row per window, predictor, bound and level."""
         rows = [row.to_dict() for row in self.shares]
-        lines = io.StringIO()
-        writer = csv.DictWriter(lines, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return lines.getvalue()
+        return csv_text([list(rows[0]), *(row.values() for row in rows)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -26,7 +24,7 @@ from eqrm.evaluation.references import References
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
-from eqrm.text import aligned, one_line
+from eqrm.text import aligned, csv_text, one_line
 
 FROM_MEDIAN = Level(0.5)
 """Beside references, quantiles are shown from this level on."""
@@ -224,24 +222,18 @@ class RiskTable:
 
     def to_csv(self) -> str:
         """A line per predictor and statistic, with all digits."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(
-            [
-                *("predictor", "statistic", "level", "value", "low", "high"),
-                *("standard_error", "best", "reference"),
-            ]
-        )
+        header = ("predictor", "statistic", "level", "value", "low", "high")
+        rows: list[list[object]] = [[*header, "standard_error", "best", "reference"]]
         for name, cells in self.all_cells.items():
             reference = int(name in self.reference_cells)
             for statistic, cell in zip(self.statistics, cells, strict=True):
                 level = "" if statistic.level is None else str(statistic.level)
                 numbers = [cell.value, cell.low, cell.high, cell.error]
                 shown = ["" if n is None else repr(n) for n in numbers]
-                writer.writerow([name, statistic.kind, level, *shown, int(cell.best), reference])
+                rows.append([name, statistic.kind, level, *shown, int(cell.best), reference])
             for kind, value in (self.skills[name].named if name in self.skills else {}).items():
-                writer.writerow([name, kind, "", repr(value), "", "", "", "", reference])
-        return stream.getvalue().rstrip("\n")
+                rows.append([name, kind, "", repr(value), "", "", "", "", reference])
+        return csv_text(rows).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types, with all digits and as shown."""

@@ -123,8 +123,8 @@ class Frontiers(Reproduction):
         wanted, lacking = self._wanted(tables)
         skipped |= lacking
         if not wanted:
-            reasons = "\n".join(f"{name}: {reason}" for name, reason in skipped.items())
-            raise SettingError(f"No table can be studied.\n{reasons}")
+            reasons = "".join(f"\n  - {name}: {reason}" for name, reason in skipped.items())
+            raise SettingError(f"No table can be studied.{reasons}")
         study = _Study(self._parts, self._folder, self.workers, tables, settings, seed, progress)
         findings = study.measured(wanted, range(settings.splits))
         fresh = range(settings.splits, settings.splits + settings.fresh_splits)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +10,7 @@ from html import escape
 
 from eqrm.errors import MissingExtraError
 from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
-from eqrm.text import aligned, counted, one_line
+from eqrm.text import aligned, counted, csv_text, one_line
 
 MOST_LINES = 20
 """Missing runs that text, Markdown and LaTeX name; CSV and HTML name all."""
@@ -67,21 +65,16 @@ def to_latex(found: SweepTables, selected: bool = False) -> str:
 
 def to_csv(found: SweepTables, selected: bool = False) -> str:
     """A line per cell with all digits, accuracies as shares; or a line per selected run."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    rows: list[list[object]]
     if selected:
         names = [field.name for field in fields(SelectedRun)]
-        writer.writerow(names)
+        rows = [list(names)]
         for each in found.selected:
             place = [getattr(each, name) for name in names[:-1]]
-            writer.writerow([*place, json.dumps(each.settings, ensure_ascii=False)])
-        return stream.getvalue().rstrip("\n")
-    writer.writerow(
-        [
-            *("table", "dataset", "selection", "objective", "source", "column"),
-            *("value", "standard_error", "trials", "complete"),
-        ]
-    )
+            rows.append([*place, json.dumps(each.settings, ensure_ascii=False)])
+        return csv_text(rows).rstrip("\n")
+    header = ("table", "dataset", "selection", "objective", "source", "column", "value")
+    rows = [[*header, "standard_error", "trials", "complete"]]
     for table in found.tables:
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
@@ -90,14 +83,14 @@ def to_csv(found: SweepTables, selected: bool = False) -> str:
                 place = [table.kind, table.dataset, table.rule, row.objective, row.source, column]
                 numbers = [cell.value, cell.error]
                 shown = ["" if number is None else repr(number) for number in numbers]
-                writer.writerow([*place, *shown, cell.trials, int(cell.complete)])
+                rows.append([*place, *shown, cell.trials, int(cell.complete)])
     for kind, gaps in (
         ("missing", found.missing),
         ("pruned", found.pruned),
         ("unjudged", found.unjudged),
     ):
-        writer.writerows([kind, *[""] * 4, line, *[""] * 4] for line in gaps)
-    return stream.getvalue().rstrip("\n")
+        rows += [[kind, *[""] * 4, line, *[""] * 4] for line in gaps]
+    return csv_text(rows).rstrip("\n")
 
 
 def to_html(found: SweepTables, selected: bool = False) -> str:

@@ -29,6 +29,7 @@ from eqrm.objectives.base import LEARNING_RATE, Objective, Phase, objective_clas
 from eqrm.objectives.risk_based import EQRM
 from eqrm.objectives.risk_memory import MemorySettings, RiskMemory
 from eqrm.predictors.registry import PREDICTORS
+from eqrm.text import printable
 from eqrm.training.phases import completed_phases, recommended_phases
 from eqrm.training.runs.config_reading import plain_values, read_as, with_changes
 from eqrm.training.training_settings import ADDED, TrainingSettings
@@ -215,7 +216,11 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The whole configuration; reading it back gives the same run."""
-        return yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
+        if printable(text) == text:
+            return text
+        # With control characters in a name, all that is not ASCII is written as YAML's escapes.
+        return yaml.safe_dump(self.plain(), sort_keys=False)
 
     @property
     def run_name(self) -> str:

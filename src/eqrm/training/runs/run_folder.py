@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import Tensor
 from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
+from eqrm.text import csv_text, printable
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
@@ -84,7 +86,7 @@ class RunFolder:
     def add_metrics(self, record: Mapping[str, Any]) -> None:
         """Add one line to the metrics."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(printable(json.dumps(record, ensure_ascii=False)) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every record."""
@@ -127,12 +129,7 @@ class RunFolder:
             import pyarrow
             import pyarrow.parquet as parquet
         except ImportError:
-            with (
-                whole_file(self.path / "risks.csv") as draft,
-                draft.open("w", encoding="utf-8", newline="") as file,
-            ):
-                writer = csv.writer(file)
-                writer.writerows([COLUMNS, *rows])
+            write_text(self.path / "risks.csv", csv_text([COLUMNS, *rows]))
             return self.path / "risks.csv"
         columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
         kinds = [pyarrow.string()] * 2 + [pyarrow.int64()] + [pyarrow.float64()] * 4
@@ -193,7 +190,7 @@ def _typed(row: Mapping[str, str]) -> dict[str, Any]:
     numbers = {key: float(row[key]) if row[key] else None for key in COLUMNS[3:]}
     return {
         "split": row["split"],
-        "domain": row["domain"],
+        "domain": re.sub("^'(?=[=+@-])", "", row["domain"]),  # as csv_text guards it
         "examples": int(row["examples"]),
         **numbers,
     }

@@ -21,6 +21,7 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, rounded_difference
 from eqrm.evaluation.rounding import digits_of_spread, significant
 from eqrm.risks import MeasuredRisks
+from eqrm.text import printable
 
 PACKAGES = ("numpy", "scipy", "torch", "duckdb")
 MOST_BYTES = 900_000
@@ -254,7 +255,7 @@ def as_safe_json(content: Any) -> str:
     '{"a":"\\u003c/script\\u003e"}'
     """
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return printable(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text), lines=False)
 
 
 def _bytes_of(content: Any) -> int:

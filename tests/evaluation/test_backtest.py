@@ -247,6 +247,9 @@ def test_csv_json_picture_and_page_hold_the_same_shares(tmp_path: Path) -> None:
     assert [share for part in data["sizes"][0]["shares"] for share in part] == held
     assert repr(found) == "<Backtest: 2 predictors, 3 windows>"
     assert "online: adapted after every judged domain" in str(found)
+    low = [row for row in found.pooled if (row.kind, row.level) == ("online", 0.9)]
+    told = [f"{row.predictor} {100 * row.share:.1f}%" for row in low if row.share < 0.9]
+    assert f"over all windows, bound 'online': {told[0]}" in str(found)
 
 
 def test_a_rule_names_what_it_needs() -> None:
@@ -291,3 +294,18 @@ def test_domains_of_one_time_shift_the_windows() -> None:
     plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
     (window,) = windows_of(plan, ordered(np.repeat([0, 1], [31, 40])))
     assert (len(window.certify), len(window.judge)) == (31, 40)
+
+
+@pytest.mark.full
+def test_shares_of_exchangeable_domains_are_as_expected() -> None:
+    """The mean share, and the number of windows below the level, in 1,000 worlds."""
+    rng = np.random.default_rng(8)
+    for certify, judge in ((45, 30), (60, 20)):
+        rows = [
+            found_on(rng.normal(size=240), certify=certify, judge=judge, levels=[0.9]).pooled[0]
+            for _ in range(500)
+        ]
+        shares, below = ([getattr(row, key) for row in rows] for key in ("share", "windows_below"))
+        for values, expected in ((shares, rows[0].expected), (below, rows[0].expected_below)):
+            error = np.std(values) / math.sqrt(len(values))
+            assert np.mean(values) == pytest.approx(expected, abs=4.0 * error)

@@ -145,13 +145,17 @@ def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
 
 def warnings_of(found: JudgedWindows) -> list[str]:
     """A sentence on shares over all windows that are below their level, if there are any."""
-    wanted = (found.plan.kinds[0], found.plan.headline)
-    short = [
-        f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify})"
-        for p in found.pooled
-        if (p.kind, p.level) == wanted and p.share < p.level - 1e-9
-    ]
-    return [f"Below the level {wanted[1]:g} over all windows: {'; '.join(short)}."] if short else []
+    level, lines = found.plan.headline, []
+    for kind in found.plan.kinds:
+        short = [
+            f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify})"
+            for p in found.pooled
+            if (p.kind, p.level) == (kind, level) and p.share < level - 1e-9
+        ]
+        by = "" if kind == found.plan.kinds[0] else f", bound {kind!r}"
+        if short:
+            lines.append(f"Below the level {level:g} over all windows{by}: {'; '.join(short)}.")
+    return lines
 
 
 def conclusions(found: JudgedWindows) -> list[str]:
@@ -159,10 +163,11 @@ def conclusions(found: JudgedWindows) -> list[str]:
     level = found.plan.headline
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
     lines = warnings_of(found)
-    if not lines:
-        lines.append(
+    if told and all(p.share >= level - 1e-9 for p in told):
+        lines.insert(
+            0,
             f"Over all windows, every predictor had at least {as_percent(level)} of the judged "
-            "domains within its bound."
+            f"domains within its {found.plan.kinds[0]} bound.",
         )
     if any(p.windows_below for p in told):
         lines.append(

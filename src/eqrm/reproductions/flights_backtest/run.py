@@ -44,7 +44,26 @@ class FlightsBacktest(Reproduction):
                 )
             ],
             remarks=_remarks(findings),
+            answer=answer(findings.stream),
         )
+
+
+def answer(found: Backtest) -> str:
+    """What became of the certificates, over the predictors that are not constant."""
+    level, trained = found.plan.headline, [p for p in found.predictors if p not in found.references]
+    parts = []
+    for certify in found.plan.certify:
+        rows = [found.find(certify, name, "plain", level) for name in trained]
+        shares = [row.share for row in rows if row is not None]
+        expected = next(row.expected for row in rows if row is not None) or 0.0
+        parts.append(
+            f"{_percent(min(shares))} to {_percent(max(shares))} of the judged days certified on "
+            f"{certify} days (expected of exchangeable days: {_percent(expected)})"
+        )
+    return (
+        f"Refitted in every window, predictors that look at a flight were within their "
+        f"certificates at level {level:g} on {'; on '.join(parts)}."
+    )
 
 
 def _tables(findings: YearFindings) -> Iterator[ResultTable]:

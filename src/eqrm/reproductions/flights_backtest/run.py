@@ -44,11 +44,11 @@ class FlightsBacktest(Reproduction):
                 )
             ],
             remarks=_remarks(findings),
-            answer=answer(findings.stream),
+            answer=_answer(findings.stream),
         )
 
 
-def answer(found: Backtest) -> str:
+def _answer(found: Backtest) -> str:
     """What became of the certificates, over the predictors that are not constant."""
     level, trained = found.plan.headline, [p for p in found.predictors if p not in found.references]
     parts = []

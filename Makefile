@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,plots
 WORKERS ?= 2
+MINUTES ?= 30
 BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
 	benchmarks/many_domains.py benchmarks/evaluate_large.py benchmarks/linear_speed.py \
 	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/coloured_digits.py \
@@ -21,7 +22,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check coverage cluster-test verify bench docs clean
+.PHONY: help setup demo test check coverage cluster-test verify fuzz bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -72,6 +73,9 @@ cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machin
 verify: $(READY) ## every promise of the package at full size: a line per check, and JSON
 	@echo "==> verify"
 	@$(BIN)/python verify/run.py --clean-clone
+
+fuzz: $(READY) ## more fuzzed risk vectors than verify tries, for MINUTES (30)
+	@EQRM_FUZZ_MINUTES=$(MINUTES) $(BIN)/python verify/run.py --only adversarial.risk-vectors
 
 bench: $(READY) ## speed, side by side with named alternatives
 	@for benchmark in $(BENCHMARKS); do \

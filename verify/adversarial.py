@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -11,8 +13,10 @@ from verify.registry import Options, Result, check, passed
 
 from adversarial.risk_vectors import ROWS, Report, batch_of, judged
 
-VECTORS = int(os.environ.get("EQRM_FUZZED_VECTORS", "1000000"))
+VECTORS = 1_000_000
 BATCHES_AT_ONCE = 100
+FIRST_OF_MORE = VECTORS
+"""``make fuzz`` goes on where ``make verify`` ends: a seed is a batch."""
 
 
 def _judged(first: int) -> Report:
@@ -23,15 +27,27 @@ def _judged(first: int) -> Report:
     return report
 
 
+def _reports(workers: int, minutes: float) -> Iterator[Report]:
+    """Of a million vectors, or of as many as some minutes are enough for."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        if not minutes:
+            yield from pool.map(_judged, range(0, -(-VECTORS // ROWS), BATCHES_AT_ONCE))
+            return
+        end, first = time.monotonic() + 60.0 * minutes, FIRST_OF_MORE
+        while time.monotonic() < end:
+            starts = [first + BATCHES_AT_ONCE * each for each in range(workers)]
+            yield from pool.map(_judged, starts)
+            first = starts[-1] + BATCHES_AT_ONCE
+
+
 @check(
     "adversarial.risk-vectors",
     "fuzzed risk vectors: finite or refused, right dtype, monotone, the same on every code path",
 )
 def risk_vectors(options: Options) -> Result:
+    minutes = float(os.environ.get("EQRM_FUZZ_MINUTES", "0"))
     report = Report()
-    starts = range(0, -(-VECTORS // ROWS), BATCHES_AT_ONCE)
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        for found in pool.map(_judged, starts):
-            report.add(found)
-    enough = report.vectors >= VECTORS
+    for found in _reports(options.workers, minutes):
+        report.add(found)
+    enough = report.vectors >= VECTORS or minutes > 0.0
     return passed(enough and not report.problems, str(report), problems=report.problems[:100])

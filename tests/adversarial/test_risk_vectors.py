@@ -10,7 +10,7 @@ from adversarial.risk_vectors import KINDS, ROWS, Batch, Judge, Report, batch_of
 from adversarial.risk_vectors import Answer as Found
 from eqrm.distributions import BANDWIDTHS
 
-SAMPLE = 12
+SAMPLE = 8
 FULL_SAMPLE = 400
 
 

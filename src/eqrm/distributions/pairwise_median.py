@@ -58,7 +58,9 @@ def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
     lower = first_true(cumulative >= half - slack)
     upper = first_true((cumulative > half + slack) & (pair_weights > 0))
     median = 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
-    return torch.where(half > 0.0, median, 0.0)  # no pair, where one domain has all the weight
+    median = torch.where(half > 0.0, median, 0.0)  # no pair, where one domain has all the weight
+    usable = risks.detach().abs().amax(-1, keepdim=True) < LARGEST
+    return torch.where(usable, median, math.nan)
 
 
 def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:

@@ -13,7 +13,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize(
-    "page", ["backtest", "concepts", "domainbed", "domains-in-time", "estimators", "train"]
+    "page",
+    [
+        "backtest",
+        "concepts",
+        "domainbed",
+        "domains-in-time",
+        "estimators",
+        "nested-domains",
+        "train",
+    ],
 )
 def test_examples_print_what_the_page_says(page: str) -> None:
     results = doctest.testfile(

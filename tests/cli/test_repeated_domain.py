@@ -77,7 +77,7 @@ def test_files_frames_and_arrays_give_the_same_names(visits: Path) -> None:
 def test_days_keep_their_names_when_they_are_joined(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
-            "day": pd.to_datetime(["2013-01-30", "2013-01-31"] * 2),
+            "day": np.array(["2013-01-30", "2013-01-31"] * 2, dtype="datetime64[ns]"),
             "site": ["a", "a", "b", "b"],
             "loss": [0.1, 0.2, 0.3, 0.4],
         }

@@ -108,14 +108,14 @@ def test_bad_columns_are_refused(change: dict, words: str) -> None:
 
 def test_the_summary_tells_every_level_and_known_groups() -> None:
     text = summarised(found()).to_text()
-    assert "1 of 36 groups have the 29 members" in text
+    assert "needs 29 members of it: 1 of the 36 groups has as many" in text
     assert "in 'H0'" in text
     assert "Standard deviations of the risks of" in text
     assert "Approximate, because how alike members are is estimated" in text
     assert "treat domains as independent" in text
     few = summarised(evaluate(rows(8, 3), domains="hospital", within="ward", losses="loss"))
     assert "8 groups are too few to bound the 0.9-quantile" in few.to_text()
-    assert "none of the 8 groups has as many" in few.to_text()
+    assert "none of the 8 groups has as many (the largest, " in few.to_text()
 
 
 def test_the_report_has_a_section_and_states_the_nested_certificate() -> None:

@@ -270,3 +270,24 @@ def test_references_have_their_rows_and_verdicts(page: Browser, tmp_path: Path) 
     assert shown[1:3] == ["constant (base rate) reference", "constant (equal odds) reference"]
     assert len(shown) == 4
     assert "Recalibrate it" in page.ask("document.getElementById('verdicts').innerText")
+
+
+def test_nested_domains_have_a_section_their_own_words_and_no_band(
+    page: Browser, tmp_path: Path
+) -> None:
+    hospital = np.repeat(np.arange(40), 6)
+    ward, risks = np.tile(np.repeat([0, 1, 2], 2), 40), np.random.default_rng(0).random(240)
+    found = evaluate(domains=hospital, within=ward, losses=risks)
+    path = tmp_path / "nested.html"
+    write_report(found, path)
+    page.open(path)
+    assert page.complaints == []
+    assert page.ask(DEFECTS) is None
+    text = page.ask("document.body.innerText")
+    assert "Groups and members" in text
+    assert "of new members of similar size in new groups have a measured risk" in text
+    assert "new groups are drawn independently from the same distribution as these 40" in text
+    assert "whole true curve" not in text
+    assert page.ask("document.getElementById('band').closest('label').hidden") is True
+    page.ask(f"({MOVE})(document.getElementById('level').max)")
+    assert "40 groups are too few" in page.ask("document.body.innerText")

@@ -8,11 +8,12 @@ from typing import Any
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
+from eqrm.evaluation.inference.certificates import quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
     POOLED,
     SAMPLINGS,
     NestedCertificate,
-    known_group_bound,
+    as_nested,
     new_group_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
@@ -20,7 +21,6 @@ from eqrm.evaluation.inference.nested.spread import NestedSpread, nested_spread
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.risks import MeasuredRisks
-from eqrm.text import counted
 
 SHOWN = 5
 INDEPENDENT = (
@@ -68,22 +68,22 @@ class NestedFindings:
         return [*told, self._known_in_words(), self.spread.sentence, INDEPENDENT]
 
     def _known_in_words(self) -> str:
-        groups = counted(len(self.sizes), "group")
-        if not self.known:
+        enough = len(self.known)
+        opening = (
+            f"A certificate for a new member of a known group needs {self.needed} members of it: "
+            f"{enough or 'none'} of the {len(self.sizes)} groups "
+            f"{'have' if enough > 1 else 'has'} as many"
+        )
+        if not enough:
             largest = max(self.sizes, key=lambda name: self.sizes[name])
-            return (
-                f"A certificate for a new member of a known group needs {self.needed} members of "
-                f"it: none of the {groups} has as many (the largest, {largest!r}, has "
-                f"{self.sizes[largest]})."
-            )
+            return f"{opening} (the largest, {largest!r}, has {self.sizes[largest]})."
         bounds = [f"{rounded_up(c.bound)} in {name!r}" for name, c in self.known.items()]
-        more = f" and {len(bounds) - SHOWN} more" if len(bounds) > SHOWN else ""
+        more = f" and {enough - SHOWN} more" if enough > SHOWN else ""
         return (
-            f"{len(self.known)} of {groups} have the {self.needed} members that a certificate of "
-            f"their own needs. With {as_percent(self.confidence)} confidence for each of them, at "
-            f"least {as_percent(self.alpha)} of its new members have a measured risk of at most "
+            f"{opening}. With {as_percent(self.confidence)} confidence each, at least "
+            f"{as_percent(self.alpha)} of new members have a measured risk of at most "
             f"{', '.join(bounds[:SHOWN])}{more}, provided that they are drawn independently from "
-            "the same distribution as the measured members of this group."
+            "the same distribution as the measured members of their group."
         )
 
 
@@ -119,9 +119,10 @@ def nested_findings(
         spread=nested_spread(risks, groups, measured.counts, measured.variances),
         new=new,
         known={
-            name: known_group_bound(risks, groups, name, level, confidence, labels=labels)
-            for name, size in sizes.items()
-            if size >= needed
+            name: as_nested(
+                quantile_bound(inside, level, confidence), nested, "", labels, group=name
+            )
+            for name, inside in nested.with_members(needed)
         },
         needed=needed,
         sizes=sizes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,3 +75,11 @@ class NestedRisks:
         if name not in self.names:
             raise DomainDataError(f"Unknown group {name!r}. {did_you_mean(name, self.names)}")
         return np.asarray(self.risks[self.ids == self.names.index(name)])
+
+    def with_members(self, least: int) -> Iterator[tuple[str, Vector]]:
+        """Every group of at least so many members, with their risks."""
+        ordered = self.risks[np.argsort(self.ids, kind="stable")]
+        parts = np.split(ordered, np.cumsum(self.sizes)[:-1])
+        yield from (
+            (n, part) for n, part in zip(self.names, parts, strict=True) if part.size >= least
+        )

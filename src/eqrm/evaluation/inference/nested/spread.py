@@ -78,18 +78,16 @@ class NestedSpread(Finding):
             " no group has two members": self.group_variance,
             members: self.member_variance,
         }
+        named = {f"between {what}": variance for what, variance in levels.items()}
+        named["sampling noise"] = self.noise_variance
         parts = [
-            f"between {what} {variance**0.5:.3g} ({as_percent(round(variance / total, 2))} of the "
-            "variance)"
-            for what, variance in levels.items()
+            f"{what} {variance**0.5:.3g} ({as_percent(round(variance / total, 2))})"
+            for what, variance in named.items()
             if variance is not None
         ]
-        if self.noise_variance is not None:
-            share = as_percent(round(self.noise_variance / total, 2))
-            parts.append(f"sampling noise {self.noise_variance**0.5:.3g} ({share})")
         return (
             f"Standard deviations of the risks of {counted(self.members, 'member')} in "
-            f"{self.groups} groups: {', '.join(parts)}."
+            f"{self.groups} groups (and shares of the variance): {', '.join(parts)}."
         )
 
 

@@ -47,12 +47,12 @@ FOUND = NestedWorlds(
 @pytest.mark.parametrize("law", [0, 4])
 def test_one_member_of_each_group_has_the_law_of_the_world(sizes: str, law: int) -> None:
     world = NestedWorld(risk_laws()[law], 0.6, sizes)
-    risks, groups, effects = world.draw(np.random.default_rng(0), 4000)
+    risks, groups, effects = world.draw(np.random.default_rng(0), 1500)
     counts = np.bincount(groups)
-    assert (counts.min(), counts.max(), effects.size) == (1, 50, 4000)
+    assert (counts.min(), counts.max(), effects.size) == (1, 50, 1500)
     drawn = risks[NestedRisks.of(risks, groups).drawn_members(1)]
     below, at_most = (drawn < world.quantile(0.9)).mean(), (drawn <= world.quantile(0.9)).mean()
-    assert below - 0.015 <= 0.9 <= at_most + 0.015
+    assert below - 0.025 <= 0.9 <= at_most + 0.025
 
 
 def test_sizes_follow_the_risk_where_they_say_so() -> None:
@@ -68,10 +68,10 @@ def test_quantiles_within_a_group_and_of_bad_groups_are_those_of_draws() -> None
     inside = world.risks(1.5, rng.normal(size=40_000))
     assert (inside <= world.quantile_within(1.5, 0.9)).mean() == pytest.approx(0.9, abs=0.01)
     bad = bad_groups("high risk, small")
-    risks, groups, _ = bad.draw(rng, 8000)
+    risks, groups, _ = bad.draw(rng, 4000)
     drawn = risks[NestedRisks.of(risks, groups).drawn_members(0)]
     for alpha in (0.83, 0.96):
-        assert (drawn <= bad.quantile(alpha)).mean() == pytest.approx(alpha, abs=0.015)
+        assert (drawn <= bad.quantile(alpha)).mean() == pytest.approx(alpha, abs=0.02)
 
 
 def test_correlated_members_are_as_alike_as_stated() -> None:
@@ -98,9 +98,9 @@ def test_every_check_holds_on_right_numbers_and_fails_on_wrong_ones() -> None:
 
 def test_a_small_sample_of_worlds_is_covered() -> None:
     case = NestedCase(NestedWorld(uniform_law(), 0.3, "high risk, small"), 40, (0.5, 0.9))
-    for found in nested_coverage(case, 60, seed=5):
-        assert min(found.once, found.repeated) >= 0.84  # four standard errors below 95%
-        assert (found.pooled or 0.0) >= 0.8
+    for found in nested_coverage(case, 40, seed=5):
+        assert min(found.once, found.repeated) > 0.81  # four standard errors below 95%
+        assert (found.pooled or 0.0) > 0.78
         assert found.plain < 0.5
         assert found.refused == 0.0
     assert known_coverage(29, 0.3, 60, seed=5).held >= 0.85

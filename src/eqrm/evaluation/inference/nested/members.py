@@ -39,7 +39,8 @@ class NestedRisks:
         if len(numbered.names) < 2:
             raise DomainDataError(
                 "All domains are in one group. Nested domains need at least two groups, and dozens "
-                "for a statement about new groups."
+                "for a statement about new groups. For new members of one group, take its members "
+                "for the domains (--domain with their column)."
             )
         names, order = tuple(map(str, numbered.names)), np.argsort(values)
         sizes = np.bincount(numbered.ids)

@@ -111,7 +111,7 @@ def test_the_oracle_has_two_domains_of_the_same_flip(generated: Any) -> None:
         ({"flips": []}, "At least one flip"),
         ({"size": 20}, "28 .* or 14"),
         ({"split": "tset"}, "Did you mean 'test'"),
-        ({"label_noise": "much"}, "probability"),
+        ({"label_noise": "much"}, "label_noise must be a number from 0 to 1"),
         ({"stand_in": "yes"}, "stand_in must be"),
         ({"flip": [0.1]}, "no setting 'flip'. Did you mean 'flips'"),
     ],

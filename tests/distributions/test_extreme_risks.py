@@ -11,6 +11,7 @@ from torch import Tensor
 
 import eqrm
 from eqrm.distributions.kde import native
+from eqrm.distributions.pairwise_median import median_distance, row_median_distance
 from eqrm.errors import DomainDataError
 from oracle.catalogue import BANDWIDTHS
 
@@ -126,3 +127,24 @@ def test_a_gradient_that_is_too_large_for_its_dtype_is_refused(rows: bool) -> No
 def test_the_spread_of_huge_risks_is_a_number() -> None:
     risks = torch.tensor([1e200, 3e200], dtype=torch.float64)
     assert float(eqrm.KDE(risks).std) == pytest.approx(1e200 * float(eqrm.KDE(risks / 1e200).std))
+
+
+@pytest.mark.parametrize("library", [native.LIBRARY, None], ids=["C", "numpy"])
+def test_the_median_distance_beside_a_domain_that_has_almost_all_the_weight(
+    library: object,
+) -> None:
+    risks, weights = torch.tensor([0.0, 1.0, 3.0]).double(), torch.tensor([1.0, 1e-20, 1e-20])
+    weights = weights.double()
+    with mock.patch.object(native, "LIBRARY", library):
+        value, places, _ = row_median_distance(risks.numpy(), weights.numpy())
+    assert value == float(median_distance(risks, weights)) == 2.0
+    assert places.tolist() == [1, 0, 2, 0]
+
+
+@pytest.mark.parametrize("domains", [5, 40])
+def test_distances_that_overflow_are_refused(domains: int) -> None:
+    risks = torch.linspace(-1.0, 1.0, domains, dtype=torch.float64) * 1.7e308
+    for given in (risks, risks[None]):
+        for bandwidth in ("median", "silverman"):
+            with pytest.raises(DomainDataError, match=r"too large|must be finite"):
+                eqrm.KDE(given, bandwidth).quantile(0.9)

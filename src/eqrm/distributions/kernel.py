@@ -24,6 +24,7 @@ from eqrm.errors import DomainDataError
 from eqrm.level import Level
 
 GRADIENTS = ("implicit", "bisection")
+LARGEST_PRODUCT = 1e304
 TAILS = ("exact", "mean-plus-bandwidth")
 
 
@@ -101,8 +102,21 @@ class KDE(RiskDistribution):
         if being_transformed():
             composed = quantile_by_composition(self._moments, self._h, self.weights, level)
             return self._back(composed.squeeze(-1))
-        bandwidth = self._rule if knows_its_slope(self._rule, self._risks) else self._h
+        bandwidth: Bandwidth | Tensor = self._rule
+        if not knows_its_slope(self._rule, self._risks):
+            bandwidth = self._h
+            if self._validate and bandwidth.requires_grad:
+                bandwidth.register_hook(self._refuse_large_slopes)
         return self._finite(kde_quantile(self._risks, bandwidth, self._given_weights, level))
+
+    def _refuse_large_slopes(self, slopes: Tensor) -> None:
+        """Refuse dq/dh with which the graph of h would overflow: it multiplies by the spread."""
+        size = float(self._wide.detach().abs().max())
+        if not float(slopes.detach().abs().max()) * size < LARGEST_PRODUCT:
+            raise DomainDataError(
+                "The gradient of the quantile cannot be computed for risks of this size. "
+                "The result is too large: pass the risks in smaller units."
+            )
 
     def _quantile_with_published_gradient(self, level: Level) -> Tensor:
         risks, bandwidth = self._wide, self._h

@@ -140,3 +140,13 @@ def test_levels_close_to_1_have_finite_answers() -> None:
         quantile_bound(np.arange(50.0), alpha=1.0)
     with pytest.raises(LevelError, match=r"got alpha = 0: .* smallest"):
         quantile_bound(np.arange(50.0), alpha=0.0)
+
+
+def test_dependence_over_more_places_than_there_are_domains_is_refused_at_once() -> None:
+    with pytest.raises(TooFewDomainsError, match=r"200 1000000000-dependent .* bound no level"):
+        quantile_bound(np.arange(200.0), dependence=10**9)
+    for alpha, k in ((0.01, 5), (0.5, 3), (0.9, 1), (0.9, 30), (0.999, 2)):
+        needed = domains_needed(alpha, 0.95, dependence=k)
+        assert quantile_bound(np.arange(needed), alpha, dependence=k).bound <= needed
+        with pytest.raises(TooFewDomainsError):
+            quantile_bound(np.arange(needed - 1), alpha, dependence=k)

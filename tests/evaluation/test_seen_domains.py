@@ -163,3 +163,19 @@ def test_an_estimator_refuses_what_it_has_seen_by_the_same_hashes() -> None:
     assert SeenDomains.from_list(kept.to_list()) == kept
     with pytest.raises(ValueError, match="damaged"):
         SeenDomains.from_list(["not a hash"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_the_first_of_several_files_lacks_is_not_overlooked(
+    tmp_path: Path, kind: str
+) -> None:
+    frame = world()
+    for name, part in (
+        ("new", frame[frame.day >= SEEN].drop(columns="seen")),
+        ("old", frame[frame.day < SEEN]),
+    ):
+        write = part.to_csv if kind == "csv" else part.to_parquet
+        write(tmp_path / f"{name}.{kind}", index=False)
+    files = [tmp_path / f"new.{kind}", tmp_path / f"old.{kind}"]
+    with pytest.raises(DomainDataError, match=f"old.{kind} has a column 'seen', and new.{kind}"):
+        eqrm.evaluate(files, **ARGUMENTS)

@@ -62,7 +62,9 @@ Order = Annotated[
 ]
 METRIC = "Loss of predictions (default: that of the certificate)."
 CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, as in the evaluation."
-Page = Annotated[Path | None, option("HTML page to write (default: STATE.html).", "Output")]
+Page = Annotated[
+    Path | None, option("HTML page to write, ending in .html (default: STATE.html).", "Output")
+]
 
 
 def watch(
@@ -96,8 +98,11 @@ def watch(
 
     refuse_unwritable(state)
     shown = page or state.with_name(f"{state.name}.html")
-    if shown.resolve() == state.resolve():
-        raise SettingError(f"{state} is the state. Choose another file for the page with --page.")
+    if shown.suffix.lower() not in (".html", ".htm") or shown.resolve() == state.resolve():
+        raise SettingError(
+            f"--page must be a file of its own that ends in .html, got {shown}: pages replace what "
+            "was there, and must not replace the state, an evaluation or data."
+        )
     refuse_unwritable(shown)
     domains = tuple(domain or ())
     columns = WatchedColumns(loss, label, prediction, domains, metric, clip, order)

@@ -85,7 +85,10 @@ def read_checked_lines(path: Path, format: str, what: str) -> list[Any]:
     _parsed(first, path, format, what)
     if written != _head(format, text, " ") + b"}\n" + text:
         raise DataFileError(f"{path} is damaged: its content does not match its checksum.")
-    return [json.loads(line) for line in text.splitlines()]
+    try:
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -192,6 +192,7 @@ class _SeenMarks:
     @classmethod
     def of(cls, table: TableFiles, saved: SavedCorrection) -> _SeenMarks:
         """What the files, and the correction, know of the domains."""
+        table.refuse_later(SEEN)
         absent = [
             name
             for name in saved.domain_columns

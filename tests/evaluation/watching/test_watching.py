@@ -184,7 +184,7 @@ def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixtur
         (["--complete", "tomorrow"], "no open domain has this name"),
         (["--start", "ev.json", *COLUMNS, "--delta", ".01"], "watches another certificate"),
         (["--start", "ev.json", "--restart", "ev.json"], "cannot be combined"),
-        (["--page", "w.state"], "Choose another file for the page"),
+        (["--page", "w.state"], "--page must be a file of its own that ends in .html"),
     ],
 )
 def test_another_question_than_the_certified_one_is_refused(

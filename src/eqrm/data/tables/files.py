@@ -155,10 +155,24 @@ class TableFiles:
     @cached_property
     def _header(self) -> list[str]:
         """The names in the first file itself; DuckDB calls the second of two columns name_1."""
+        return self._names_in(self.files[0])
+
+    def _names_in(self, path: Path) -> list[str]:
         if self.kind == "csv":
-            return [field.strip() for field in next(_records(self.files[0], self.separator), [])]
+            return [field.strip() for field in next(_records(path, self.separator), [])]
         sql = "SELECT name FROM parquet_schema($files) WHERE num_children IS NULL"
-        return [row[0] for row in self.run(sql, self.files[:1]).fetchall()]
+        return [row[0] for row in self.run(sql, [path]).fetchall()]
+
+    def refuse_later(self, name: str) -> None:
+        """Raise if the first file lacks a column that another one has: it would not be read."""
+        if name in self.types:
+            return
+        having = [path for path in self.files[1:] if name in self._names_in(path)]
+        if having:
+            raise DomainDataError(
+                f"{having[0].name} has a column {name!r}, and {self.files[0].name} has none. Give "
+                "all files the same columns."
+            )
 
     def domain(self, name: str) -> str:
         """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it.

@@ -97,6 +97,8 @@ def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) 
     The bound is the smallest risk whose :func:`interleaved_p_value` is at most ``miss``, found by
     bisection; None if that of the largest risk is higher.
     """
+    if dependence >= 2 * risks.size:
+        return None  # more than half of the subsequences are empty: twice the mean p-value is 1
     parts = [np.sort(risks[first :: dependence + 1]) for first in range(dependence + 1)]
     sizes, ordered = [part.size for part in parts], np.sort(risks)
 
@@ -136,13 +138,18 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
         raise SettingError(
             f"beyond must be 0 for dependent domains, got beyond={beyond}, dependence={dependence}."
         )
-    shortest = max(1, math.floor(math.log(miss / 2.0) / math.log(level)) - 1)
-    domains = parts * shortest
-    while True:
-        sizes = [len(range(first, domains, parts)) for first in range(parts)]
-        if interleaved_p_value(sizes, sizes, level) <= miss * (1.0 + ROUNDING):
-            return domains
-        domains += 1
+
+    def is_enough(domains: int) -> bool:
+        # Some subsequences are longer than others by one; all risks lie at or below the largest.
+        size, longer = divmod(domains, parts)
+        mean = level**size * (longer * level + parts - longer) / parts
+        return 2.0 * mean <= miss * (1.0 + ROUNDING)
+
+    low, high = 0, parts * math.ceil(math.log(miss / 2.0) / math.log(level) + 1.0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 @lru_cache(maxsize=1024)

@@ -198,10 +198,11 @@ def too_few(
     if highest is None:
         highest = binomial_ranks.highest_level(domains, confidence, dependence)
     kind = f"{dependence}-dependent domains" if dependence else kind
+    most = np.floor(1000 * highest) / 1000
     return TooFewDomainsError(
         f"{domains} {kind} are too few to bound the {alpha:.12g}-quantile of risk with "
         f"{as_percent(confidence)} confidence: at least {needed} are needed. {domains} {kind} "
-        f"can bound levels up to {np.floor(1000 * highest) / 1000:.3g}.",
+        f"can bound {f'levels up to {most:.3g}' if most else 'no level'}.",
         domains=domains,
         needed=needed,
     )

@@ -49,6 +49,8 @@ class DomainFacts:
 def facts_of_files(table: TableFiles, names: Sequence[str], spec: MeasurementSpec) -> DomainFacts:
     """What the columns of files say, each in one group-by."""
     column = spec.seen_among(table.types)
+    if spec.seen_among([SEEN]) == SEEN:
+        table.refuse_later(SEEN)
     seen = None if column is None else _seen_in_files(table, names, str(column))
     began = None
     if spec.order is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -161,20 +162,18 @@ def certificate_to_watch(
     wrote. Level and confidence are those of its certificates, or else 0.9 and 0.95. The predictor
     is the only one, or ``usual``, unless ``predictor`` names another.
     """
-    content = _read(path)
-    evaluation = Evaluation.from_dict(content)
+    evaluation, known = _read(path)
     if evaluation.nesting is not None:
         raise SettingError(
             f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
             "without --within."
         )
     name = _chosen(evaluation, predictor, usual, path)
-    complete = columns.completed(evaluation.loss)
+    complete = _clipped_as(evaluation, columns).completed(evaluation.loss)
     ordered = evaluation.order
     if complete.order is None and ordered is not None and ordered.name != DomainOrder.name:
         complete = replace(complete, order=ordered.name)
     OPEN_FRACTION.check(delta, "--delta")
-    known = _settings_in(content)
     measured = evaluation[name]
     times = _times(evaluation, complete)
     order = range(len(measured)) if times is None else sorted(range(len(measured)), key=_by(times))
@@ -213,7 +212,8 @@ def plain_times(times: Times) -> list[Time]:
     return [str(time) for time in times] if times.dtype.kind == "M" else times.tolist()
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
+    """The evaluation in a file, and the level and confidence that it was asked for."""
     advice = (
         "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … --format json "
         "--output FILE' wrote."
@@ -225,11 +225,27 @@ def _read(path: Path) -> Mapping[str, Any]:
     except ValueError:
         raise DataFileError(f"{path} is not an evaluation in JSON. {advice}") from None
     try:
-        Evaluation.from_dict(content)
+        found = Evaluation.from_dict(content)
+        if found.order is not None and len(found.order.times) != len(found.domains):
+            raise ValueError(found.order)
+        return found, _settings_in(content)
     except EqrmError as error:
         raise DataFileError(f"{path}: {error} {advice}") from None
-    found: Mapping[str, Any] = content
-    return found
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise DataFileError(f"{path} is an evaluation that was damaged. {advice}") from None
+
+
+def _clipped_as(evaluation: Evaluation, columns: WatchedColumns) -> WatchedColumns:
+    """With the clip of an evaluation, which bounded its log-loss; another one is refused."""
+    if evaluation.loss != "log-loss" or evaluation.bounds is None:
+        return columns
+    clip = float(f"{math.exp(-evaluation.bounds[1]):.12g}")
+    if columns.clip is not None and not math.isclose(columns.clip, clip, rel_tol=1e-9):
+        raise SettingError(
+            f"The certificate is about probabilities clipped to [{clip:g}, 1 - {clip:g}], and "
+            f"--clip is {columns.clip:g}. Leave --clip out."
+        )
+    return replace(columns, clip=columns.clip or clip)
 
 
 def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, path: Path) -> str:

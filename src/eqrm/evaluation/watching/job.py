@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.rounding import rounded_up
 from eqrm.evaluation.watching.arrivals import read_arrivals
 from eqrm.evaluation.watching.claim import (
     DELTA,
@@ -53,7 +55,7 @@ class WatchOptions:
         known = {"alpha": old.alpha, "confidence": old.confidence, "delta": earlier.delta}
         known["dependence"] = old.dependence
         unsaid = {name: value for name, value in known.items() if getattr(self, name) is None}
-        columns = earlier.columns.updated(self.columns)
+        columns = replace(earlier.columns.updated(self.columns), clip=self.columns.clip)
         return replace(self, columns=columns, **unsaid)  # type: ignore[arg-type]
 
     def refuse_differing(self, claim: WatchedCertificate) -> None:
@@ -141,7 +143,28 @@ def _begun(
             f"{path} watches another certificate, that of {known.claim.predictor!r}. Choose "
             "another file, or use --restart to go on with a new certificate in the same file."
         )
+    _refuse_repeated(claim, known)
     return known.restarted(claim), _about_restart(known)
+
+
+def _refuse_repeated(claim: WatchedCertificate, known: WatchState) -> None:
+    """Refuse what was watched before with other options: that would only reset the evidence."""
+    asked = _statement(claim.to_dict())
+    for entry, after in zip(known.history, known.history[1:], strict=False):
+        watched = "certificate" in entry and "domain" in after
+        if watched and _statement(entry["certificate"]) == asked:
+            raise SettingError(
+                f"A certificate on the same domains with the same bound, "
+                f"{rounded_up(claim.certificate.bound)}, was watched in this file before. Its "
+                "evidence cannot be reset by watching it anew: evaluate domains since the change, "
+                "or start a watch with other options in another file."
+            )
+
+
+def _statement(claim: Mapping[str, Any]) -> list[Any]:
+    """What a certificate is about, whatever the options of its watch."""
+    kept = ("predictor", "domains", "risks")
+    return [claim["certificate"]["bound"], *(claim[key] for key in kept)]
 
 
 def _about_restart(before: WatchState) -> list[str]:

@@ -25,6 +25,8 @@ Record = dict[str, Any]
 ALL, NONE, EARLIER = "all", "none", "earlier"
 LEFT_OUT = "left out"
 """The verdict on the k domains after those of a certificate for k-dependent domains."""
+MOST_PROBLEMS = 10
+"""Problems of new rows that an error lists."""
 AHEAD = timedelta(hours=14)
 """Somewhere on earth it is that much later than in UTC."""
 
@@ -98,7 +100,7 @@ class WatchState:
             sorting.add(arrival)
         sorting.complete(complete)
         if sorting.problems:
-            raise DomainDataError(" ".join(sorting.problems))
+            raise DomainDataError(_first_problems(sorting.problems))
         return self._with_judged(sorting.open, sorting.notes)
 
     def _with_judged(self, waiting: Mapping[str, Record], notes: Sequence[str]) -> WatchState:
@@ -132,7 +134,9 @@ class WatchState:
             waiting = tuple(entry["open"] for entry in others if "open" in entry)
             found = cls(history, waiting, Watch.from_dict(last["watch"]))
             _ = found.claim
-        except (KeyError, IndexError, TypeError, ValueError, EqrmError) as error:
+            if len(found.judged) != found.report.domains:
+                raise ValueError(f"{len(found.judged)} domains, of {found.report.domains}")
+        except (AttributeError, LookupError, TypeError, ValueError, EqrmError) as error:
             raise DataFileError(f"{name} is not the state of a watch: {error!r}.") from None
         return found
 
@@ -155,6 +159,11 @@ class _Sorting:
         self.last = max(alike, default=None)
         times += [record["time"] for record in state.open_domains]
         self.dated = isinstance(times[0], str) if times else None
+        # A name that is a time, to compare others with: with a time zone, or without.
+        timed = self.claim.domains[:1] if self.claim.through is not None else ()
+        since = (*state.domains, *state.open_domains)
+        self.named = [*timed, *(record["domain"] for record in since)][:1]
+        self._at = {record["time"]: record["domain"] for record in state.open_domains}
         ahead = (now + AHEAD).replace(tzinfo=None)
         self.latest = plain_times(as_times([ahead], "now"))[0]
 
@@ -181,6 +190,7 @@ class _Sorting:
             return
         fresh: Record = {"domain": arrival.domain, "time": arrival.time, "complete": False}
         self.dated = isinstance(arrival.time, str)
+        self.named = self.named or [arrival.domain]
         record = self.open.setdefault(key, {**fresh, "parts": []})
         record["time"] = min(record["time"], arrival.time)
         record["parts"].append([arrival.source, arrival.examples, arrival.risk])
@@ -212,7 +222,27 @@ class _Sorting:
             )
         if key in self.certified:
             return "is one of those that the certificate was computed on. Leave it out."
-        return self._problem_of_time(arrival.time)
+        problem = self._problem_of_time(arrival.time)
+        if problem is None and self.claim.columns.order is None:
+            problem = self._problem_of_name(arrival)
+        return problem
+
+    def _problem_of_name(self, arrival: Arrival) -> str | None:
+        """What is wrong with the name of a domain that is also its time."""
+        try:
+            as_times([*self.named, arrival.domain], "domains")
+        except DomainDataError:
+            return (
+                f"is not written like {self.named[0]!r}: one of them has a time zone. Name domains "
+                "as before."
+            )
+        other = self._at.setdefault(arrival.time, arrival.domain)
+        if str(other) != str(arrival.domain):
+            return (
+                f"is at the same time as {other!r}, {_short(arrival.time)}, under another name. "
+                "Name domains as before."
+            )
+        return None
 
     def _problem_of_time(self, time: Any) -> str | None:
         """What is wrong with when a domain was."""
@@ -248,6 +278,17 @@ class _Sorting:
                     f"--complete {name}: no open domain has this name. Give {ALL}, {EARLIER}, "
                     f"{NONE}, or names of domains whose rows have come."
                 )
+
+
+def _first_problems(problems: Sequence[str]) -> str:
+    """Problems as sentences, no more than a reader takes in.
+
+    >>> _first_problems(["No."] * 12)
+    'No. No. No. No. No. No. No. No. No. No. There are 2 more problems of this kind.'
+    """
+    more = len(problems) - MOST_PROBLEMS
+    rest = [f"There are {counted(more, 'more problem')} of this kind."] if more > 0 else []
+    return " ".join([*problems[:MOST_PROBLEMS], *rest])
 
 
 def _copied(record: Record) -> Record:
@@ -298,4 +339,4 @@ def _short(time: Any) -> str:
     >>> _short("2013-07-02T00:00:00.000000"), _short(7)
     ('2013-07-02', '7')
     """
-    return str(time).removesuffix("T00:00:00.000000") if isinstance(time, str) else f"{time:g}"
+    return str(time).removesuffix("T00:00:00.000000") if isinstance(time, str) else f"{time:.15g}"

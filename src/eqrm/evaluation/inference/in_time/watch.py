@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.checks import NON_NEGATIVE_INTEGER, number
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.finding import Finding
@@ -30,6 +30,8 @@ from eqrm.text import counted
 HOLDS, SUSPICIOUS, BROKEN = "still holds", "suspicious", "broken"
 CHUNK = 65_536
 FORMAT = 1
+DELTAS = number(least=1e-100, below=1)
+"""Evidence that is too large for a number could not reach 1/δ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +135,7 @@ class Watch:
         self, claim: tuple[float, float, float], delta: float, parts: int, drift: RiskDrift | None
     ) -> None:
         self.bound, self.alpha, self.confidence = claim
-        self.delta = OPEN_FRACTION.check(delta, "delta")
+        self.delta = DELTAS.check(delta, "delta")
         self.dependence = parts - 1
         self.domains = 0
         self._misses = [0] * parts
@@ -241,6 +243,10 @@ class Watch:
         try:
             if state["format"] != FORMAT:
                 raise ValueError(state["format"])
+            alarms = [state[key] or 1 for key in ("alarm", "drift_alarm")]
+            parts, last = len(state["processes"]), max(1, state["domains"])
+            if not 0 < parts == len(state["misses"]) or not 1 <= min(alarms) <= max(alarms) <= last:
+                raise ValueError("numbers that contradict each other")
             made = cls.__new__(cls)
             claim = float(state["bound"]), float(state["alpha"]), float(state["confidence"])
             drift = RiskDrift.from_dict(state["drift"]) if state["drift"] else None

@@ -1,0 +1,152 @@
+"""A watch with files, options and states as people have them: nothing counts twice, or silently."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from eqrm.errors import SettingError
+from eqrm.evaluation.inference.in_time.watch import Watch
+from evaluation.watching.watch_worlds import COLUMNS, days, evaluation, started, watch, written
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return started(tmp_path)
+
+
+def refused(state: Path, *arguments: str) -> None:
+    before = state.read_bytes()
+    assert watch(state, *arguments) == 2
+    assert state.read_bytes() == before
+
+
+def test_a_day_under_two_names_in_one_command_is_not_two_domains(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = days(60, 2)
+    twice = frame.assign(day=frame["day"] + " 00:00:00")
+    files = written(tmp_path, frame, "a.csv"), written(tmp_path, twice, "b.csv")
+    refused(state, "--new", files[0], "--new", files[1])
+    assert "is at the same time as '2020-03-01', 2020-03-01, under" in capsys.readouterr().err
+    refused(state, "--new", written(tmp_path, pd.concat([frame, twice]), "both.csv"))
+
+
+def test_days_with_a_time_zone_among_days_without_are_refused(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Midnight of 1 March in New York, five hours after what the watch calls 1 March.
+    zoned = days(60, 2).assign(day=lambda f: f["day"] + "T00:00:00-05:00")
+    assert watch(state, "--new", written(tmp_path, days(60, 1), "a.csv")) == 0
+    refused(state, "--new", written(tmp_path, zoned, "b.csv"))
+    assert "one of them has a time zone" in capsys.readouterr().err
+
+
+def test_thousands_of_problems_are_not_thousands_of_sentences(
+    state: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    refused(state, "--new", written(tmp_path, days(0, 60), "certified.csv"))
+    told = capsys.readouterr().err
+    assert len(told) < 1500
+    assert "There are 50 more problems" in told
+
+
+def test_evidence_is_not_reset_by_watching_the_same_with_other_options(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = str(tmp_path / "ev.json")
+    assert watch(state, "--restart", same, "--delta", "0.1") == 0  # nothing has come yet
+    assert watch(state, "--new", written(tmp_path, days(60, 5, 1.0), "a.csv")) == 4
+    refused(state, "--restart", same, "--delta", "0.04")
+    assert "cannot be reset" in capsys.readouterr().err
+    other = evaluation(tmp_path, days(65, 60, 1.0), "later.json")
+    assert watch(state, "--restart", other) == 0
+    assert watch(state, "--new", written(tmp_path, days(125, 2), "b.csv")) == 0
+    refused(state, "--restart", same)  # by way of another certificate
+
+
+def test_probabilities_are_clipped_as_in_the_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = days(0, 62).assign(y=rng.integers(0, 2, 248), p=rng.choice([0, 0.2, 1.0], 248))
+    measured: dict[str, Any] = {"domains": "day", "labels": "y", "predictions": {"model": "p"}}
+    found = eqrm.evaluate(frame[: 60 * 4], **measured, clip=0.01)
+    (tmp_path / "ev.json").write_text(found.to_json())
+    state, new = tmp_path / "w.state", written(tmp_path, frame[60 * 4 :], "new.csv")
+    start = ["--start", str(tmp_path / "ev.json"), "--domain", "day"]
+    start += ["--label", "y", "--prediction", "p"]
+    assert watch(state, *start, "--clip", "0.1") == 2
+    assert "clipped to [0.01, 1 - 0.01], and --clip is 0.1" in capsys.readouterr().err
+    assert watch(state, *start, "--new", new) in (0, 3, 4)
+    lines = [json.loads(line) for line in state.read_text().splitlines()]
+    expected = eqrm.evaluate(frame, **measured, clip=0.01)["model"].risks[-2:]
+    np.testing.assert_allclose([line["risk"] for line in lines if "domain" in line], expected)
+
+
+@pytest.mark.parametrize("page", ["ev.json", "w.state.previous", "past.csv"])
+def test_a_page_replaces_no_evaluation_no_state_and_no_data(
+    state: Path, tmp_path: Path, page: str
+) -> None:
+    (tmp_path / page).touch()
+    before = (tmp_path / page).read_bytes()
+    refused(state, "--page", str(tmp_path / page))
+    assert (tmp_path / page).read_bytes() == before
+
+
+def test_a_delta_that_no_evidence_can_reach_is_refused() -> None:
+    certificate = eqrm.evaluation.quantile_bound(np.arange(60.0))
+    with pytest.raises(SettingError, match="delta must be a number of at least 1e-100"):
+        Watch(certificate, delta=1e-320)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda content: content.update(summary=None),
+        lambda content: content.update(summary={"alpha": None}),
+        lambda content: content.update(risk_table=3),
+        lambda content: content.update(order={"column": "t", "times": [1, 2]}),
+        lambda content: content.update(order=3),
+        lambda content: content.update(seen=7),
+    ],
+)
+def test_an_evaluation_that_was_edited_is_refused_without_a_traceback(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(evaluation(tmp_path))
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+    assert watch(tmp_path / "w", "--start", str(path), *COLUMNS) == 2
+    assert "is an evaluation that was damaged" in capsys.readouterr().err
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize("place", ["domains", "misses", "alarm", "line", "verdict", "json"])
+def test_a_state_that_was_edited_with_its_digest_is_refused(
+    state: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert watch(state, "--new", written(tmp_path, days(60, 3), "a.csv")) == 0
+    lines = state.read_text().splitlines()[1:]
+    if place in ("domains", "misses", "alarm"):
+        last = json.loads(lines[-1])
+        last["watch"][place] = {"domains": 9, "misses": [], "alarm": 9}[place]
+        lines[-1] = json.dumps(last)
+    elif place == "line":
+        del lines[2]
+    else:
+        lines[2] = "{" if place == "json" else lines[2].replace('"verdict"', '"verdikt"')
+    text = "".join(f"{line}\n" for line in lines)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    state.write_text(f'{{"format": "eqrm watch 1", "sha256": "{digest}"}}\n{text}')
+    refused(state)
+    assert "is not the state of a watch" in capsys.readouterr().err

@@ -151,18 +151,21 @@ class Silverman(Bandwidth):
         found = moments(risks, weights)
         iqr = interquartile_range(risks, weights) / 1.34
         spread = torch.where((iqr > 0) & (iqr < found.std), iqr, found.std)
-        return SigmaRule(self.constant).factor(found.effective) * spread
+        bandwidth = SigmaRule(self.constant).factor(found.effective) * spread
+        # Quartiles that differ by next to nothing must not round to kernels without a width.
+        return torch.where((spread > 0) & (bandwidth == 0), math.ulp(0.0), bandwidth)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """As for σ̂ where it is smaller; else the derivatives of the two quartiles."""
         sigma = SigmaRule(self.constant).of_row(risks, weights)
         iqr, places, shares = row_interquartile_range(risks, weights)
-        if iqr == 0.0:
-            return sigma
         if not math.isfinite(iqr):
             return RowBandwidth(fixed=math.nan)
+        if iqr <= 0.0:
+            return sigma
         factor = sigma.factor / 1.34
-        return RowBandwidth(sigma.factor, factor * iqr, (places, factor * shares))
+        width = max(factor * iqr, math.ulp(0.0))
+        return RowBandwidth(sigma.factor, width, (places, factor * shares))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from scipy import stats
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import quantile_bound, spell_bound, spell_length
+from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
 from eqrm.reproductions.domains_in_time.coverage import spell_coverage
 from eqrm.reproductions.domains_in_time.worlds import (
     InTime,
     ar_world,
-    autoregressive,
     regime_world,
     spell_worlds,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqrm.evaluation.inference.in_time.false_alarms import false_alarms_in_words
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.evaluation.watching.job import WatchOutcome
@@ -18,7 +19,9 @@ MOST_MISSES = 10
 def watch_in_words(found: WatchOutcome) -> str:
     """What the command did, then the verdict with its numbers, then what else to know."""
     state = found.state
-    parts = [wrapped(*about_certificate(state))] if found.begun else []
+    parts = []
+    if found.begun:
+        parts = [wrapped(*about_certificate(state), false_alarms_in_words(state.watch))]
     if found.judged:
         parts.append(wrapped(_new_domains(found.judged)))
         missed = [record for record in found.judged if record["missed"]]

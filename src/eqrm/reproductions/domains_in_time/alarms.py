@@ -10,12 +10,12 @@ import numpy as np
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.drift import RiskDrift
 from eqrm.evaluation.inference.in_time.evidence import miss_rate_interval
+from eqrm.evaluation.inference.in_time.false_alarms import false_alarm_rate
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.reproductions.domains_in_time.settings import ALPHA, CONFIDENCE, DELTA, POWER
 from eqrm.reproductions.domains_in_time.worlds import (
     Generator,
-    autoregressive,
     moving_average,
     moving_maximum,
 )
@@ -81,14 +81,9 @@ def certified_alarms(worlds: int, domains: int, seed: int) -> Alarms:
 
 def correlated_alarms(correlation: float, worlds: int, domains: int, seed: int) -> Alarms:
     """AR(1) domains with F(b) = α, watched as if they were independent: nothing is promised."""
-    from scipy.special import ndtr
-
     generator = np.random.default_rng([seed, 4, round(100 * correlation)])
-
-    def one() -> bool:
-        return _rang(EXACT, 0, ndtr(autoregressive(generator, 1, domains, correlation)[0]))
-
-    return Alarms(f"AR(1), correlation {correlation:g}, F(b) = α", 0, _share(worlds, one), None)
+    rang = false_alarm_rate(Watch(EXACT, DELTA), correlation, domains, worlds, generator)
+    return Alarms(f"AR(1), correlation {correlation:g}, F(b) = α", 0, rang, None)
 
 
 def drift_alarms(worlds: int, domains: int, seed: int) -> Alarms:

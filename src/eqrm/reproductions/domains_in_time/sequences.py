@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.in_time.online import ADAPTIVE, TRACKING, OnlineBound, OnlineReport
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.reproductions.domains_in_time.settings import ALPHA
-from eqrm.reproductions.domains_in_time.worlds import Generator, autoregressive
+from eqrm.reproductions.domains_in_time.worlds import Generator
 
 LOW, HIGH = 0.0, 10.0
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.risk_checks import Vector
 
 Generator = np.random.Generator
@@ -55,15 +56,6 @@ def moving_maximum(generator: Generator, worlds: int, domains: int, dependence: 
     drawn = generator.random((worlds, domains + dependence))
     windows = np.lib.stride_tricks.sliding_window_view(drawn, width, axis=1)
     return np.asarray(windows.max(axis=2) ** width)
-
-
-def autoregressive(generator: Generator, worlds: int, domains: int, correlation: float) -> Vector:
-    """AR(1): standard normal risks, neighbours with the given correlation."""
-    from scipy.signal import lfilter
-
-    noise = generator.normal(size=(worlds, domains))
-    noise[:, 1:] *= np.sqrt(1.0 - correlation**2)
-    return np.asarray(lfilter([1.0], [1.0, -correlation], noise, axis=1))
 
 
 @dataclass(frozen=True)

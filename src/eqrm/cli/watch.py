@@ -115,6 +115,7 @@ def watch(
         new=new or (),
         complete=separated(complete or []),
     )
+    say(f"{watch_in_words(found)}\n")  # whatever happens to the page
     write_watch_page(found.state, shown, typed_command())
-    say(f"{watch_in_words(found)}\n\nPage: {shown}")
+    say(f"Page: {shown}")
     raise typer.Exit(EXIT_CODES[found.state.report.verdict])

@@ -150,3 +150,33 @@ def test_a_state_that_was_edited_with_its_digest_is_refused(
     state.write_text(f'{{"format": "eqrm watch 1", "sha256": "{digest}"}}\n{text}')
     refused(state)
     assert "is not the state of a watch" in capsys.readouterr().err
+
+
+def test_dependent_domains_that_begin_together_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = days(0, 80).assign(shop=lambda f: "s" + f["day"])
+    tied = frame.assign(day=frame["day"].where(frame["day"] != "2020-01-02", "2020-01-01"))
+    options = [*COLUMNS, "--dependence", "1"]
+    options[1] = "shop"
+    for each, code in ((tied, 2), (frame, 0)):
+        found = eqrm.evaluate(each, domains="shop", losses={"model": "loss"}, order="day")
+        (tmp_path / "ev.json").write_text(found.to_json())
+        assert watch(tmp_path / "w", "--start", str(tmp_path / "ev.json"), *options) == code
+    assert "2 of 80 share their time" in capsys.readouterr().err
+    new = days(80, 2).assign(shop=lambda f: "s" + f["day"], day="2020-04-01")
+    refused(tmp_path / "w", "--new", written(tmp_path, new, "tied.csv"))
+    assert "need domains that begin one after the other" in capsys.readouterr().err
+
+
+def test_the_verdict_is_printed_even_if_the_page_cannot_be_written(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "w.state.html")
+
+    monkeypatch.setattr("eqrm.evaluation.watching.page.write_watch_page", full)
+    assert watch(state, "--new", written(tmp_path, days(60, 5, 1.0), "a.csv")) == 2
+    told = capsys.readouterr()
+    assert "Broken: 5 of 5" in told.out
+    assert "disk is full" in told.err

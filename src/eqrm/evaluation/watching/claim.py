@@ -184,6 +184,8 @@ def certificate_to_watch(
             f"neither dates nor numbers, such as {measured.domains[0]!r}. Give 'eqrm evaluate' the "
             "column of the time (--order)."
         )
+    if dependence and evaluation.order is not None:
+        evaluation.order.arranged(measured.risks, measured.domains)  # refuses equal times
     found = quantile_bound(
         risks,
         known.get("alpha", ALPHA) if alpha is None else alpha,

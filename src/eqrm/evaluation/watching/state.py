@@ -163,6 +163,14 @@ class _Sorting:
         timed = self.claim.domains[:1] if self.claim.through is not None else ()
         since = (*state.domains, *state.open_domains)
         self.named = [*timed, *(record["domain"] for record in since)][:1]
+        # Domains are one after the other where their names are times, or neighbours depend.
+        dependent = self.claim.certificate.dependence > 0
+        self.successive = dependent or self.claim.columns.order is None
+        self.remedy = (
+            "Bounds for dependent domains need domains that begin one after the other."
+            if self.claim.columns.order is not None
+            else "Name domains as before."
+        )
         self._at = {record["time"]: record["domain"] for record in state.open_domains}
         ahead = (now + AHEAD).replace(tzinfo=None)
         self.latest = plain_times(as_times([ahead], "now"))[0]
@@ -225,6 +233,10 @@ class _Sorting:
         problem = self._problem_of_time(arrival.time)
         if problem is None and self.claim.columns.order is None:
             problem = self._problem_of_name(arrival)
+        if problem is None and self.successive:
+            other = self._at.setdefault(arrival.time, arrival.domain)
+            same = f"is at the same time as {other!r}, {_short(arrival.time)}"
+            problem = None if str(other) == key else f"{same}, under another name. {self.remedy}"
         return problem
 
     def _problem_of_name(self, arrival: Arrival) -> str | None:
@@ -235,12 +247,6 @@ class _Sorting:
             return (
                 f"is not written like {self.named[0]!r}: one of them has a time zone. Name domains "
                 "as before."
-            )
-        other = self._at.setdefault(arrival.time, arrival.domain)
-        if str(other) != str(arrival.domain):
-            return (
-                f"is at the same time as {other!r}, {_short(arrival.time)}, under another name. "
-                "Name domains as before."
             )
         return None
 
@@ -254,10 +260,10 @@ class _Sorting:
                 f"is earlier than {_short(self.last)}, when the last domain of the watch or of its "
                 "certificate was. Domains are judged in the order of time: leave it out."
             )
-        if time == self.last and self.claim.columns.order is None:
+        if time == self.last and self.successive:
             return (
                 f"is at the same time as the last domain of the watch or of its certificate, "
-                f"{_short(time)}, under another name. Name domains as before."
+                f"{_short(time)}, under another name. {self.remedy}"
             )
         if isinstance(time, str) and time > str(self.latest):
             return "begins in the future. Check its date, and the clock of this machine."

@@ -57,10 +57,11 @@ class DomainOrder:
         order = np.argsort(self.times, kind="stable")
         same = np.flatnonzero(self.times[order][1:] == self.times[order][:-1])
         if same.size:
+            sharing = np.union1d(same, same + 1).size
             pair = [names[int(order[same[0] + step])] for step in (0, 1)]
             raise DomainDataError(
                 "Bounds for domains in time need domains that begin one after the other, but "
-                f"{same.size + 1:,} of {len(order):,} share their time with another: "
+                f"{sharing:,} of {len(order):,} share their time with another: "
                 f"{named_domains(pair)} both begin at {shown_time(self.times[order[same[0]]])}. "
                 "Order them by a column with finer times (--order COLUMN, order=), or make one "
                 "domain of those that belong together."

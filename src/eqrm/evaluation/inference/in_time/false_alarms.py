@@ -14,6 +14,8 @@ from eqrm.level import Level
 
 CORRELATIONS = (0.1, 0.3, 0.5, 0.7)
 WORLDS = 200
+_TOLD: dict[tuple[object, ...], str] = {}
+"""Sentences by settings of the watch: each is simulated once, in some 0.7 s."""
 
 
 def autoregressive(
@@ -55,12 +57,16 @@ def false_alarms_in_words(
     watch: Watch, correlations: Sequence[float] = CORRELATIONS, domains: int = 1000
 ) -> str:
     """How the rate grows with the correlation of neighbours, as a sentence."""
-    generator = np.random.default_rng(0)
-    rates = [
-        f"{as_percent(false_alarm_rate(watch, each, domains, WORLDS, generator))} at {each:g}"
-        for each in correlations
-    ]
-    return (
-        f"In {WORLDS} simulated worlds each (AR(1)), the share of false alarms within {domains:,} "
-        f"domains grows with the correlation of neighbouring risks: {', '.join(rates)}."
-    )
+    key = watch.alpha, watch.delta, watch.dependence, tuple(correlations), domains
+    if key not in _TOLD:
+        generator = np.random.default_rng(0)
+        rates = [
+            f"{as_percent(false_alarm_rate(watch, each, domains, WORLDS, generator))} at {each:g}"
+            for each in correlations
+        ]
+        _TOLD[key] = (
+            f"In {WORLDS} simulated worlds each (AR(1)), the share of false alarms within "
+            f"{domains:,} domains grows with the correlation of neighbouring risks: "
+            f"{', '.join(rates)}."
+        )
+    return _TOLD[key]

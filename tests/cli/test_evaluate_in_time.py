@@ -170,3 +170,21 @@ def test_a_missing_time_and_bounds_that_nobody_asked_for_are_refused(tmp_path: P
             eqrm.evaluate(data, **arguments)
     with pytest.raises(SettingError, match="Ask for dependence="):
         eqrm.evaluate(spells(), **arguments).in_time()
+
+
+def test_moments_with_a_time_zone_order_domains(tmp_path: Path) -> None:
+    day = pd.date_range("2020-01-01", periods=40, tz="US/Eastern")
+    frame = pd.DataFrame(
+        {"shop": [f"s{i}" for i in range(40)], "day": day, "loss": np.arange(40.0)}
+    )
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    given: dict[str, Any] = {
+        "domains": "shop",
+        "losses": "loss",
+        "order": "day",
+        "after": "2020-01-31",
+    }
+    found = eqrm.evaluate(tmp_path / "a.parquet", **given)
+    # Midnight in the east is five hours later in UTC: 31 January there is on that day.
+    assert set(found.domains) == {f"s{i}" for i in range(31, 40)}
+    assert found.to_dict() == eqrm.evaluate(frame, **given).to_dict()

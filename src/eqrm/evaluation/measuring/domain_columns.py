@@ -79,9 +79,14 @@ def domain_times(
     table: TableFiles, names: Sequence[str], order: str
 ) -> tuple[NumberedDomains, list[Any]]:
     """Domains and times in a column: the first and last of each, or all where they are text."""
-    text = table.types.get(order) == "VARCHAR"  # which has no order of its own
-    both = "list(DISTINCT t)" if text else "[min(t), max(t)]"
-    found, rows = _by_domain(table, names, table.column(order), f"{both}, count(*) - count(t)")
+    moment, kind = table.column(order), table.types[order]
+    both = "[min(t), max(t)]"
+    if kind == "VARCHAR":  # which has no order of its own
+        both = "list(DISTINCT t)"
+    elif kind == "TIMESTAMP WITH TIME ZONE":
+        moment = f"{moment} AT TIME ZONE 'UTC'"
+        both = "[CAST(min(t) AS VARCHAR) || '+00:00', CAST(max(t) AS VARCHAR) || '+00:00']"
+    found, rows = _by_domain(table, names, moment, f"{both}, count(*) - count(t)")
     absent = sum(row[1] for row in rows)
     if absent:
         raise DomainDataError(

@@ -33,11 +33,11 @@ _APPLIES = {
 _ALONG = {"time": "over time", "size": "with domain size"}
 _ADVICE = {
     "time": "New domains may differ from these: compute certificates on the most recent domains, "
-    "or a bound that weighs recent ones more (recent_bound), and watch new domains (Watch).",
+    "or a bound that weighs recent ones more, and watch new domains.",
     "size": "Certificates hold only for new domains of similar sizes: compute separate "
     "certificates for small and large domains.",
-    "serial": "They do not look independent, so certificates may be too optimistic: use "
-    "quantile_bound(..., dependence=k) or spell_bound, and watch new domains (Watch).",
+    "serial": "They do not look independent, so certificates may be too optimistic: use a bound "
+    "for dependent domains or for domains in spells, and watch new domains.",
 }
 
 

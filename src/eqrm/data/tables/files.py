@@ -155,23 +155,26 @@ class TableFiles:
     @cached_property
     def _header(self) -> list[str]:
         """The names in the first file itself; DuckDB calls the second of two columns name_1."""
-        return self._names_in(self.files[0])
+        return [name for _, name in self._names_in(self.files[:1])]
 
-    def _names_in(self, path: Path) -> list[str]:
+    def _names_in(self, files: Sequence[Path]) -> list[tuple[str, str]]:
+        """File and name of every column of these files."""
         if self.kind == "csv":
-            return [field.strip() for field in next(_records(path, self.separator), [])]
-        sql = "SELECT name FROM parquet_schema($files) WHERE num_children IS NULL"
-        return [row[0] for row in self.run(sql, [path]).fetchall()]
+            headers = ((path, next(_records(path, self.separator), [])) for path in files)
+            return [(str(path), field.strip()) for path, fields in headers for field in fields]
+        sql = "SELECT file_name, name FROM parquet_schema($files) WHERE num_children IS NULL"
+        rows: list[tuple[str, str]] = self.run(sql, files).fetchall()
+        return rows
 
     def refuse_later(self, name: str) -> None:
         """Raise if the first file lacks a column that another one has: it would not be read."""
-        if name in self.types:
+        if name in self.types or len(self.files) == 1:
             return
-        having = [path for path in self.files[1:] if name in self._names_in(path)]
+        having = [file for file, column in self._names_in(self.files[1:]) if column == name]
         if having:
             raise DomainDataError(
-                f"{having[0].name} has a column {name!r}, and {self.files[0].name} has none. Give "
-                "all files the same columns."
+                f"{Path(having[0]).name} has a column {name!r}, and {self.files[0].name} has none. "
+                "Give all files the same columns."
             )
 
     def domain(self, name: str) -> str:

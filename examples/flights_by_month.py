@@ -1,6 +1,6 @@
 """The flights of 2013 with the weather as twelve Parquet files, as a month at a time would bring.
 
-    python examples/flights_by_month.py flights
+    python examples/flights_by_month.py months
 
 docs/tomorrows-flights.md trains on the first of them and watches the last.
 """
@@ -14,7 +14,7 @@ from eqrm.data import load_flights
 
 
 def main(folder: Path) -> None:
-    """Write flights/2013-01.parquet, …: day, late, and what is known before departure."""
+    """Write months/2013-01.parquet, …: day, late, and what is known before departure."""
     table = load_flights(weather=True).frame()
     folder.mkdir(parents=True, exist_ok=True)
     months = table.groupby(table["day"].str[:7])

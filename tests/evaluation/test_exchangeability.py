@@ -10,6 +10,7 @@ from scipy import stats
 
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation.inference.exchangeability import order_test, shift_test
+from eqrm.evaluation.inference.noise import noise_split
 
 
 def test_the_trend_is_spearmans_correlation() -> None:
@@ -113,3 +114,15 @@ def test_few_domains_and_few_permutations_are_refused() -> None:
         order_test(np.arange(9.0), permutations=10)
     with pytest.raises(TooFewDomainsError):
         shift_test([0.1], [0.2, 0.3])
+
+
+def test_rounding_is_no_difference_between_domains() -> None:
+    """Every row has the loss ln 2: means of different numbers of rows differ in the last digits."""
+    sizes = np.arange(700, 760)
+    risks = np.array([np.full(n, np.log(2.0)).cumsum()[-1] / n for n in sizes])
+    assert np.ptp(risks) > 0.0
+    assert order_test(risks).warning is None
+    assert order_test(risks, sizes, by="size").warning is None
+    split = noise_split(risks, sizes, np.full(60, 1e-31))
+    assert split.spread_variance == 0.0
+    assert not split.differs

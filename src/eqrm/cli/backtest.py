@@ -29,7 +29,7 @@ from eqrm.cli.options import (
     separated,
     typed_command,
 )
-from eqrm.cli.train import LARGEST, read_any_table, steps_shown
+from eqrm.cli.train import LARGEST, own_name, read_any_table, steps_shown
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
@@ -275,7 +275,7 @@ def _conflicts(
         shipped = data in BUILT_IN and not Path(data).exists()
         required = [] if shipped else ["--target", "--domain"]
     absent = [name for name in required if not columns[name]]
-    problems += [f"{name} COLUMN is required for {data}." for name in absent]
+    problems += [f"{name} COLUMN is required for {own_name(data)}." for name in absent]
     return problems
 
 

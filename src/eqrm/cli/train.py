@@ -189,8 +189,16 @@ def read_any_table(
         return _built_in(data, weather, given, columns)
     for name, value in (("--target", target), ("--domain", domain)):
         if not value:
-            raise SettingError(f"{name} COLUMN is required for {data}.")
+            raise SettingError(f"{name} COLUMN is required for {own_name(data)}.")
     return read_table(data, str(target), domain or [], **columns)
+
+
+def own_name(data: str) -> str:
+    """What the user's table is called; a file may hide one that ships with eqrm."""
+    from eqrm.data.datasets.registry import BUILT_IN
+
+    hides = "the file or folder of that name hides the table that ships with eqrm"
+    return f"{data} ({hides})" if data in BUILT_IN else data
 
 
 def _built_in(

@@ -71,7 +71,7 @@ def tables(found: JudgedWindows, certify: int) -> list[tuple[str, list[list[str]
         (f"Share within the bound over all windows, by level, {on}:", by_level(found, certify)),
     ]
     if len(plan.rules) > 1:
-        title = f"Share within each kind of bound over all windows (level {level:g}), {on}:"
+        title = f"Share within each kind of bound, over windows with one (level {level:g}), {on}:"
         made.append((title, by_kind(found, certify)))
     made.append((f"Risk on the judged domains, {on}:", by_risk(found, certify)))
     return made
@@ -148,7 +148,8 @@ def warnings_of(found: JudgedWindows) -> list[str]:
     level, lines = found.plan.headline, []
     for kind in found.plan.kinds:
         short = [
-            f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify})"
+            f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify}"
+            + (f"; {counted(p.refused, 'window')} without a bound)" if p.refused else ")")
             for p in found.pooled
             if (p.kind, p.level) == (kind, level) and p.share < level - 1e-9
         ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from eqrm.checks import integer
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
+from eqrm.evaluation.inference.risk_checks import Vector, checked_risks, without_rounding
 
 Places = NDArray[np.int64]
 SIGNIFICANT = 0.05
@@ -84,7 +84,7 @@ def order_test(
     >>> drifting.p_value < 0.01, "grows over time" in drifting.warning
     (True, True)
     """
-    values = checked_risks(risks, at_least=5)
+    values = without_rounding(checked_risks(risks, at_least=5))
     integer(99).check(permutations, "permutations")
     ranks = _ranks(values)
     positions = _positions(order, values.size)

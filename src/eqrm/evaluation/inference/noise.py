@@ -34,6 +34,7 @@ from eqrm.evaluation.inference.risk_checks import (
     checked_risks,
     checked_variances,
     per_domain,
+    without_rounding,
 )
 
 MUCH = 0.5
@@ -247,9 +248,10 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
     """
     from scipy.stats import chi2
 
+    if np.ptp(risks) == 0.0:
+        return 0.0, 1.0
     if not variances.all():
-        equal = bool(np.ptp(risks) == 0.0)
-        return (0.0, 1.0) if equal else (np.inf, 0.0)
+        return np.inf, 0.0
     mean = np.average(risks, weights=1.0 / variances)
     q = float(((risks - mean) ** 2 / variances).sum())
     return q, float(chi2.sf(q, risks.size - 1))
@@ -282,7 +284,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
-    values = checked_risks(risks)
+    values = without_rounding(checked_risks(risks))
     numbers = checked_counts(counts, values.size)
     known = numbers > 1
     noise = sampling_variances(numbers, loss_variances, values.size)

@@ -17,6 +17,10 @@ Vector = npt.NDArray[np.float64]
 LevelLike = Level | float | str
 
 
+SAME = 1e-12
+"""Relative differences up to this are rounding."""
+
+
 def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:
     """One level or several, as a list.
 
@@ -73,6 +77,16 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2, first: int
             needed=at_least,
         )
     return values
+
+
+def without_rounding(risks: Vector) -> Vector:
+    """The risks; all equal if they differ by rounding alone, as where every row has one loss.
+
+    >>> without_rounding(np.array([np.log(2.0), np.log(2.0) + 1e-15])).tolist()
+    [0.6931471805599453, 0.6931471805599453]
+    """
+    differ = np.ptp(risks) > SAME * np.abs(risks).max()
+    return risks if differ else np.full_like(risks, risks[0])
 
 
 def checked_counts(counts: Any, domains: int) -> Vector:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "adding-to-a-sweep.md").read_text(encoding="utf-8")
 DONE = """
@@ -40,6 +42,7 @@ def block(kind: str, after: str) -> str:
     return found.group(1)
 
 
+@pytest.mark.full
 def test_a_dataset_and_an_objective_are_one_file_and_one_row_each(tmp_path: Path) -> None:
     source = tmp_path / "src" / "eqrm"
     shutil.copytree(REPOSITORY / "src" / "eqrm", source)

@@ -81,6 +81,7 @@ def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> N
     assert table(folder) == table(undisturbed.path)
 
 
+@pytest.mark.full
 def test_a_killed_worker_and_a_killed_sweep_change_no_record(tmp_path: Path) -> None:
     compare(tmp_path, changed(run=LONG, draws=None, search=None), kills=2, seed=1)
 

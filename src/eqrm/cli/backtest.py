@@ -1,4 +1,4 @@
-"""``eqrm backtest``: would bounds from the past have held on the domains that came?"""
+"""``eqrm backtest``: would bounds computed on past domains have held on later ones?"""
 
 from __future__ import annotations
 

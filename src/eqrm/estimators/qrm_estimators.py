@@ -27,7 +27,7 @@ from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.linear.levels import LogisticLevels, QuadraticLevels, Solver
-from eqrm.estimators.network import Examples, Network, new_network, train
+from eqrm.estimators.network import Examples, Network, check_shape, new_network, train
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
@@ -227,8 +227,11 @@ class QRMEstimator(DomainEstimator):
         self.optimality_ = None  # is about the training domains, which a file does not hold
         self._restore_choice(content, arrays)
         layers = range(int(content["layers"]))
+        outputs = self._num_class or 1
         if not layers:
             self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
+            check_shape("coef_", np.atleast_2d(self.coef_), (outputs, self.n_features_in_))
+            check_shape("intercept_", np.atleast_1d(self.intercept_), (outputs,))
             if isinstance(self, Regression):
                 self.intercept_ = self.intercept_.item()
             return
@@ -237,6 +240,7 @@ class QRMEstimator(DomainEstimator):
         self._network = Network(
             tuple(weights), tuple(biases), arrays["centre"], arrays["spread"], *target
         )
+        self._network.check_shapes(self.n_features_in_, outputs)
 
 
 def _rank(goal: Goal) -> float:

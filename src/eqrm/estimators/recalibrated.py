@@ -322,7 +322,7 @@ class Recalibrated(DomainEstimator):
         return content, arrays
 
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.correction_ = Correction.from_dict(content["correction"])
+        self._restore_choice(content, arrays)
         self.task_ = str(content["task"])
         self.uncorrected_domain_risks_ = arrays["uncorrected"]
         self.uncorrected_quantile_risk_ = float(content["uncorrected_quantile_risk"])

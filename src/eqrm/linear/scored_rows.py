@@ -49,12 +49,12 @@ class Correction:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Correction:
-        """The reverse of :meth:`to_dict`."""
-        shift = content["shift"]
-        return cls(
-            tuple(map(float, shift)) if isinstance(shift, list) else float(shift),
-            float(content["scale"]),
-        )
+        """The reverse of :meth:`to_dict`; ``ValueError`` for numbers that are not finite."""
+        shift, scale = content["shift"], float(content["scale"])
+        shifts = list(map(float, shift)) if isinstance(shift, list) else [float(shift)]
+        if not np.isfinite([*shifts, scale]).all():
+            raise ValueError("its correction has a number that is not finite")
+        return cls(tuple(shifts) if isinstance(shift, list) else shifts[0], scale)
 
 
 @dataclass(frozen=True, eq=False)

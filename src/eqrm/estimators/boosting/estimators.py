@@ -113,8 +113,12 @@ class BoostedQRM(DomainEstimator):
         """The booster in its library's own format, which holds trees and no code."""
 
     @abstractmethod
+    def _checked_booster(self, content: bytes, outputs: int) -> bytes:
+        """What ``_booster_bytes`` gave, written again from checked trees; else ``ValueError``."""
+
+    @abstractmethod
     def _booster_of(self, library: Any, content: bytes) -> Any:
-        """The reverse of ``_booster_bytes``."""
+        """The booster of checked bytes."""
 
     def __sklearn_tags__(self) -> Any:
         """Missing features are allowed: both libraries learn which way they go."""
@@ -256,8 +260,14 @@ class BoostedQRM(DomainEstimator):
             "validation": list(self.validation_curve_),
             "validation_domains": list(self.validation_domains_),
         }
-        booster = np.frombuffer(bytearray(self._booster_bytes()), dtype=np.uint8)
-        return content, {**arrays, "start": self.start_, "booster": booster}
+        try:
+            booster = self._checked_booster(self._booster_bytes(), len(self.start_))
+        except ValueError as error:
+            raise SettingError(
+                f"This model of {self._objective.package} cannot be saved: {error}."
+            ) from None
+        kept = np.frombuffer(bytearray(booster), dtype=np.uint8)
+        return content, {**arrays, "start": self.start_, "booster": kept}
 
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_choice(content, arrays)
@@ -265,7 +275,11 @@ class BoostedQRM(DomainEstimator):
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])
         self.start_ = arrays["start"]
-        self.booster_ = self._booster_of(self._import_library(), arrays["booster"].tobytes())
+        outputs = self._num_class or 1
+        if self.start_.shape != (outputs,) or not np.isfinite(self.start_).all():
+            raise ValueError("its 'start' is not a finite number for each output")
+        booster = self._checked_booster(arrays["booster"].tobytes(), outputs)
+        self.booster_ = self._booster_of(self._import_library(), booster)
 
 
 @contextmanager

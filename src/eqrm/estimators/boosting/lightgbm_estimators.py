@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
+from eqrm.estimators.boosting.lightgbm_trees import checked_lightgbm
 from eqrm.estimators.boosting.objective import BoostingObjective
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.tasks import Classification, Regression
@@ -115,6 +116,9 @@ class LGBMQRM(BoostedQRM):
 
     def _booster_bytes(self) -> bytes:
         return str(self.booster_.model_to_string()).encode()
+
+    def _checked_booster(self, content: bytes, outputs: int) -> bytes:
+        return checked_lightgbm(content, self.n_features_in_, outputs).encode()
 
     def _booster_of(self, library: Any, content: bytes) -> Any:
         return library.Booster(model_str=content.decode())

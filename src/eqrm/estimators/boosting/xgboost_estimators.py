@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
 from eqrm.estimators.boosting.objective import BoostingObjective
+from eqrm.estimators.boosting.xgboost_trees import checked_xgboost
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.linear.solving.risk_functions import Array
@@ -101,6 +102,9 @@ class XGBQRM(BoostedQRM):
 
     def _booster_bytes(self) -> bytes:
         return bytes(self.booster_.save_raw("ubj"))
+
+    def _checked_booster(self, content: bytes, outputs: int) -> bytes:
+        return checked_xgboost(content, self.n_features_in_, outputs)
 
     def _booster_of(self, library: Any, content: bytes) -> Any:
         return library.Booster(model_file=bytearray(content))

@@ -7,7 +7,11 @@ import os
 from verify.registry import Options, Result, check, passed, run_benchmark, skipped
 
 
-@check("boosting.flights", "boosted EQRM against boosted ERM on unseen days; speed on 327,346 rows")
+@check(
+    "boosting.flights",
+    "boosted EQRM against boosted ERM on unseen days; speed on 327,346 rows",
+    alone=True,
+)
 def flights(options: Options) -> Result:
     finished, found = run_benchmark(options, "boosting")
     speed, unseen = found["speed"], found["unseen"]

@@ -80,7 +80,11 @@ def bandwidth_study(options: Options) -> Result:
     return passed(finished.code == 0, finished.last_lines())
 
 
-@check("distributions.speed", "speed and memory against the published bisection and the mean")
+@check(
+    "distributions.speed",
+    "speed and memory against the published bisection and the mean",
+    alone=True,
+)
 def speed(options: Options) -> Result:
     finished, content = run_benchmark(options, "quantile")
     verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]

@@ -66,7 +66,11 @@ def optimum(options: Options) -> Result:
     return passed(good, "; ".join(lines))
 
 
-@check("estimators.speed", "6 levels in at most 20 s and twice 6 fits of LogisticRegression")
+@check(
+    "estimators.speed",
+    "6 levels in at most 20 s and twice 6 fits of LogisticRegression",
+    alone=True,
+)
 def speed(options: Options) -> Result:
     finished, content = run_benchmark(options, "estimator_speed")
     plain: dict[str, dict[str, float]] = content["plain"]  # type: ignore[assignment]

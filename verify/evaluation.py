@@ -8,6 +8,7 @@ from verify.registry import Options, Result, check, passed, run_benchmark
 @check(
     "evaluation.large-files",
     "100 million rows in 15 s and 1 GB, a billion in 90 s; agrees with pandas",
+    alone=True,
 )
 def large_files(options: Options) -> Result:
     finished, content = run_benchmark(options, "evaluate_large")

@@ -45,7 +45,7 @@ DEEP = [Level(log_tail=-100), Level(log_tail=-1000)]
 LAWS = {"kde": eqrm.KDE, "gaussian": eqrm.Gaussian, "empirical": eqrm.Empirical}
 
 
-@check("linear.sampling", "1000 domains × 200,000 samples drawn and reduced to moments")
+@check("linear.sampling", "1000 domains × 200,000 samples drawn and reduced to moments", alone=True)
 def paper_size(options: Options) -> Result:
     finished = subprocess.run(
         [sys.executable, "-c", PAPER_SIZE],
@@ -96,6 +96,7 @@ def closed_form(options: Options) -> Result:
 @check(
     "linear.speed",
     "14 levels in 1 s, 50 features in 5 s, 100 times as fast as training on rows",
+    alone=True,
 )
 def speed(options: Options) -> Result:
     finished, content = run_benchmark(options, "linear_speed")

@@ -17,7 +17,7 @@ from eqrm.data.graphs import Graphs
 MOLECULES = {"tox21": (8_006, 2_325), "hiv": (41_120, 19_082), "muv": (93_127, 42_595)}
 
 
-@check("data.molecules", "Tox21, HIV and MUV by scaffold, all molecules read")
+@check("data.molecules", "Tox21, HIV and MUV by scaffold, all molecules read", alone=True)
 def molecules_by_scaffold(options: Options) -> Result:
     """Numbers of molecules and scaffolds, time with and without the cache."""
     if not all((DATA / f"molecules/{name}.csv.gz").exists() for name in MOLECULES):
@@ -122,7 +122,7 @@ def _tox21_through_ogb(folder: Path) -> tuple[int, int]:
     return same, len(source)
 
 
-@check("data.graphs", "gathering a batch of graphs is faster than with torch-geometric")
+@check("data.graphs", "gathering a batch of graphs is faster than with torch-geometric", alone=True)
 def graphs_speed(options: Options) -> Result:
     """Batches of 1,024 molecules from 8,006: ours against Batch.from_data_list, in turns."""
     try:

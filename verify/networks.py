@@ -37,7 +37,7 @@ def has_data(name: str) -> bool:
         return False
 
 
-@check("networks.colored-mnist", "on two cores: ERM learns colour, EQRM shape, 3 seeds")
+@check("networks.colored-mnist", "on two cores: ERM learns colour, EQRM shape, 3 seeds", alone=True)
 def colored_mnist_by_the_trainer(options: Options) -> Result:
     file = options.output / "colored_mnist.json"
     file.unlink(missing_ok=True)
@@ -120,7 +120,11 @@ def molecules_by_scaffold(options: Options) -> Result:
     return passed(good, told, **found)
 
 
-@check("networks.many-runs", "20 runs trained together match 20 trained separately; throughput")
+@check(
+    "networks.many-runs",
+    "20 runs trained together match 20 trained separately; throughput",
+    alone=True,
+)
 def many_runs_match(options: Options) -> Result:
     data = colored_mnist(seed=0, examples_per_domain=2_500, stand_in="if-missing").splits(
         test=["0.9"]

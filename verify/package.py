@@ -24,7 +24,7 @@ from verify.registry import (
 IMPORT_RATIO = 1.3
 
 
-@check("package.clean-clone", "a fresh clone sets itself up and passes `make test`")
+@check("package.clean-clone", "a fresh clone sets itself up and passes `make test`", alone=True)
 def clean_clone(options: Options) -> Result:
     if not options.clean_clone:
         return skipped("takes many minutes; pass --clean-clone (make verify does)")
@@ -42,7 +42,11 @@ def clean_clone(options: Options) -> Result:
     )
 
 
-@check("package.import-time", "`import eqrm; eqrm.KDE` takes at most 1.3 times `import torch`")
+@check(
+    "package.import-time",
+    "`import eqrm; eqrm.KDE` takes at most 1.3 times `import torch`",
+    alone=True,
+)
 def import_time(options: Options) -> Result:
     statements = {"eqrm": "import eqrm; eqrm.KDE", "torch": "import torch"}
     samples: dict[str, list[float]] = {name: [] for name in statements}

@@ -8,6 +8,7 @@ from verify.registry import Options, Result, check, passed, run_benchmark
 @check(
     "recalibration.large-files",
     "eqrm recalibrate: ten million rows in 60 s and 2 GB, within 1e-4 of the optimum on all rows",
+    alone=True,
 )
 def large_files(options: Options) -> Result:
     finished, content = run_benchmark(options, "recalibrate_large")

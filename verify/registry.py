@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+THREADS = "EQRM_VERIFY_THREADS"
+"""Set for checks that share the machine: how many threads the programs they start may use."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,25 @@ Run = Callable[[Options], Result]
 
 @dataclass(frozen=True)
 class Check:
-    """One promise of the package: ``name`` is the capability and the promise."""
+    """One check: ``name`` is the capability and what is checked of it.
+
+    One that is to run ``alone`` measures time, or uses all cores by itself.
+    """
 
     name: str
     title: str
     run: Run
+    alone: bool = False
 
 
 CHECKS: list[Check] = []
 
 
-def check(name: str, title: str) -> Callable[[Run], Run]:
+def check(name: str, title: str, *, alone: bool = False) -> Callable[[Run], Run]:
     """Register a function as a check."""
 
     def register(run: Run) -> Run:
-        CHECKS.append(Check(name, title, run))
+        CHECKS.append(Check(name, title, run, alone))
         return run
 
     return register
@@ -78,7 +84,9 @@ def plain_environment(**changes: str) -> dict[str, str]:
 def package_environment(**changes: str) -> dict[str, str]:
     """The environment in which the package and the tests of this checkout can be imported."""
     paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "benchmarks")]
-    return plain_environment(PYTHONPATH=os.pathsep.join(paths), **changes)
+    threads = os.environ.get(THREADS)
+    given = {"OMP_NUM_THREADS": threads} if threads else {}
+    return plain_environment(**{**given, "PYTHONPATH": os.pathsep.join(paths), **changes})
 
 
 @dataclass(frozen=True)
@@ -152,4 +160,5 @@ def run_tests(options: Options, name: str, *arguments: str, **variables: str) ->
         finished.code == 0,
         f"{tests - failed - left_out} tests passed, {failed} failed, {left_out} skipped; "
         f"log in {finished.log}",
+        tests=tests,
     )

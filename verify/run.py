@@ -1,9 +1,11 @@
-"""Every promise of the package checked at full size: a line per check, and JSON.
+"""Every promise of the package checked at full size: a line per check, one per promise, and JSON.
 
     python verify/run.py [--list] [--only data linear.speed] [--json FILE] [--clean-clone]
 
 Each module beside this file registers the checks of one capability with
-``@check("capability.promise", "title")``; ``marked_tests.py`` adds one per folder of tests.
+``@check("capability.promise", "title")``; ``marked_tests.py`` adds one per folder of tests;
+``promises.py`` says which checks hold which promise. Each check runs in a process of its own, two
+side by side; those that measure time run alone, at the end.
 The exit code is 0 if all checks passed or were skipped, 1 if any failed and 2 for unknown names.
 """
 
@@ -14,7 +16,6 @@ import importlib
 import json
 import sys
 import time
-import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,11 +24,13 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT / "v
 for folder in (ROOT / "benchmarks", ROOT / "tests", ROOT / "src", ROOT):
     sys.path.insert(0, str(folder))
 
-from verify.registry import CHECKS, Check, Options, Result  # noqa: E402
+from verify.promises import PROMISES, last_run, record_run, verdict  # noqa: E402
+from verify.registry import CHECKS, Check, Options  # noqa: E402
+from verify.running import Record, run_all, run_here  # noqa: E402
 
 from eqrm.text import did_you_mean  # noqa: E402
 
-NOT_CHECKS = {"run", "registry", "__init__"}
+NOT_CHECKS = {"run", "running", "registry", "promises", "__init__"}
 
 
 def load_checks() -> None:
@@ -55,27 +58,33 @@ def choose(only: list[str]) -> list[Check]:
     return [check for check in CHECKS if not only or check.name in wanted]
 
 
-def run_check(check: Check, options: Options) -> dict[str, object]:
-    """Run one check, print its line and return its record."""
-    start = time.perf_counter()
-    try:
-        result = check.run(options)
-    except Exception as error:  # noqa: BLE001 - one broken check must not hide the others
-        details: dict[str, object] = {"trace": traceback.format_exc()}
-        result = Result("FAIL", f"{type(error).__name__}: {error}", details)
-    seconds = time.perf_counter() - start
+def tell(record: Record) -> None:
+    """Print the line of a check that has ended."""
     print(
-        f"{result.status} {check.name} {check.title}: {result.summary} ({seconds:.0f} s)",
+        f"{record['status']} {record['check']} {record['title']}: {record['summary']} "
+        f"({record['seconds']:.0f} s, {record['processor_seconds']:.0f} s of processors)",
         flush=True,
     )
-    return {
-        "check": check.name,
-        "title": check.title,
-        "status": result.status,
-        "summary": result.summary,
-        "seconds": seconds,
-        "details": result.details,
-    }
+
+
+def tell_promises(records: list[Record]) -> None:
+    """Print a line for each promise that any of these checks holds."""
+    by_name = {record["check"]: record["status"] for record in records}
+    for promise in PROMISES:
+        found = [by_name[name] for name in promise.checks if name in by_name]
+        if found:
+            count = f"{found.count('PASS')} of {len(promise.checks)} checks passed"
+            print(f"{verdict(promise, by_name):9} {promise.title}: {count}")
+
+
+def list_checks(chosen: list[Check]) -> None:
+    """Print the chosen checks with the cost of their last recorded run."""
+    width = max(len(check.name) for check in chosen)
+    recorded = last_run()
+    for check in chosen:
+        known = recorded.get(check.name)
+        cost = f"{known['processor_seconds']:6.0f} s" if known else "       -"
+        print(f"{check.name:{width}}  {cost}  {'alone' if check.alone else '     '}  {check.title}")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -97,30 +106,48 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
     parser.add_argument(
+        "--record",
+        action="store_true",
+        help="also keep the results in verify/last_run.json, from which docs/promises.md is "
+        "written (make docs)",
+    )
+    parser.add_argument(
         "--clean-clone",
         action="store_true",
         help="also run `make test` and `make demo` in a fresh clone (many minutes)",
     )
+    parser.add_argument("--here", metavar="NAME", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
     given = parse(arguments)
     load_checks()
-    chosen = choose(given.only)
+    chosen = choose([given.here] if given.here else given.only)
     if given.list:
-        width = max(len(check.name) for check in chosen)
-        for check in chosen:
-            print(f"{check.name:{width}}  {check.title}")
+        list_checks(chosen)
         return 0
     options = Options(workers=given.workers, clean_clone=given.clean_clone)
     options.output.mkdir(exist_ok=True)
-    records = [run_check(check, options) for check in chosen]
     path = given.json or options.output / "verify.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(records, indent=2, default=str) + "\n")
+    if given.here:  # the process of one check
+        path.write_text(json.dumps([run_here(chosen[0], options)], default=str) + "\n")
+        return 0
+    costs = {name: each["processor_seconds"] for name, each in last_run().items()}
+    start = time.perf_counter()
+    records = run_all(chosen, options, costs, tell)
+    minutes = (time.perf_counter() - start) / 60.0
+    path.write_text(json.dumps(records, indent=2) + "\n")
+    if given.record:
+        record_run(records)
+    tell_promises(records)
     counts = {s: sum(r["status"] == s for r in records) for s in ("PASS", "FAIL", "SKIP")}
-    print(f"{counts['PASS']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped; {path}")
+    processors = sum(record["processor_seconds"] for record in records) / 60.0
+    print(
+        f"{counts['PASS']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped in "
+        f"{minutes:.1f} minutes ({processors:.1f} minutes of processors); {path}"
+    )
     return 1 if counts["FAIL"] else 0
 
 

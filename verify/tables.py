@@ -49,6 +49,7 @@ DEMO = {
 @check(
     "tables.demo",
     "make demo in a fresh clone: two tables, their reports, and what README.md quotes",
+    alone=True,
 )
 def demo(options: Options) -> Result:
     if not options.clean_clone:  # the same commands in this checkout, whose packages are there

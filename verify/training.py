@@ -5,12 +5,18 @@ from __future__ import annotations
 from verify.registry import Options, Result, check, passed, run_benchmark
 
 
-@check("training.step-cost", "a step of the trainer: EQRM ≤ 1.05 ERM, the data path ≤ 5%")
+@check(
+    "training.step-cost", "a step of the trainer: EQRM ≤ 1.05 ERM, the data path ≤ 5%", alone=True
+)
 def step_cost(options: Options) -> Result:
     return _benchmark(options, "training_step")
 
 
-@check("training.many-domains", "45,000 domains: constant memory, at most 3 ms and 1.1 ERM steps")
+@check(
+    "training.many-domains",
+    "45,000 domains: constant memory, at most 3 ms and 1.1 ERM steps",
+    alone=True,
+)
 def many_domains(options: Options) -> Result:
     return _benchmark(options, "many_domains_training")
 

@@ -1,15 +1,17 @@
-"""Fuzzed inputs at full size."""
+"""Fuzzed inputs, kills and other faults at full size."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import torch
-from verify.registry import Options, Result, check, passed
+from verify.registry import Options, Result, check, package_environment, passed, run_program
 
 from adversarial.risk_vectors import ROWS, Report, batch_of, judged
 
@@ -51,3 +53,32 @@ def risk_vectors(options: Options) -> Result:
         report.add(found)
     enough = report.vectors >= VECTORS or minutes > 0.0
     return passed(enough and not report.problems, str(report), problems=report.problems[:100])
+
+
+KILLS = {"training": 300, "sweeps": 200, "watches": 300, "reports": 250}
+"""How many processes of each kind are killed at least."""
+
+
+@check(
+    "adversarial.kills",
+    "1,000 times kill -9: nothing lost, nothing half-written read, old outputs or whole new ones",
+)
+def kills(options: Options) -> Result:
+    def killed(area: str) -> dict[str, int]:
+        command = [sys.executable, "-m", "adversarial.kills", area, str(KILLS[area]), "1"]
+        environment = package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        finished = run_program(options, f"kills-{area}", command, environment)
+        if finished.code:
+            raise RuntimeError(f"{area}: {finished.last_lines()}; see {finished.log}")
+        found: dict[str, int] = json.loads(finished.log.read_text().splitlines()[-1])
+        return found
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        seen = dict(zip(KILLS, pool.map(killed, KILLS), strict=True))
+    total = sum(each["kills"] for each in seen.values())
+    told = "; ".join(
+        f"{area} {each['kills']:,}, {each['while_writing']} of them while a file was written"
+        for area, each in seen.items()
+    )
+    enough = all(each["kills"] >= KILLS[area] for area, each in seen.items())
+    return passed(enough and total >= 1_000, f"{total:,} kills: {told}", **seen)

@@ -6,6 +6,7 @@ weights, a risk memory, early stopping's watch, random numbers of torch, numpy a
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
@@ -83,4 +84,5 @@ def serve() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")  # 2 s, which the first optimizer of each run took
     serve()

@@ -55,6 +55,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@$(BIN)/lint-imports --no-logo --cache-dir .import_linter_cache
 	@echo "==> reference page"
 	@$(BIN)/python scripts/build_reference.py --check
+	@$(BIN)/python scripts/build_promises.py --check
 	@echo "==> doctests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='src/**/triton_*.py' src README.md
 
@@ -70,7 +71,7 @@ cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machin
 	@echo "==> cluster tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/sweeps/engines
 
-verify: $(READY) ## every promise of the package at full size: a line per check, and JSON
+verify: $(READY) ## every promise of the package at full size: a line per check and per promise
 	@echo "==> verify"
 	@$(BIN)/python verify/run.py --clean-clone
 
@@ -83,9 +84,11 @@ bench: $(READY) ## speed, side by side with named alternatives
 		$(BIN)/python $$benchmark || exit 1; \
 	done
 
-docs: $(READY) ## write docs/reference.md from the docstrings, and ranges to docs/training.md
+docs: $(READY) ## write docs/reference.md, the ranges of docs/training.md, the figures of docs/promises.md
 	@echo "==> docs/reference.md"
 	@$(BIN)/python scripts/build_reference.py
+	@echo "==> docs/promises.md"
+	@$(BIN)/python scripts/build_promises.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output coverage-output .coverage src/eqrm/distributions/kde/libeqrm.so

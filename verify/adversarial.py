@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 from verify.registry import Options, Result, check, package_environment, passed, run_program
 
 from adversarial.risk_vectors import ROWS, Report, batch_of, judged
+from adversarial.thread_counts import BOUNDS, difference
 
 VECTORS = 1_000_000
 BATCHES_AT_ONCE = 100
@@ -82,3 +85,61 @@ def kills(options: Options) -> Result:
     )
     enough = all(each["kills"] >= KILLS[area] for area, each in seen.items())
     return passed(enough and total >= 1_000, f"{total:,} kills: {told}", **seen)
+
+
+@check(
+    "adversarial.leaks",
+    "10,000 steps with constant memory, 500 evaluations without an open file left",
+)
+def leaks(options: Options) -> Result:
+    finished = run_program(
+        options, "leaks", [sys.executable, "-m", "adversarial.leaks", "10000", "500"]
+    )
+    if finished.code:
+        raise RuntimeError(f"{finished.last_lines()}; see {finished.log}")
+    found = json.loads(finished.log.read_text().splitlines()[-1])
+    told = "; ".join(
+        f"{each['done']:,} {name}: memory grown by {each['grown']:.1f} MB (bound {MEGABYTES}) of "
+        f"{each['megabytes_early']:.0f}, open files {each['files_before']} before and "
+        f"{each['files_after']} after, threads {each['threads_before']} and "
+        f"{each['threads_after']}"
+        for name, each in found.items()
+    )
+    holds = all(
+        each["grown"] <= MEGABYTES
+        and each["files_after"] <= each["files_before"]
+        and each["threads_after"] <= each["threads_before"]
+        for each in found.values()
+    )
+    return passed(holds, told, **found)
+
+
+MEGABYTES = 10
+"""By which memory may grow after the first quarter of the work."""
+THREADS = (1, 2, 4)
+
+
+@check("adversarial.thread-counts", "the same results for 1, 2 and 4 threads, and repeated")
+def thread_counts(options: Options) -> Result:
+    with tempfile.TemporaryDirectory(prefix="eqrm-threads-") as temporary:
+        folders = []
+        for threads in (*THREADS, THREADS[-1]):
+            folders.append(Path(temporary) / str(len(folders)))
+            command = [sys.executable, "-m", "adversarial.thread_counts", str(folders[-1])]
+            number = str(threads)
+            environment = package_environment(OMP_NUM_THREADS=number, MKL_NUM_THREADS=number)
+            finished = run_program(options, "thread-counts", command, environment)
+            if finished.code:
+                raise RuntimeError(f"{finished.last_lines()}; see {finished.log}")
+        one, *others = folders
+        worst = {name: max(difference(one, each, name) for each in others) for name in BOUNDS}
+        again = {name: difference(others[-2], others[-1], name) for name in BOUNDS}
+    same = [name for name in BOUNDS if worst[name] == 0.0]
+    rounded = [name for name in BOUNDS if worst[name] > 0.0]
+    told = f"the same bits for {', '.join(map(str, THREADS))} threads: {', '.join(same) or 'none'}"
+    told += "; the same up to rounding: " + ", ".join(
+        f"{name} {worst[name]:.0e} (bound {BOUNDS[name]:.0e})" for name in rounded
+    )
+    moved = [name for name in BOUNDS if again[name] > 0.0]
+    told += f"; repeated with 4 threads, other bits: {', '.join(moved) or 'none'}"
+    return passed(all(worst[n] <= BOUNDS[n] for n in BOUNDS), told, worst=worst, repeated=again)

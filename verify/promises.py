@@ -21,7 +21,125 @@ class Promise:
     checks: tuple[str, ...]
 
 
-PROMISES: list[Promise] = []
+PROMISES = (
+    Promise(
+        "Exact quantiles and gradients",
+        "The quantile of an estimated law of risks, and its gradient, are those of its definition: "
+        "compared with 50-digit arithmetic on every code path, finite or refused with an error for "
+        "any finite risks, monotone in the level, the same with and without the C part.",
+        (
+            "adversarial.risk-vectors",
+            "distributions.accuracy",
+            "distributions.cuda",
+            "distributions.tests",
+            "linear.closed-form",
+            "linear.newton",
+            "estimators.optimum",
+        ),
+    ),
+    Promise(
+        "Coverage",
+        "A certificate or an interval that is printed with a percentage holds in at least that "
+        "share of simulated worlds, under the assumption that it names; where nothing holds, none "
+        "is printed.",
+        (
+            "evaluation.tests",
+            "reproductions.nested-domains",
+            "reproductions.domains-in-time",
+            "reproductions.flights-backtest",
+        ),
+    ),
+    Promise(
+        "Nothing is lost",
+        "After `kill -9` at any moment, a run, a sweep or a watch goes on and ends, on the CPU, "
+        "with the bytes of an undisturbed one. A file that a command writes is the old or the "
+        "whole new one, also when the disk is full.",
+        ("adversarial.kills", "training.tests", "sweeps.tests", "sweeps.clusters"),
+    ),
+    Promise(
+        "Nothing executes, nothing is obeyed",
+        "No file that is read can run code. Damaged and foreign files are refused. No control "
+        "character that came from data reaches a terminal, a page or a table, and no cell of a "
+        "CSV file begins a formula.",
+        ("adversarial.tests", "data.damaged-files", "data.downloads", "data.official-layouts"),
+    ),
+    Promise(
+        "Determinism",
+        "The same seed gives the same result: in each repetition, after a resume, and for any "
+        "number of processes. For any number of threads: see below for what is the same to the "
+        "last bit and what is the same up to rounding.",
+        ("adversarial.thread-counts", "data.batches", "networks.many-runs", "estimators.saving"),
+    ),
+    Promise(
+        "Bounded memory, no leaks",
+        "Memory does not grow with the number of steps or evaluations, files stay closed, and "
+        "files of a billion rows are evaluated in a gigabyte.",
+        (
+            "adversarial.leaks",
+            "training.many-domains",
+            "evaluation.large-files",
+            "recalibration.large-files",
+        ),
+    ),
+    Promise(
+        "Speed",
+        "EQRM costs about as much as ERM, and the ratios on the pages are those measured.",
+        (
+            "boosting.flights",
+            "data.graphs",
+            "distributions.speed",
+            "estimators.speed",
+            "linear.sampling",
+            "linear.speed",
+            "objectives.step-cost",
+            "package.import-time",
+            "reproductions.cost",
+            "sweeps.overhead",
+            "sweeps.tables",
+            "training.step-cost",
+        ),
+    ),
+    Promise(
+        "What the papers say",
+        "Figures, tables and theorems of the papers, computed again and checked by number.",
+        (
+            "causal.cases",
+            "causal.sigmas",
+            "causal.tests",
+            "distributions.bandwidths",
+            "networks.colored-mnist",
+            "objectives.quadratic-worlds",
+            "objectives.tests",
+            "reproductions.causal-recovery",
+            "reproductions.linear-regression",
+            "reproductions.linear-sem",
+            "reproductions.tests",
+        ),
+    ),
+    Promise(
+        "What the pages say of real data",
+        "Where training for a level helps and where it does not is what was measured.",
+        (
+            "boosting.small-domains",
+            "data.molecules",
+            "estimators.tests",
+            "examples.tests",
+            "linear.real-tables",
+            "networks.molecules",
+            "networks.pretrained",
+            "objectives.many-domains",
+            "reproductions.frontiers",
+            "reproductions.quantile-selection",
+            "tables.levels",
+            "tabular.tests",
+        ),
+    ),
+    Promise(
+        "It works from a fresh clone",
+        "`make test` and `make demo` need nothing but Python, and print what README.md quotes.",
+        ("package.clean-clone", "tables.demo"),
+    ),
+)
 
 
 def verdict(promise: Promise, statuses: dict[str, str]) -> str:
@@ -53,3 +171,19 @@ def record_run(records: list[dict[str, Any]]) -> None:
             kept[record["check"]] = {**words, **seconds, "date": date}
     text = json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False)
     LAST_RUN.write_text(text + "\n", encoding="utf-8")
+
+
+def page_of_promises() -> str:
+    """The promises in Markdown, each with its checks and what their last run found."""
+    recorded, parts = last_run(), []
+    for promise in PROMISES:
+        lines = [f"### {promise.title}", promise.words, ""]
+        for name in promise.checks:
+            found = recorded.get(name)
+            if found is None:
+                lines.append(f"- `{name}`: no run is recorded.")
+                continue
+            cost = f"{found['date']}, {found['processor_seconds']:,.0f} s of processor time"
+            lines.append(f"- `{name}` ({cost}): {found['status']}. {found['summary']}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

@@ -38,6 +38,22 @@ def test_every_check_that_a_page_names_is_listed(choose: Callable[[list[str]], l
     assert len(listed) >= len(named)
 
 
+def test_every_check_holds_one_promise_and_the_page_has_the_last_figures(
+    choose: Callable[[list[str]], list[Any]],
+) -> None:
+    from verify.promises import LAST_RUN, PROMISES, last_run, page_of_promises
+
+    named = [name for promise in PROMISES for name in promise.checks]
+    assert len(named) == len(set(named))
+    listed = {check.name for check in choose([])}
+    assert sorted(set(named) - listed) == []
+    assert sorted(listed - set(named)) == [], "name the promise of this check in verify/promises.py"
+    assert sorted(set(last_run()) - listed) == []
+    assert "/root/" not in LAST_RUN.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    assert page_of_promises() in page, "make docs"
+
+
 def test_an_unknown_check_is_refused_with_a_suggestion(
     choose: Callable[[list[str]], list[Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from eqrm.errors import SettingError
-from eqrm.files.writing import whole_file
+from eqrm.files.writing import whole_file, whole_files
 
 
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
@@ -24,3 +25,29 @@ def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="not a regular file"), whole_file(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_folder_is_replaced_when_all_of_its_new_files_are_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with whole_files(folder) as draft:
+        (draft / "models").mkdir()
+        (draft / "models" / "a.txt").write_text("old")
+        assert not folder.exists()
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(OSError, match="No space left") as caught:
+        _fill_the_disk(folder)
+    assert caught.value.filename == str(folder / "b.txt")
+    assert sorted(path.name for path in folder.rglob("*")) == ["a.txt", "mine.txt", "models"]
+    with whole_files(folder) as draft:
+        (draft / "models").mkdir()
+        (draft / "models" / "a.txt").write_text("new")
+        assert (folder / "models" / "a.txt").read_text() == "old"
+    assert (folder / "models" / "a.txt").read_text() == "new"
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "models"]
+
+
+def _fill_the_disk(folder: Path) -> None:
+    with whole_files(folder) as draft:
+        (draft / "b.txt").write_text("new")
+        raise OSError(errno.ENOSPC, "No space left on device", str(draft / "b.txt"))

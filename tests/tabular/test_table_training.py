@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -364,3 +365,27 @@ def test_constants_on_training_domains_are_those_of_the_other_domains(task: str)
     expected = -np.where(parts[0].target[own] == 1, np.log(rest), np.log(1 - rest)).mean()
     assert found.constants["base rate"][3] == pytest.approx(expected)
     np.testing.assert_allclose(found.constants["equal odds"], np.log(2.0))
+
+
+def test_what_was_there_stays_until_a_training_is_written(
+    training: TableTraining, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    written(training, folder)
+    (folder / ".0123456789abcdef").mkdir()  # what a training that was killed left
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    with monkeypatch.context() as full:
+        full.setattr("eqrm.tabular.output.save_table_model", _no_space)
+        with pytest.raises(OSError, match="No space left"):
+            written(training, folder)
+    assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+    listing = json.loads((folder / "files.json").read_text())
+    listing["files"].append("models/stale.safetensors")
+    (folder / "models" / "stale.safetensors").touch()
+    (folder / "files.json").write_text(json.dumps(listing))
+    written(training, folder)
+    assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
+
+
+def _no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,6 +108,7 @@ def recalibrate(
     without retraining. With --correction, a saved correction is applied to new
     predictions; labels and domains are not needed then.
     """
+    from eqrm.files.writing import whole_file
     from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
 
     fitting = {
@@ -133,8 +135,15 @@ def recalibrate(
         raise SettingError("--output FILE is required with --correction.")
     else:
         saved = SavedCorrection.read(correction)
-    if output is not None:
-        say(apply_to_files(files, saved, output, prediction, threads, memory))
+    told = []
+    with ExitStack() as outputs:  # both are written, or none
+        if save is not None:
+            saved.write(outputs.enter_context(whole_file(save)))
+            told.append(f"\nCorrection: {save} (for eqrm recalibrate --correction)")
+        if output is not None:
+            told.append(apply_to_files(files, saved, output, prediction, threads, memory))
+    for line in told:
+        say(line)
 
 
 def _fit(
@@ -144,7 +153,7 @@ def _fit(
     threads: int | None,
     memory: str,
 ) -> Any:
-    """Fit, print what was found, and save."""
+    """Fit, and print what was found."""
     from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
     from eqrm.tabular.recalibration_words import recalibration_in_words
 
@@ -173,9 +182,6 @@ def _fit(
     )
     found = recalibrate_files(files, plan)
     say(recalibration_in_words(found))
-    if given["--save"] is not None:
-        found.saved.write(given["--save"])
-        say(f"\nCorrection: {given['--save']} (for eqrm recalibrate --correction)")
     return found.saved
 
 

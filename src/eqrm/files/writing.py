@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from eqrm.errors import SettingError
 from eqrm.text import printable
+
+DRAFT = re.compile(r"\.[0-9a-f]{16}")
+"""The name of a folder that is being written, or was when its process was killed."""
 
 
 @contextmanager
@@ -47,6 +52,45 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_files(folder: Path) -> Iterator[Path]:
+    """A temporary folder to write files to; at the end they take their places in ``folder``.
+
+    If anything goes wrong before, it is removed, and what was in ``folder`` stays as it was. A
+    folder that does not exist yet appears with all of its files at once.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "new"
+    >>> with whole_files(folder) as draft:
+    ...     _ = (draft / "a.md").write_text("| a |")
+    ...     print(folder.exists())
+    False
+    >>> [p.name for p in folder.iterdir()]
+    ['a.md']
+    """
+    folder = folder.resolve()
+    exists = folder.exists()
+    above = folder if exists else folder.parent
+    above.mkdir(parents=True, exist_ok=True)
+    draft = above / f".{secrets.token_hex(8)}"
+    try:
+        draft.mkdir()
+        yield draft
+        if not exists:
+            draft.rename(folder)
+            return
+        for path in sorted(path for path in draft.rglob("*") if path.is_file()):
+            place = folder / path.relative_to(draft)
+            place.parent.mkdir(exist_ok=True)
+            os.replace(path, place)
+    except OSError as error:
+        if isinstance(error.filename, str):
+            error.filename = error.filename.replace(str(draft), str(folder))
+        raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -25,7 +25,7 @@ from eqrm.evaluation.measuring.domain_columns import domain_times
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric
 from eqrm.evaluation.presenting.plots import save_figure
-from eqrm.files.writing import whole_file, write_text
+from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.tabular.backtest import FITS
 from eqrm.tabular.output import check_folder
 
@@ -120,8 +120,13 @@ def check_backtest_folder(folder: Path) -> None:
 
 
 def write_backtest(found: Backtest, folder: Path, *, command: str | None = None) -> list[Path]:
-    """Write tables, page and picture to a folder; returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write tables, page and picture to a folder, all of them or none; returns the files."""
+    with whole_files(folder) as draft:
+        written = _written(found, draft, command)
+    return [folder / path.name for path in written]
+
+
+def _written(found: Backtest, folder: Path, command: str | None) -> list[Path]:
     content = json.dumps(found.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     texts = dict(zip(WRITTEN, (f"{found}\n", found.to_csv(), f"{content}\n"), strict=False))
     for name, text in texts.items():

@@ -283,22 +283,24 @@ def _corrected(batch: Any, columns: list[str], saved: SavedCorrection, first_row
 def _writer(draft: Path, output: Path) -> Iterator[Callable[[Any], None]]:
     """What writes Arrow batches to a CSV or Parquet file."""
     try:
-        from pyarrow import csv, parquet
+        from pyarrow import OSFile, csv, parquet
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "Writing predictions") from error
     writers: list[Any] = []
+    # A writer that opens the file itself leaves it open when the disk is full.
+    with OSFile(str(draft), "wb") as file:
 
-    def write(batch: Any) -> None:
-        if not writers:
-            if output.suffix.lower() == ".csv":
-                style = csv.WriteOptions(quoting_style="needed")
-                writers.append(csv.CSVWriter(draft, batch.schema, write_options=style))
-            else:
-                writers.append(parquet.ParquetWriter(draft, batch.schema))
-        writers[0].write_batch(batch)
+        def write(batch: Any) -> None:
+            if not writers:
+                if output.suffix.lower() == ".csv":
+                    style = csv.WriteOptions(quoting_style="needed")
+                    writers.append(csv.CSVWriter(file, batch.schema, write_options=style))
+                else:
+                    writers.append(parquet.ParquetWriter(file, batch.schema))
+            writers[0].write_batch(batch)
 
-    try:
-        yield write
-    finally:
-        for each in writers:
-            each.close()
+        try:
+            yield write
+        finally:
+            for each in writers:
+                each.close()

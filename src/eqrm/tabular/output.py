@@ -11,7 +11,7 @@ from eqrm.errors import MissingExtraError, SettingError
 from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_curves import step_curves
-from eqrm.files.writing import whole_file, write_text
+from eqrm.files.writing import DRAFT, whole_file, whole_files, write_text
 from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.training import TableTraining
@@ -30,7 +30,8 @@ def check_folder(folder: Path, ours: Collection[str] | None = None) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise SettingError(f"{folder} is a file. Choose a folder for the output.")
-    inside = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    inside = {name for name in there if not DRAFT.fullmatch(name)}
     known = inside <= set(ours) if ours is not None else _earlier(folder) is not None
     if inside and not known:
         raise SettingError(
@@ -48,10 +49,28 @@ def _first_that_exists(folder: Path) -> Path:
 def write_training(
     training: TableTraining, compared: TrainingComparison, folder: Path, *, command: str
 ) -> list[Path]:
-    """Write everything to a folder, in place of an earlier training, and return the files."""
+    """Write everything to a folder, in place of an earlier training, and return the files.
+
+    What the earlier training wrote stays until all of this is written.
+    """
     check_folder(folder)
-    (folder / "models").mkdir(parents=True, exist_ok=True)
-    _remove_earlier(folder)
+    with whole_files(folder) as draft:
+        written = _written(training, compared, draft, command)
+        names = [str(path.relative_to(draft)) for path in written]
+        write_text(draft / LISTED, _listing(names))
+        if folder.exists():
+            earlier = _earlier(folder) or []
+            # Listed before they are there: if this is killed now, the next training goes on.
+            write_text(folder / LISTED, _listing([*earlier, *names]))
+            _remove(folder, set(earlier) - set(names))
+    return [folder / name for name in names]
+
+
+def _written(
+    training: TableTraining, compared: TrainingComparison, folder: Path, command: str
+) -> list[Path]:
+    """Write all results to an empty folder."""
+    (folder / "models").mkdir()
     judged, table, summary = training.evaluation, compared.table, compared.summary
     report = folder / "report.html"
     write_report(judged, report, command=command, summary=summary, confidence=compared.confidence)
@@ -76,9 +95,11 @@ def write_training(
         stem = stem.replace("erm recalibrated for ", "recalibrated-")
         written.append(folder / "models" / f"{stem}{ENDING}")
         save_table_model(model, written[-1])
-    names = [str(path.relative_to(folder)) for path in written]
-    write_text(folder / LISTED, json.dumps({"written by": WRITER, "files": names}, indent=1) + "\n")
     return written
+
+
+def _listing(names: list[str]) -> str:
+    return json.dumps({"written by": WRITER, "files": names}, indent=1) + "\n"
 
 
 def _summary(training: TableTraining, compared: TrainingComparison) -> str:
@@ -97,9 +118,9 @@ def _earlier(folder: Path) -> list[str] | None:
     return [str(name) for name in listed["files"]]
 
 
-def _remove_earlier(folder: Path) -> None:
-    """Remove the files that an earlier training listed, and only those inside the folder."""
-    for name in _earlier(folder) or []:
+def _remove(folder: Path, names: Collection[str]) -> None:
+    """Remove files that an earlier training listed, and only those inside the folder."""
+    for name in names:
         path = folder / name
         if path.resolve().is_relative_to(folder.resolve()):
             path.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from eqrm.reproductions.domains_in_time.alarms import Alarms, best_fixed_size
 from eqrm.reproductions.domains_in_time.checks import check_in_time
 from eqrm.reproductions.domains_in_time.coverage import Covered, RecentCovered, SpellCovered
 from eqrm.reproductions.domains_in_time.experiment import TimeFindings
+from eqrm.reproductions.domains_in_time.limits import Told, spells_told_apart
 from eqrm.reproductions.domains_in_time.run import DomainsInTime, draw_spells, spells_table
 from eqrm.reproductions.domains_in_time.sequences import all_sequences
 from eqrm.reproductions.domains_in_time.settings import NEEDED, SIZES, TimeSettings
@@ -27,8 +28,9 @@ FOUND = TimeFindings(
     dependent=[Covered("moving average", "uniform", 1, 71, 0.97, 0.9)],
     spells=[
         SpellCovered("AR(1), correlation 0.7", "given", 200, 0.96, 0.2, 0.03, 0.85, 3.0),
-        SpellCovered("2 regimes, apart, stay 20", "refused", 200, 0.9, 0.95, 0.01, 0.8, 3.0),
+        SpellCovered("2 regimes, apart, stay 20", "refused", 200, 0.9, 0.96, 0.01, 0.8, 3.0),
     ],
+    told=[Told("AR(1), correlation 0.7", 0.95, {"correlations": 0.03}, 1.0)],
     recent=[RecentCovered(0.001, 30.0, 0.89, 0.82)],
     online=all_sequences(2, 50, seed=0),
     false_alarms=[Alarms("independent domains", 0, 0.01, 0.05)],
@@ -68,14 +70,26 @@ def test_every_check_holds_on_right_numbers_and_fails_on_wrong_ones() -> None:
         replace(FOUND, needed={**NEEDED, 1: 70}),
         replace(FOUND, dependent=[replace(FOUND.dependent[0], held=0.92)]),
         replace(FOUND, spells=[replace(spells[0], held=0.919), spells[1]]),
-        replace(FOUND, spells=[spells[0], replace(spells[1], refused=0.8)]),
-        replace(FOUND, spells=[replace(spells[0], wrong=0.09), spells[1]]),
+        replace(FOUND, spells=[spells[0], replace(spells[1], refused=0.949)]),
+        replace(FOUND, spells=[spells[0], replace(spells[1], wrong=0.051)]),
+        replace(FOUND, spells=[replace(spells[0], refused=0.26), spells[1]]),
         replace(FOUND, recent=[replace(FOUND.recent[0], held=0.7)]),
         replace(FOUND, online=[replace(FOUND.online[0], beyond=0.01)]),
         replace(FOUND, false_alarms=[replace(FOUND.false_alarms[0], rang=0.08)]),
     ]
     failed = [[c.holds for c in check_in_time(each, full)].index(False) for each in wrong]
-    assert failed == list(range(8))
+    assert failed == list(range(9))
+
+
+def test_no_statistic_tells_more_than_the_best_test() -> None:
+    found = spells_told_apart(200, 40, seed=4)
+    assert len(found) == 18
+    for each in found:
+        assert max(each.served.values()) <= each.best + 0.2, each
+    likelihood = [list(each.served.values())[-1] for each in found if each.refused == 0.9]
+    assert min(likelihood[:3]) > 0.7  # AR(1)
+    apart = [e.best for e in found if "apart" in e.world or "AR" in e.world]
+    assert min(apart) > 0.85
 
 
 def test_the_best_fixed_test_needs_the_size_that_the_normal_limit_suggests() -> None:
@@ -90,6 +104,7 @@ def test_a_tiny_run_has_every_table_and_its_picture(monkeypatch: pytest.MonkeyPa
     assert [t.name for t in outcome.tables] == [
         "dependent",
         "spells",
+        "told",
         "recent",
         "online",
         "alarms",

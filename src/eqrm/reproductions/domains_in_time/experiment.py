@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.in_time.recent import DRIFTS
 from eqrm.reproductions.domains_in_time import alarms, coverage
+from eqrm.reproductions.domains_in_time.limits import Told, spells_told_apart
 from eqrm.reproductions.domains_in_time.sequences import Missed, all_sequences
 from eqrm.reproductions.domains_in_time.settings import (
     ALPHA,
@@ -32,6 +33,7 @@ class TimeFindings:
     refused_below: dict[int, bool]
     dependent: list[coverage.Covered]
     spells: list[coverage.SpellCovered]
+    told: list[Told]
     recent: list[coverage.RecentCovered]
     online: list[Missed]
     false_alarms: list[alarms.Alarms]
@@ -55,6 +57,7 @@ def run_simulations(settings: TimeSettings, seed: int, progress: Progress) -> Ti
         coverage.spell_coverage(world, SPELL_DOMAINS, settings.spell_worlds, seed)
         for world in spell_worlds()
     ]
+    told = spells_told_apart(SPELL_DOMAINS, max(4, settings.spell_worlds // 4), seed)
     progress(0.5, "recent domains and online bounds")
     recent = [
         coverage.recent_coverage(drift, half_life, worlds, seed)
@@ -81,6 +84,7 @@ def run_simulations(settings: TimeSettings, seed: int, progress: Progress) -> Ti
         refused_below={k: coverage.refused_below(k) for k in DEPENDENCES},
         dependent=dependent,
         spells=spells,
+        told=told,
         recent=recent,
         online=online,
         false_alarms=found,

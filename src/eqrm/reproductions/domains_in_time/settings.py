@@ -11,6 +11,10 @@ NEEDED = {0: 29, 1: 71, 2: 106, 5: 211}
 LARGEST = 500
 SPELL_DOMAINS = 200
 SPELL_COVERAGE = 0.92
+LONG_REFUSED, LONG_WRONG, SHORT_GIVEN = 0.95, 0.05, 0.75
+"""Shares of worlds: long stays refused, given and wrong there, short ones given a bound."""
+NOT_TOLD = "2 regimes, overlapping, stay 5"
+"""No test can tell these stays from those of 10 in 200 domains."""
 CORRELATIONS = (0.1, 0.2, 0.3, 0.5, 0.7)
 HALF_LIVES = (10.0, 30.0, 100.0, 1000.0)
 MISS_RATES = (0.15, 0.2, 0.3, 0.5)

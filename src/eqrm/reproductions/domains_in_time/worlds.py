@@ -16,6 +16,8 @@ from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.risk_checks import Vector
 
 Generator = np.random.Generator
+REGIMES = ((0.0, 5.0), (0.0, 1.5), (0.0, 3.0, 6.0, 9.0))
+"""Means of regimes: apart, overlapping, four."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,12 @@ def seasonal_world(period: float, amplitude: float) -> InTime:
 
 def spell_worlds() -> list[InTime]:
     """The worlds in which bounds for spells are tried."""
-    apart, near, four = (0.0, 5.0), (0.0, 1.5), (0.0, 3.0, 6.0, 9.0)
+    apart, near, four = REGIMES
     return [
         *(ar_world(r, "given") for r in (0.0, 0.3, 0.5, 0.7)),
         *(ar_world(r) for r in (0.8, 0.9, 0.95)),
         *(regime_world(means, s, "given") for means in (apart, near, four) for s in (2, 3, 5)),
-        *(regime_world(means, s) for means in (apart, near, four) for s in (10,)),
-        *(regime_world(means, s, "refused") for means in (apart, near, four) for s in (20, 40)),
+        *(regime_world(means, s, "refused") for means in (apart, near, four) for s in (10, 20, 40)),
         *(rare_world(0.1, s) for s in (3, 10)),
         *(seasonal_world(p, a) for p in (7, 30, 365) for a in (1, 3)),
     ]

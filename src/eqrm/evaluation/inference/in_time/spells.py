@@ -3,7 +3,8 @@
 Of m domains that depend on their neighbours, the number with a risk below the α-quantile has the
 mean of a binomial law and a variance L times as large: L = 1 + 2·Σ ρ_l, ρ_l the correlation of
 "risk above the quantile" l domains apart. So they count as m/L independent domains, L the length
-of a block. L is estimated, which is why the bound is called approximate.
+of a block. L is estimated, which is why the bound is called approximate, and only where many spells
+were seen: where long ones cannot be ruled out, there is no bound.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from eqrm.checks import OPEN_FRACTION
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed
 from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.in_time.spell_models import (
+    LONG,
+    REFERENCE,
+    SHORT,
+    spell_evidence,
+)
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
 
 FEWEST = 60
 """Fewer domains say too little about how long spells last."""
-DOMAINS_PER_MEMORY = 45
-"""Domains needed for each domain that dependence lasts: 200 for correlations that decay by 0.77."""
-LONGEST_LAG = 15
-VISIBLE = 8.0
-"""Squared standard errors from which a decay of correlations counts."""
-_DECAYS = np.linspace(0.02, 0.98, 49)
+ODDS = 19.0
+"""How many times as likely short spells must be as long ones: 95%, if both were before."""
+MOST = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +40,15 @@ class SpellCertificate(Certificate):
     """A :class:`Certificate` for domains that come in spells; its confidence is approximate.
 
     ``block_length`` is the estimated L: the domains count as ``domains / block_length`` independent
-    ones. ``memory`` is for how many domains dependence is estimated to last.
+    ones. ``length`` is how many domains spells last, and ``odds`` how many times as likely spells
+    of at most m/40 of the m domains are as spells of m/20 and more; both are estimated too.
     """
 
     derived = (*Certificate.derived, "approximate")
 
     block_length: float
-    memory: float
+    length: float
+    odds: float
     approximate = True
 
     @property
@@ -62,10 +68,12 @@ class SpellCertificate(Certificate):
 
 @dataclass(frozen=True)
 class SpellLength:
-    """How long risks stay similar: ``block_length`` L, and ``memory`` 1/(1−r) for decay r."""
+    """The block length L, the ``length`` of spells in domains, and the ``odds`` of short spells
+    against long ones, at most a million."""
 
     block_length: float
-    memory: float
+    length: float
+    odds: float
 
 
 def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) -> SpellCertificate:
@@ -74,8 +82,9 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     ``risks`` (m,) are in the order of time. The bound is the smallest order statistic R_(r) with
     P(Binomial(m/L, α) ≥ r/L) ≤ 1 − confidence (as an incomplete beta function), L the block length
     of :func:`spell_length`; L = 1 gives the bound for independent domains. Refused are fewer than
-    60 domains, fewer blocks than a bound for independent domains needs, and dependence that
-    lasts longer than m/45 domains: too few spells were seen to judge their length.
+    60 domains, fewer blocks than a bound for independent domains needs, and risks whose order does
+    not rule out long spells: those of at most m/40 domains must be 19 times as likely as those of
+    m/20 and more (5 and 10 for up to 200 domains).
 
     >>> noise = np.random.default_rng(0).normal(size=201)
     >>> bound = spell_bound(noise[1:] + noise[:-1])
@@ -88,10 +97,13 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     if values.size < least:
         raise _too_few(values.size, least, f"{values.size} domains are too few")
     spells = spell_length(values, level)
-    least = math.ceil(DOMAINS_PER_MEMORY * spells.memory - 1e-9)
-    if values.size < least:
-        what = f"risks stay similar for about {spells.memory:.1f} domains"
-        raise _too_few(values.size, least, what)
+    if spells.odds < ODDS:
+        least = math.ceil(REFERENCE / max(SHORT) * spells.length)
+        what = (
+            f"spells of {min(LONG) * max(1.0, values.size / REFERENCE):.0f} domains and longer "
+            f"cannot be ruled out (they seem to last about {spells.length:.1f})"
+        )
+        raise _too_few(values.size, max(least, values.size + 1), what)
     rank = _rank(values.size, level, 1.0 - asked, spells.block_length)
     if rank is None:
         least = math.ceil(domains_needed(level, asked) * spells.block_length)
@@ -106,17 +118,18 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
         rank=rank,
         alpha=level,
         block_length=spells.block_length,
-        memory=spells.memory,
+        length=spells.length,
+        odds=spells.odds,
     )
 
 
 def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
-    """The estimated block length, at least 1, and the memory of risks in the order of time.
+    """The estimated block length, at least 1, and the length of spells of risks in order of time.
 
     The block length is the larger of two: from the correlations of "above the α-quantile" itself,
     and from those of the normal scores of the risks, carried over to such indicators as in a
     Gaussian sequence. Both sums end where pairs of correlations are no longer positive (Geyer
-    1992). The memory is 1/(1−r) for the decay c·r^l that fits the correlations of the scores best.
+    1992). The length of spells comes from :func:`~.spell_models.spell_evidence`.
 
     >>> spell_length(np.random.default_rng(0).normal(size=500)).block_length < 1.5
     True
@@ -125,17 +138,16 @@ def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
 
     values, level = checked_risks(risks, at_least=20), checked_alpha(alpha)
     if np.ptp(values) == 0.0:
-        return SpellLength(1.0, 1.0)
+        return SpellLength(1.0, 1.0, MOST)
     scores = ndtri((_midranks(values) - 0.5) / values.size)
-    lags = max(4, min(values.size // 4, 200))
+    lags = max(4, values.size // 4)
     linear = _correlations(scores, lags)
     carried = np.concatenate([[1.0], exceedance_correlation(linear[1:], level)])
     above = (scores > ndtri(level)).astype(np.float64)
     direct = _correlations(above, lags) if 0.0 < above.mean() < 1.0 else np.zeros(lags + 1)
-    length = max(_summed(carried), _summed(direct))
-    # Subtracting the sample's mean lowers every correlation by about their sum over m.
-    unbiased = linear[1:] + _summed(linear) / values.size
-    return SpellLength(length, _memory(unbiased, values.size))
+    found = spell_evidence(values)
+    block = max(_summed(carried), _summed(direct))
+    return SpellLength(block, found.length, min(found.odds, MOST))
 
 
 def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
@@ -191,16 +203,6 @@ def _summed(correlations: Vector) -> float:
     pairs = even[0::2] + even[1::2]
     positive = np.cumprod(pairs > 0.0)
     return max(1.0, float(2.0 * (pairs * positive).sum() - 1.0))
-
-
-def _memory(correlations: Vector, domains: int) -> float:
-    """1/(1−r) of the decay c·r^l that fits best; 1 where it is not clearly visible."""
-    fitted = correlations[:LONGEST_LAG]
-    powers = _DECAYS[:, None] ** np.arange(1, fitted.size + 1)
-    # Correlations of independent domains have the standard deviation 1/√m.
-    strength = domains * np.maximum(powers @ fitted, 0.0) ** 2 / (powers**2).sum(axis=1)
-    best = int(strength.argmax())
-    return float(1.0 / (1.0 - _DECAYS[best])) if strength[best] > VISIBLE else 1.0
 
 
 def _too_few(domains: int, needed: int, what: str) -> TooFewDomainsError:

@@ -14,7 +14,7 @@ from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.in_time.spell_models import (
     _autoregressive,
     _densities,
-    _forward,
+    _in_regimes,
     spell_evidence,
 )
 from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
@@ -111,19 +111,20 @@ def test_a_noisy_ar_sequence_has_the_likelihood_of_its_covariance() -> None:
     covariance = 0.6 * (1 - 1.5 / 10.0) ** lags + 0.4 * np.eye(30)
     expected = stats.multivariate_normal(np.zeros(30), covariance).logpdf(scores)
     expected -= stats.norm.logpdf(scores).sum()
-    assert _autoregressive(scores, lengths)[1, 1] == pytest.approx(expected)
+    assert _autoregressive(scores, lengths)[0, 1, 1] == pytest.approx(expected)
 
 
 def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
     ranks, mixture = np.array([10, 180, 150, 20]), ((0.0, 2.5), (0.65, 0.35))
-    density, stay = _densities((mixture,), 1)[ranks][:, :, 0], 5.0
+    four = ((0.0, 3.0, 6.0, 9.0), (0.25, 0.25, 0.25, 0.25))
+    density, stay = _densities((mixture,))[1][ranks][:, :, 0], 5.0
     total = 0.0
     for path in itertools.product((0, 1), repeat=4):
         changes = sum(a != b for a, b in itertools.pairwise(path))
         chance = mixture[1][path[0]] * (1 / stay) ** changes * (1 - 1 / stay) ** (3 - changes)
         total += chance * float(np.prod(density[range(4), path]))
-    found = _forward(ranks, (mixture,), np.array([stay]))
-    assert found[0, 0] == pytest.approx(np.log(total))
+    found = _in_regimes(ranks, np.array([stay]), ((mixture,), (four,)))
+    assert found[0][0, 0] == pytest.approx(np.log(total))
 
 
 @pytest.mark.full

@@ -63,9 +63,9 @@ def spell_evidence(risks: Vector) -> SpellEvidence:
     lengths = np.array(SHORT + LONG) * max(1.0, kept.size / REFERENCE)
     ranks = (kept * _RANKS).astype(np.int64)
     scores = np.asarray(ndtri(kept))
-    alternating = _autoregressive(scores, lengths, sign=-1.0)
+    similar, alternating = _autoregressive(scores, lengths)
     alternating[:, len(SHORT) :] = -np.inf
-    logs = [*_in_regimes(ranks, lengths), _autoregressive(scores, lengths), alternating]
+    logs = [*_in_regimes(ranks, lengths, _families()), similar, alternating]
     largest = max(float(each.max()) for each in logs)
     likely = np.mean([np.exp(each - largest).mean(axis=0) for each in logs], axis=0)
     short, long = likely[: len(SHORT)].mean(), likely[len(SHORT) :].mean()
@@ -79,34 +79,30 @@ def _families() -> tuple[tuple[Mixture, ...], ...]:
     shares = {1.5: (0.35, 0.5, 0.65), 2.5: (0.2, 0.35, 0.5, 0.65, 0.8)}
     shares[5.0] = tuple((np.arange(4, 37) / 40.0).tolist())
     two = [tuple(((0.0, d), (1.0 - p, p)) for p in each) for d, each in shares.items()]
-    four = [(0.0, 1.5, 3.0, 4.5), (0.0, 3.0, 6.0, 9.0)]
-    of_four = [(0.25,) * 4, *itertools.permutations((0.4, 0.3, 0.2, 0.1))]
-    return (*two, tuple(itertools.product(four, of_four)))
+    equal = (0.25, 0.25, 0.25, 0.25)
+    four = [((0.0, 3.0, 6.0, 9.0), each) for each in itertools.permutations((0.4, 0.3, 0.2, 0.1))]
+    four += [((0.0, 3.0, 6.0, 9.0), equal), ((0.0, 1.5, 3.0, 4.5), equal)]
+    return (*two, tuple(four))
 
 
-def _in_regimes(ranks: Vector, lengths: Vector) -> list[Vector]:
-    """Log-likelihoods (mixtures, lengths) of each family of regimes."""
-    found: list[Vector] = []
-    for _, group in itertools.groupby(_families(), key=lambda family: len(family[0][0])):
-        families = list(group)
-        mixtures = tuple(itertools.chain(*families))
-        logs = _forward(ranks, mixtures, lengths)
-        found += np.split(logs, np.cumsum([len(family) for family in families])[:-1])
-    return found
+def _in_regimes(
+    ranks: Vector, lengths: Vector, families: tuple[tuple[Mixture, ...], ...]
+) -> list[Vector]:
+    """Log-likelihoods (mixtures, lengths) of each family of regimes: the forward algorithm.
 
-
-def _forward(ranks: Vector, mixtures: tuple[Mixture, ...], lengths: Vector) -> Vector:
-    """The forward algorithm; a regime that ends is followed by any other with equal chance."""
-    densities = _densities(mixtures, lengths.size)
-    others = len(densities[0]) - 1
+    A regime that ends is followed by any other of its mixture, with equal chance.
+    """
+    mixtures = tuple(itertools.chain(*families))
+    shares, densities = _densities(mixtures)
+    others = (shares > 0.0).sum(axis=0, keepdims=True).T - 1.0
     # Shorter spells than independent domains have would be alternating ones.
-    change = 1.0 / np.maximum(lengths, (others + 1) / others) / others
-    change = np.tile(change, len(mixtures))
-    keep = 1.0 - (others + 1) * change
-    chance = np.array([shares for _, shares in mixtures]).T.repeat(lengths.size, axis=1)
-    logs = np.zeros(change.size)
+    change = 1.0 / np.maximum(lengths, (others + 1.0) / others) / others
+    keep = (1.0 - (others + 1.0) * change).ravel()
+    change = change.ravel() * (shares > 0.0).repeat(lengths.size, axis=1)
+    chance = shares.repeat(lengths.size, axis=1)
+    logs = np.zeros(keep.size)
     for place, rank in enumerate(ranks.tolist(), start=1):
-        chance *= densities[rank]
+        chance *= densities[rank].repeat(lengths.size, axis=1)
         total = np.add.reduce(chance)
         if place % _UNSCALED == 0 or place == ranks.size:
             logs += np.log(total)
@@ -114,28 +110,35 @@ def _forward(ranks: Vector, mixtures: tuple[Mixture, ...], lengths: Vector) -> V
             total[:] = 1.0
         chance *= keep
         chance += change * total
-    return logs.reshape(len(mixtures), lengths.size)
+    sizes = np.cumsum([len(family) for family in families])
+    return np.split(logs.reshape(-1, lengths.size), sizes[:-1])
 
 
 @lru_cache
-def _densities(mixtures: tuple[Mixture, ...], lengths: int) -> Vector:
-    """Density of each regime over that of the mixture, at each rank; one column for each length
-    (ranks, regimes, mixtures · lengths)."""
+def _densities(mixtures: tuple[Mixture, ...]) -> tuple[Vector, Vector]:
+    """Shares (regimes, mixtures), and the density of each regime over that of its mixture at each
+    rank (ranks, regimes, mixtures); 0 for regimes that a mixture does not have."""
     from scipy.special import ndtr
 
-    at, found = (np.arange(_RANKS) + 0.5) / _RANKS, []
-    for means, shares in mixtures:
+    at, most = (np.arange(_RANKS) + 0.5) / _RANKS, max(len(means) for means, _ in mixtures)
+    weights = np.zeros((most, len(mixtures)))
+    densities = np.zeros((_RANKS, most, len(mixtures)))
+    for column, (means, shares) in enumerate(mixtures):
         centres, grid = np.array(means), np.linspace(min(means) - 6.0, max(means) + 6.0, 4001)
         risks = np.interp(at, ndtr(grid[:, None] - centres) @ np.array(shares), grid)
         normal = np.exp(-0.5 * (risks[:, None] - centres) ** 2)
-        found.append(normal / (normal @ np.array(shares))[:, None])
-    return np.stack(found, axis=2).repeat(lengths, axis=2)
+        weights[: len(means), column] = shares
+        densities[:, : len(means), column] = normal / (normal @ np.array(shares))[:, None]
+    return weights, densities
 
 
-def _autoregressive(scores: Vector, lengths: Vector, sign: float = 1.0) -> Vector:
-    """Log-likelihoods (shares of signal, lengths) of noisy AR(1) sequences: Kalman's filter."""
-    decay = np.tile(sign * np.maximum(0.0, 1.0 - LENGTH_PER_MEMORY / lengths), len(_SIGNAL))
-    signal = np.repeat(_SIGNAL, lengths.size)
+def _autoregressive(scores: Vector, lengths: Vector) -> Vector:
+    """Log-likelihoods of noisy AR(1) sequences (2, shares of signal, lengths): Kalman's filter.
+
+    The first have similar neighbours, the second alternate.
+    """
+    decay = np.tile(np.maximum(0.0, 1.0 - LENGTH_PER_MEMORY / lengths), len(_SIGNAL))
+    decay, signal = np.append(decay, -decay), np.tile(np.repeat(_SIGNAL, lengths.size), 2)
     gains, spreads = _kalman(tuple(decay.tolist()), tuple(signal.tolist()), scores.size)
     expected, mean = np.empty_like(gains), np.zeros(decay.size)
     for place, score in enumerate(scores.tolist()):
@@ -143,7 +146,7 @@ def _autoregressive(scores: Vector, lengths: Vector, sign: float = 1.0) -> Vecto
         mean = decay * mean + gains[place] * (score - mean)
     surprise = (scores[:, None] - expected) ** 2 / spreads + np.log(spreads)
     logs = 0.5 * (float(scores @ scores) - surprise.sum(axis=0))
-    return np.asarray(logs.reshape(len(_SIGNAL), lengths.size))
+    return np.asarray(logs.reshape(2, len(_SIGNAL), lengths.size))
 
 
 @lru_cache(maxsize=8)

@@ -70,6 +70,33 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
     assert again.in_time(dependence=2)["dependence"] == bounds["dependence"]
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("backtest", "Join both columns (--domain GROUP --domain MEMBER)"),
+        ("recalibrate", "give the groups as domains (--domain GROUP)"),
+        ("watch", "Evaluate without --within"),
+    ],
+)
+def test_domains_inside_groups_are_refused_with_a_remedy_where_they_make_no_sense(
+    command: str, words: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, told = run(capsys, command, file, "--domain", "month", "--within", "shop")
+    assert code == 2
+    assert words in told
+    assert "use 'eqrm evaluate --within'" in told
+
+
+def test_a_report_is_announced(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "r.html"
+    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--format", "json"]
+    code, out, err = run(capsys, *command, "--report", str(place))
+    assert (code, err) == (0, f"Report: {place}\n")
+    json.loads(out)
+
+
 def test_a_trend_is_told_from_dependence_and_no_order_makes_no_doubt() -> None:
     rng = np.random.default_rng(0)
     losses = rng.normal(size=100) + np.arange(100) / 30

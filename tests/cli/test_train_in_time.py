@@ -63,6 +63,20 @@ def trained(
     )
 
 
+def test_dates_that_were_split_at_random_are_remarked_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = weeks().assign(day=lambda f: [f"2013-01-{1 + week // 2:02d}" for week in f["week"]])
+    note = "Note: The domains are dates, and test domains lie between training domains."
+    path = tmp_path / "days.csv"
+    frame.drop(columns=["shop", "date", "week"]).to_csv(path, index=False)
+    command = ["train", str(path), "--target", "sold", "--domain", "day", "--surrogate", "none"]
+    command += ["--alpha", ".9", "--output", str(tmp_path / "out")]
+    assert note in " ".join(run(capsys, *command)[1].split())
+    later = run(capsys, *command[:-1], str(tmp_path / "later"), "--test-last", ".3")
+    assert note not in " ".join(later[1].split())
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_later_domains_are_held_out_by_a_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str

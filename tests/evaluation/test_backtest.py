@@ -103,7 +103,7 @@ def test_a_bound_that_the_risks_refuse_is_a_result() -> None:
     (spells,) = (row for row in found.pooled if row.kind == "spells")
     assert (spells.windows, spells.refused) == (0, 2)
     assert math.isnan(spells.share)
-    assert "risks stay similar" in str(found.shares[-1].refusal)
+    assert "cannot be ruled out" in str(found.shares[-1].refusal)
     text = str(found)
     assert "2 of 2" in text
     assert "no bound" in text
@@ -171,6 +171,10 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
     assert "domains last into the next part of a window" in said
     assert found.shares[0].refusal
     assert not found.shares[1].refusal
+
+
+def test_domains_that_depend_on_no_other_have_the_plain_certificate() -> None:
+    assert BacktestPlan.of(certify=60, dependence=0).kinds == ("plain",)
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,9 @@ def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
         eqrm.evaluate(path, domains="d", labels="y", predictions="q_{class}")
     with pytest.raises(DomainDataError, match="add up to 1"):
         eqrm.evaluate(domains=[0, 1], labels=[0, 1], predictions=np.full((2, 2), 0.3))
+    as_parquet(frame.assign(y="cat", p_dog=[0.5, np.nan, 0.5]), tmp_path)
+    with pytest.raises(DomainDataError, match="a probability is missing or NaN"):
+        eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
 
 
 def test_files_without_duckdb_name_the_extra(

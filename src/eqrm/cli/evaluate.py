@@ -232,6 +232,8 @@ def evaluate(
     summary = summarised(found, certified, confidence, in_time=in_time)
     text = _formatted(found, table, summary, format, intervals)
     _write(found, table, summary, text, (output, report, figures))
+    if report is not None:
+        say(f"Report: {report}", err=True)
     if format != "text" and found.left_out:
         say(found.left_out.strip(), err=True)
     if output is None:

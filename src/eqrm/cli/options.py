@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.errors import LevelError
+from eqrm.errors import LevelError, SettingError
 from eqrm.text import printable
 
 if TYPE_CHECKING:
@@ -53,6 +53,28 @@ Within = Annotated[
         "Data",
         metavar="COLUMN",
     ),
+]
+INSTEAD = {
+    "backtest": "it compares domains one after the other. Join both columns (--domain GROUP "
+    "--domain MEMBER), with --order COLUMN for their times",
+    "recalibrate": "give the groups as domains (--domain GROUP), so that whole groups are held out",
+    "watch": "it judges domains one after the other. Evaluate without --within, and join both "
+    "columns (--domain GROUP --domain MEMBER), with --order COLUMN for their times",
+}
+"""What to do instead of --within, by command."""
+
+
+def _refuse_within(context: typer.Context, given: list[str] | None) -> None:
+    if given:
+        name = context.info_name or ""
+        raise SettingError(
+            f"'eqrm {name}' knows no domains inside groups: {INSTEAD[name]}. For certificates "
+            "about members of new groups, use 'eqrm evaluate --within'."
+        )
+
+
+NotWithin = Annotated[
+    list[str] | None, typer.Option("--within", hidden=True, callback=_refuse_within)
 ]
 Features = Annotated[
     list[str] | None, option(f"Columns to predict from (default: all others). {SEVERAL}", "Data")

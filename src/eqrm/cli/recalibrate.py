@@ -14,6 +14,7 @@ from eqrm.cli.options import (
     IN_TIME,
     SHARE,
     DomainColumns,
+    NotWithin,
     TestAfter,
     TestDomains,
     TestLast,
@@ -37,6 +38,7 @@ def recalibrate(
         ),
     ],
     domain: DomainColumns = None,
+    within: NotWithin = None,
     label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
     prediction: Annotated[
         str | None,
@@ -108,6 +110,7 @@ def recalibrate(
     without retraining. With --correction, a saved correction is applied to new
     predictions; labels and domains are not needed then.
     """
+    del within  # refused while it is read
     from eqrm.files.writing import whole_file
     from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
 

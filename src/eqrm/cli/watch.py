@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.cli.options import SEVERAL, inner_level, option, say, separated, typed_command
+from eqrm.cli.options import SEVERAL, NotWithin, inner_level, option, say, separated, typed_command
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
@@ -81,6 +81,7 @@ def watch(
     delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
     domain: Annotated[list[str] | None, _column(DOMAIN)] = None,
+    within: NotWithin = None,
     loss: Annotated[str | None, _column("Column of losses.")] = None,
     label: Annotated[str | None, _column("Column of labels.")] = None,
     prediction: Annotated[str | None, _column(PREDICTION)] = None,
@@ -90,6 +91,7 @@ def watch(
     page: Page = None,
 ) -> None:
     """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
+    del within  # refused while it is read
     from eqrm.evaluation.watching.claim import WatchedColumns
     from eqrm.evaluation.watching.job import WatchOptions, run_watch
     from eqrm.evaluation.watching.page import write_watch_page

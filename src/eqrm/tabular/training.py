@@ -164,7 +164,7 @@ def train_on_table(
         unseen = encoder.transform(test.columns, plan.unseen)
     domains, nesting = train.numbered_domains, test.key if test.unit == "group" else None
     notes = [*encoder.notes, *(str(warning.message) for warning in caught)]
-    notes += [*task.note(train.target), *_order_note(train, in_time)]
+    notes += [*task.note(train.target), *_order_note(train, test, in_time)]
     if task.classes:
         notes += one_class_note(labels, domains)
     notes += [] if nesting is None else [INDEPENDENT]
@@ -334,9 +334,11 @@ def _order_of(judged: Evaluation, in_time: TimeSplit | None) -> DomainOrder | No
     return DomainOrder(np.array([began[str(name)] for name in judged.domains]), in_time.order)
 
 
-def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
-    """Whether the column that orders the domains is a feature."""
-    if in_time is None or in_time.order == train.domain_name:
+def _order_note(train: Table, test: Table, in_time: TimeSplit | None) -> list[str]:
+    """Whether the column that orders the domains is a feature, or dates were ignored."""
+    if in_time is None:
+        return _mixed_dates(train, test)
+    if in_time.order == train.domain_name:
         return []
     if in_time.order in train.columns:
         return [
@@ -346,6 +348,19 @@ def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
     return [
         f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
         "--feature."
+    ]
+
+
+def _mixed_dates(train: Table, test: Table) -> list[str]:
+    """Whether domains are dates, and those to evaluate on lie between those to train on."""
+    orders = [DomainOrder.of_names(table.unit_names) for table in (train, test)]
+    before, later = (None if order is None else order.times for order in orders)
+    if before is None or later is None or later.min() > before.max():
+        return []
+    return [
+        "The domains are dates, and test domains lie between training domains. Domains to come "
+        "are later than all of them: --test-last SHARE or --test-after DATE evaluates on the "
+        "latest."
     ]
 
 

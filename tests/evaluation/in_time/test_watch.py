@@ -141,6 +141,9 @@ def test_a_risk_that_is_not_finite_is_refused_and_changes_nothing() -> None:
     before = watch.to_dict()
     with pytest.raises(DomainDataError, match="domain 12 is nan"):
         watch.update_many([0.5, math.nan])
+    for several in ([], [0.5, 0.6]):
+        with pytest.raises(DomainDataError, match="the risk of one domain, got"):
+            watch.update(several)  # type: ignore[arg-type]
     assert watch.to_dict() == before
 
 

@@ -63,6 +63,13 @@ def test_two_processes_do_not_change_a_state_at_once(
 ) -> None:
     with locked(going), pytest.raises(DataFileError, match="Another process"), locked(going):
         pass
+    new = going.with_name("new.state")
+    with locked(new), pytest.raises(DataFileError, match="Another process"), locked(new):
+        pass
+    with locked(new):  # written meanwhile, as by a start: the next one waits for the file
+        shutil.copy(going, new)
+        with locked(new):
+            pass
     monkeypatch.setattr(os.path, "samestat", lambda *files: False)
     with pytest.raises(DataFileError, match="replaced all the time"), locked(going):
         pass

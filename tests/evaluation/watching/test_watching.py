@@ -239,10 +239,9 @@ def test_domains_without_times_are_ordered_by_a_column(
     old = days(0, 60).assign(day=lambda f: "batch " + f["day"])
     state = tmp_path / "w.state"
     start = ["--start", evaluation(tmp_path, old), *COLUMNS]
-    assert watch(state, *start) == 0
-    file = written(tmp_path, days(60, 1).assign(day="new"), "a.csv")
-    assert watch(state, "--new", file) == 2
-    assert "--order COLUMN" in capsys.readouterr().err
+    assert watch(state, *start) == 2, "it could not be fed"
+    assert "such as 'batch 2020-01-01'. Name the column with the time" in capsys.readouterr().err
+    assert not state.exists()
     other = tmp_path / "o.state"
     assert watch(other, *start, "--order", "week", "--dependence", "1") == 2
     assert watch(other, *start, "--order", "week") == 0

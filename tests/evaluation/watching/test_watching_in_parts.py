@@ -79,6 +79,50 @@ def test_rows_that_may_be_repeated_are_not_added_to_an_open_domain(
     assert going.read_bytes() == kept
 
 
+def test_a_file_that_has_grown_does_not_count_its_first_rows_twice(
+    going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, day = going.parent, days(72, 1)
+    new = ["--new", written(folder, day.iloc[:2], "day.csv"), "--complete", "none"]
+    assert watch(going, *new) == 0
+    assert "open, not judged yet: '2020-03-13' with 2 rows." in _told(capsys)
+    kept = going.read_bytes()
+    written(folder, day, "day.csv")
+    assert watch(going, *new) == 2
+    assert "read from the same file when that was shorter" in capsys.readouterr().err
+    assert going.read_bytes() == kept
+    rest = written(folder, day.iloc[2:], "rest.csv")
+    assert watch(going, "--new", rest) == 0
+    assert domains(going)[-1]["examples"] == 4
+
+
+def test_files_of_certified_days_are_skipped_after_a_restart(
+    going: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    incoming = going.parent / "incoming"
+    incoming.mkdir()
+    later = days(72, 40, BAD)
+    written(incoming, later, "certified.csv")
+    assert watch(going, "--new", str(incoming / "certified.csv")) == 4
+    assert watch(going, "--restart", evaluation(going.parent, days(112, 40, BAD), "l.json")) == 0
+    written(incoming, days(112, 40, BAD), "since.csv")
+    written(incoming, days(152, 3, BAD), "new.csv")
+    capsys.readouterr()
+    assert watch(going, "--new", str(incoming)) == 0
+    told = _told(capsys)
+    assert "since.csv: 40 domains that the certificate was computed on, with the same" in told
+    assert "certified.csv: 40 domains watched before" in told
+    assert read_state(going).report.domains == 3
+    kept = going.read_bytes()
+    other = written(incoming, days(112, 40, BAD, seed=3), "since.csv")
+    assert watch(going, "--new", other) == 2, "other rows are not those of the certificate"
+    assert going.read_bytes() == kept
+
+
+def _told(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
 def test_rows_that_changed_inside_a_file_of_the_same_size_and_ends_are_refused(
     going: Path,
 ) -> None:

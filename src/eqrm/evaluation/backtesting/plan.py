@@ -73,7 +73,12 @@ class BacktestPlan:
         rules = [
             BoundRule(kind, half_life=half_life or HALF_LIFE) for kind in bounds if kind in KINDS
         ]
-        rules += [BoundRule(DEPENDENT, each) for each in k if POSITIVE_INTEGER.holds(each)]
+        # Domains that are independent of all others have the plain certificate.
+        rules += [
+            BoundRule(DEPENDENT, each) if each else BoundRule()
+            for each in k
+            if NON_NEGATIVE_INTEGER.holds(each)
+        ]
         made = cls(
             tuple(dict.fromkeys(sizes)),
             judge,
@@ -188,7 +193,7 @@ def _wrong_integers(
         (POSITIVE_INTEGER, each, "certify") for each in certify
     ]
     given += [(POSITIVE_INTEGER, judge, "judge"), (NON_NEGATIVE_INTEGER, gap, "gap")]
-    given += [(POSITIVE_INTEGER, each, "dependence") for each in dependence]
+    given += [(NON_NEGATIVE_INTEGER, each, "dependence") for each in dependence]
     given += [
         (POSITIVE_INTEGER, value, name)
         for name, value in (("train", train), ("step", step))

@@ -67,6 +67,8 @@ class Expected:
                 f"the label {row.label!r} is never predicted: labels must be positions in the "
                 "list of probabilities, counted from 0"
             )
+        if any(number is None or math.isnan(number) for number in map(_number, _each(row))):
+            return "a probability is missing or NaN. Fill it in or drop the row"
         return (
             "probabilities must lie between 0 and 1, add up to 1 within 1%, and not be 0 for "
             "the label under the log-loss. Normalise them (softmax), or set clip (--clip 1e-7)"
@@ -164,6 +166,11 @@ def _of_numbers(row: Row) -> str:
 def _number(value: Any) -> float | None:
     """The number; None where the value is missing, NaN where it is not a number."""
     return None if _absent(value) else float(as_numbers([value])[0])
+
+
+def _each(row: Row) -> Sequence[Any]:
+    """The probabilities of a row, where it holds several."""
+    return row.prediction if isinstance(row.prediction, (list, tuple)) else []
 
 
 def _is_position(label: Any, probabilities: Any) -> bool:

@@ -78,7 +78,8 @@ class Summary:
         lines += self.nested[name].sentences if name in self.nested else []
         lines += self.sentences_in_time(name)
         if split is not None:
-            lines.append(split.sentence)
+            if name not in self.nested:  # there the spread per level has the share of noise
+                lines.append(split.sentence)
             if split.warning:
                 lines.append(f"Warning: {split.warning}")
         warnings = [test.warning for test in self.exchangeability[name] if test.warning]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ ORDERED = (
 class Arrival:
     """The rows of one domain in one file: when, how many, and the mean of their losses.
 
-    ``source`` tells the file from others by its content, and ``seen`` says whether the model was
-    trained on the domain (the column that ``eqrm predict`` writes).
+    ``source`` tells the file from others by its content, ``place`` by where it is, and ``seen``
+    says whether the model was trained on the domain (the column that ``eqrm predict`` writes).
     """
 
     domain: Name
@@ -40,6 +41,7 @@ class Arrival:
     source: str
     file: str
     seen: bool = False
+    place: str = ""
 
 
 def read_arrivals(
@@ -81,8 +83,11 @@ def _of_file(path: Path, columns: WatchedColumns, predictor: str) -> list[Arriva
         times = dict(zip(map(str, risks.domains), plain_times(named), strict=True))
     seen = part.seen or frozenset()
     rows = zip(risks.domains, risks.counts.tolist(), risks.risks.tolist(), strict=True)
+    place = sha256(str(path.resolve()).encode()).hexdigest()[:SHORT]
     return [
-        Arrival(name, times[str(name)], n, risk, source[:SHORT], path.name, str(name) in seen)
+        Arrival(
+            name, times[str(name)], n, risk, source[:SHORT], path.name, str(name) in seen, place
+        )
         for name, n, risk in rows
     ]
 

@@ -178,6 +178,12 @@ def certificate_to_watch(
     times = _times(evaluation, complete)
     order = range(len(measured)) if times is None else sorted(range(len(measured)), key=_by(times))
     risks = tuple(float(measured.risks[place]) for place in order)
+    if times is None and complete.order is None:
+        raise SettingError(
+            "New domains are judged in the order of time, but the certified domains are neither "
+            f"dates nor numbers, such as {measured.domains[0]!r}. Name the column with the time of "
+            "each new row (--order COLUMN), and give it to 'eqrm evaluate' too."
+        )
     if dependence and times is None:
         raise SettingError(
             "--dependence needs certified domains in the order of time, but their names are "

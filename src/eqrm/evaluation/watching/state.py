@@ -21,7 +21,8 @@ from eqrm.evaluation.watching.claim import WatchedCertificate, plain_times
 from eqrm.text import counted, listed
 
 Record = dict[str, Any]
-"""A domain, ready for JSON: its name, its time, its parts (source, examples, mean), and more."""
+"""A domain, ready for JSON: its name, its time, its parts (source, examples, mean, and since
+version 0.2 the place of the file), and more."""
 ALL, NONE, EARLIER = "all", "none", "earlier"
 LEFT_OUT = "left out"
 """The verdict on the k domains after those of a certificate for k-dependent domains."""
@@ -152,6 +153,10 @@ class _Sorting:
         self.open = {str(record["domain"]): _copied(record) for record in state.open_domains}
         self.problems: list[str] = []
         self._skipped: dict[str, int] = {}
+        self._certified: dict[str, int] = {}
+        restarts = sum("certificate" in entry for entry in state.history) - 1
+        known = dict(zip(map(str, self.claim.domains), self.claim.risks, strict=True))
+        self._passed = known if restarts else {}
         self._repeats: dict[str, str] = {}
         ends = [self.claim.through, *(record["time"] for record in past[-1:])]
         times = [time for time in ends if time is not None]
@@ -181,6 +186,10 @@ class _Sorting:
         return [
             f"{file}: {counted(number, 'domain')} watched before, with the same risk: skipped."
             for file, number in self._skipped.items()
+        ] + [
+            f"{file}: {counted(number, 'domain')} that the certificate was computed on, with the "
+            "same risk: skipped."
+            for file, number in self._certified.items()
         ]
 
     def add(self, arrival: Arrival) -> None:
@@ -192,6 +201,10 @@ class _Sorting:
             if all(part[0] != arrival.source for part in known["parts"]):
                 self._repeats[arrival.source] = key
             return
+        passed = self._passed.get(key)
+        if known is None and passed is not None and _same(passed, arrival.risk):
+            self._certified[arrival.file] = self._certified.get(arrival.file, 0) + 1
+            return
         problem = self._problem(arrival, known)
         if problem is not None:
             self.problems.append(f"{arrival.file}: domain {arrival.domain!r} {problem}")
@@ -201,7 +214,7 @@ class _Sorting:
         self.named = self.named or [arrival.domain]
         record = self.open.setdefault(key, {**fresh, "parts": []})
         record["time"] = min(record["time"], arrival.time)
-        record["parts"].append([arrival.source, arrival.examples, arrival.risk])
+        record["parts"].append([arrival.source, arrival.examples, arrival.risk, arrival.place])
 
     def _problem(self, arrival: Arrival, known: Record | None) -> str | None:
         """What is wrong with these rows, completing a sentence about their domain."""
@@ -217,6 +230,11 @@ class _Sorting:
             return "is complete, and has more rows in the file. Leave them out."
         if any(part[0] == arrival.source for part in (known or {"parts": []})["parts"]):
             return "has other rows than when the same file was read before. Restore the file."
+        if any(_has_grown(part, arrival) for part in (known or {"parts": []})["parts"]):
+            return (
+                "is open, and rows of it were read from the same file when that was shorter: they "
+                "would count twice. Give new rows only, in a file with a name of its own."
+            )
         if known is not None and arrival.source in self._repeats:
             return (
                 "is open and has rows already, and the file repeats rows of other domains "
@@ -311,10 +329,17 @@ def _is_known(record: Record, arrival: Arrival, judged: bool) -> bool:
     return any(part[0] == arrival.source for part in same)
 
 
+def _has_grown(part: Sequence[Any], arrival: Arrival) -> bool:
+    """Whether a part is from the same path as new rows that are at least as many."""
+    return part[3:] == [arrival.place] != [""] and arrival.examples >= part[1]
+
+
 def _equal(part: Sequence[Any], arrival: Arrival) -> bool:
-    return bool(part[1] == arrival.examples) and math.isclose(
-        part[2], arrival.risk, rel_tol=1e-9, abs_tol=1e-12
-    )
+    return bool(part[1] == arrival.examples) and _same(part[2], arrival.risk)
+
+
+def _same(risk: float, other: float) -> bool:
+    return math.isclose(risk, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _examples(record: Record) -> int:
@@ -324,7 +349,7 @@ def _examples(record: Record) -> int:
 def _judged(record: Record) -> Record:
     """A complete domain with its risk: the mean over all its rows."""
     examples = _examples(record)
-    risk = math.fsum(count * mean for _, count, mean in record["parts"]) / examples
+    risk = math.fsum(part[1] * part[2] for part in record["parts"]) / examples
     if len(record["parts"]) == 1:
         risk = record["parts"][0][2]
     own = {key: record[key] for key in ("domain", "time")}

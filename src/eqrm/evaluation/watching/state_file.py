@@ -15,7 +15,7 @@ from pathlib import Path
 from eqrm.errors import DataFileError
 from eqrm.evaluation.watching.state import WatchState
 from eqrm.files.checked_json import read_checked_lines, write_checked_lines
-from eqrm.files.locks import try_lock
+from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file
 from eqrm.text import counted
 
@@ -56,16 +56,19 @@ def locked(path: Path) -> Iterator[None]:
     for _ in range(ATTEMPTS):
         try:
             handle = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # a new state: nobody else can have it
-            yield
-            return
+        except FileNotFoundError:  # a new state: its folder is locked until it is written
+            if not CAN_LOCK:
+                yield
+                return
+            handle = os.open(path.parent, os.O_RDONLY)
         try:
             if not try_lock(handle):
                 raise DataFileError(
                     f"Another process is changing {path} now. Run the command again when it is "
                     "done."
                 )
-            if os.path.exists(path) and os.path.samestat(os.fstat(handle), os.stat(path)):
+            where = path if path.exists() else path.parent
+            if os.path.samestat(os.fstat(handle), os.stat(where)):
                 yield
                 return
         finally:

@@ -12,8 +12,8 @@ from eqrm.evaluation.watching.state import LEFT_OUT, Record, WatchState
 from eqrm.text import aligned, counted, listed, one_line, wrapped
 
 EXIT_CODES = {HOLDS: 0, SUSPICIOUS: 3, BROKEN: 4}
-MOST_MISSES = 10
-"""Domains above the bound that are listed, the latest ones."""
+MOST_MISSES, MOST_OPEN = 10, 5
+"""Domains above the bound that are listed, the latest ones, and open ones, the earliest."""
 
 
 def watch_in_words(found: WatchOutcome) -> str:
@@ -62,7 +62,9 @@ def verdict_in_words(state: WatchState) -> list[str]:
             "restart the watch with it: eqrm watch STATE --restart evaluation.json."
         )
     if report.drift_evidence is not None and report.domains:
-        numbers = f"evidence {report.drift_evidence:.3g}; the alarm rings at {report.alarm_at:.3g}"
+        now, most = report.drift_evidence, report.largest_drift_evidence or 0.0
+        largest = f", largest {most:.3g}" if most > now else ""
+        numbers = f"evidence {now:.3g}{largest}; the alarm rings at {report.alarm_at:.3g}"
         if report.drift_alarm is None:
             told.append(f"No sign that the distribution of the risk has changed ({numbers}).")
         else:
@@ -119,13 +121,20 @@ def _about_small_domains(found: WatchOutcome) -> list[str]:
 
 def _about_open_domains(state: WatchState) -> list[str]:
     told = []
-    names = [record["domain"] for record in state.open_domains if not record["complete"]]
-    if names:
-        told.append(
-            f"{counted(len(names), 'domain')} open, not judged yet: {listed(names)}. More rows may "
-            "come; --complete says when all have."
-        )
-    waiting = [record["domain"] for record in state.open_domains if record["complete"]]
+    waiting = [record for record in state.open_domains if not record["complete"]]
     if waiting:
-        told.append(f"Complete, and waiting for an earlier domain that is open: {listed(waiting)}.")
+        rows = [sum(part[1] for part in record["parts"]) for record in waiting]
+        names = [
+            f"'{one_line(str(record['domain']))}' with {counted(number, 'row')}"
+            for record, number in zip(waiting, rows, strict=True)
+        ]
+        more = f", and {counted(len(names) - MOST_OPEN, 'more')}" if len(names) > MOST_OPEN else ""
+        told.append(
+            f"{counted(len(names), 'domain')} open, not judged yet: "
+            f"{', '.join(names[:MOST_OPEN])}{more}. More rows may come; --complete says when all "
+            "have."
+        )
+    done = [record["domain"] for record in state.open_domains if record["complete"]]
+    if done:
+        told.append(f"Complete, and waiting for an earlier domain that is open: {listed(done)}.")
     return told

@@ -81,10 +81,10 @@ def run_simulations(settings: TimeSettings, seed: int, progress: Progress) -> Ti
     progress(0.85, "serial correlation and delays")
     return TimeFindings(
         needed={k: domains_needed(ALPHA, CONFIDENCE, dependence=k) for k in DEPENDENCES},
+        told=told,
         refused_below={k: coverage.refused_below(k) for k in DEPENDENCES},
         dependent=dependent,
         spells=spells,
-        told=told,
         recent=recent,
         online=online,
         false_alarms=found,

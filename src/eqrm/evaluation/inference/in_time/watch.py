@@ -43,7 +43,8 @@ class WatchReport(Finding):
     (counting from 1) or not at all (None). ``verdict`` is "still holds", "suspicious" (the evidence
     now is at least √(1/δ)) or "broken". ``low`` and ``high`` limit the probability of a miss, at
     all times at once, with a confidence of 1−δ, if it does not change. ``drift_evidence`` and
-    ``drift_alarm`` are about any change of the risk's distribution (None without reference risks).
+    ``drift_alarm`` are about any change of the risk's distribution (None without reference risks),
+    ``largest_drift_evidence`` is the largest so far.
     """
 
     derived = ("verdict", "miss_rate", "sentence")
@@ -59,6 +60,7 @@ class WatchReport(Finding):
     alarm: int | None
     drift_evidence: float | None
     drift_alarm: int | None
+    largest_drift_evidence: float | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -162,7 +164,12 @@ class Watch:
 
     def update(self, risk: float) -> float:
         """Take the risk of one new domain; returns the evidence against the certificate."""
-        return float(self.update_many([risk])[-1])
+        if np.size(risk) != 1:
+            raise DomainDataError(
+                f"update takes the risk of one domain, got {counted(np.size(risk), 'number')}. "
+                "Use update_many for several."
+            )
+        return float(self.update_many(np.reshape(risk, 1))[-1])
 
     def update_many(self, risks: Any) -> Any:
         """Take risks (n,) in the order of time; returns the evidence after each (n,).
@@ -219,6 +226,7 @@ class Watch:
             alarm=self._alarm,
             drift_evidence=None if self._drift is None else self._drift.current,
             drift_alarm=self._drift_alarm,
+            largest_drift_evidence=None if self._drift is None else self._drift.largest,
         )
 
     def to_dict(self) -> dict[str, Any]:

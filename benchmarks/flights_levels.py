@@ -81,7 +81,7 @@ def measure(splits: int) -> list[Outcome]:
             for seed in range(splits):
                 plan = TrainingPlan.of(LEVELS, surrogate="none")
                 training = train_on_table(*flights.split(0.5, seed), plan)
-                table = training.evaluation.risk_table([*LEVELS, 1.0], [], worst=0, resamples=200)
+                table = training.evaluation.risk_table([*LEVELS, 1.0], [], worst=0)
                 risks.append(values(table))
                 bar.advance(task)
             found.append(Outcome(features, np.array(risks)))

@@ -84,9 +84,7 @@ def judge(table: Table, train: Sequence[str], unseen: Sequence[str]) -> Split:
     first, second = (METHODS[name]().cross_fitted_risks(seen, folds=5) for name in (OLS, QRM))
     difference = next(
         found
-        for found in eqrm.evaluation.paired_differences(
-            first, second, levels=[ALPHA], resamples=500
-        )
+        for found in eqrm.evaluation.paired_differences(first, second, levels=[ALPHA])
         if found.statistic == "quantile"
     )
     predicted = difference.value / difference.first

@@ -48,6 +48,8 @@ ALL_CHECKS = {
     "twice",
     "nested-domains": "nested domains: coverage for new members of groups in 2,000 simulated "
     "worlds each",
+    "intervals": "intervals: coverage of means, quantiles, superquantiles and differences in 8 "
+    "laws, 5 numbers of domains and 2,000 simulated worlds each",
 }
 
 

@@ -1,4 +1,4 @@
-"""Intervals and paired differences: against numpy, scipy's bootstrap and simulated worlds."""
+"""Intervals and paired differences: against numpy, scipy, brute force and simulated worlds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import optimize, stats
 
 from eqrm import Empirical, Level
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.evaluation.inference.comparison import bootstrap_intervals, paired_differences
-from eqrm.evaluation.inference.resampling import resampled_statistics, statistics_of
+from eqrm.evaluation.inference.comparison import paired_differences, risk_intervals
+from eqrm.evaluation.inference.intervals import (
+    _likelihood_ratios,
+    mean_interval,
+    quantile_needs,
+    quantile_pairs,
+)
 
 LEVELS = [Level(level) for level in (0.0, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0)]
 
@@ -27,61 +32,101 @@ def test_statistics_are_those_of_the_empirical_law(ties: bool) -> None:
         *(float(law.quantile(level)) for level in LEVELS),
         *(float(law.superquantile(level)) for level in LEVELS),
     ]
-    np.testing.assert_allclose(statistics_of(risks, LEVELS), expected, rtol=1e-12)
+    found = [each.value for each in risk_intervals(risks, LEVELS)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_each_resample_has_the_statistics_of_the_domains_drawn() -> None:
-    risks = np.random.default_rng(0).normal(size=(2, 40))
-    found = resampled_statistics(risks, LEVELS, resamples=20, seed=3)
-    drawn = np.random.default_rng(3).integers(0, 40, (20, 40))
-    for i, j in ((0, 0), (7, 1), (19, 0)):
-        np.testing.assert_allclose(found[i, j], statistics_of(risks[j, drawn[i]], LEVELS))
-
-
-def test_resamples_in_blocks_are_the_resamples_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    risks = np.random.default_rng(0).normal(size=(1, 50))
-    whole = resampled_statistics(risks, LEVELS, 100, seed=1)
-    monkeypatch.setattr("eqrm.evaluation.inference.resampling.CELLS_AT_ONCE", 350)
-    np.testing.assert_allclose(resampled_statistics(risks, LEVELS, 100, seed=1), whole)
-
-
-def test_the_mean_has_scipys_bca_interval() -> None:
+def test_the_interval_of_a_mean_is_wider_than_students_on_the_side_of_the_tail() -> None:
     risks = np.random.default_rng(0).lognormal(size=80)
-    ours = bootstrap_intervals(risks, levels=[0.5], resamples=20_000)[0]
-    theirs = stats.bootstrap(
-        (risks,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(1)
-    ).confidence_interval
-    width = theirs.high - theirs.low
-    assert ours.low == pytest.approx(theirs.low, abs=0.03 * width)
-    assert ours.high == pytest.approx(theirs.high, abs=0.03 * width)
+    low, high = mean_interval(risks, 0.95)
+    theirs = stats.ttest_1samp(risks, 0.0).confidence_interval(0.95)
+    assert low < theirs.low
+    assert high - theirs.high > 2 * (theirs.low - low)
+    assert mean_interval(-risks, 0.95) == pytest.approx((-high, -low))
+    assert mean_interval(1e200 * risks, 0.95) == pytest.approx((1e200 * low, 1e200 * high))
 
 
-@pytest.mark.parametrize("law", [stats.norm(), stats.lognorm(0.7)], ids=["normal", "lognormal"])
-def test_intervals_hold_the_truth_about_as_often_as_stated(law: object) -> None:
-    alpha, worlds = 0.75, 300
-    beyond = law.expect(lambda x: x, lb=law.ppf(alpha)) / (1 - alpha)
-    truth = [law.mean(), law.ppf(alpha), beyond]
-    held = np.zeros(3)
-    for world in range(worlds):
-        risks = law.rvs(100, random_state=world)
-        found = bootstrap_intervals(risks, [alpha], 0.9, resamples=400)
-        held += [i.low <= value <= i.high for i, value in zip(found, truth, strict=True)]
-    assert np.all(held / worlds > 0.83)  # the bootstrap is approximate: .9 is stated
-    assert held[1] / worlds > 0.9 - 3.5 * math.sqrt(0.09 / worlds)
+def test_with_many_domains_the_interval_of_a_mean_is_students() -> None:
+    risks = np.random.default_rng(0).normal(1, 1, 100_000)
+    low, high = mean_interval(risks, 0.9)
+    theirs = stats.ttest_1samp(risks, 0.0).confidence_interval(0.9)
+    assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=1e-4)
 
 
-def test_paired_differences_hold_the_truth_about_as_often_as_stated() -> None:
-    worlds, held = 300, np.zeros(3)
-    for world in range(worlds):
-        generator = np.random.default_rng(world)
-        first = generator.normal(1, 1, 100)
-        second = 0.5 + first + generator.normal(0, 0.2, 100)
-        found = paired_differences(first, second, [0.75], 0.9, resamples=400)
-        spread = math.sqrt(1.04) - 1.0
-        z = stats.norm.ppf(0.75)
-        truth = [0.5, 0.5 + z * spread, 0.5 + stats.norm.pdf(z) / 0.25 * spread]
-        held += [d.low <= value <= d.high for d, value in zip(found, truth, strict=True)]
-    assert np.all(held / worlds > 0.83)
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.9])
+def test_likelihood_ratios_are_those_of_a_numerical_search(alpha: float) -> None:
+    domains, ranks = 12, np.array([1, 3, 6, 10, 11])
+    least = np.maximum(ranks[:, None] + ranks[None] - domains, 0)
+    most = np.minimum(ranks[:, None], ranks[None])
+    level = Level(alpha)
+    for both in (least, most, (least + most) // 2):
+        found = _likelihood_ratios(both.astype(float), ranks, domains, level)
+        for i, one in enumerate(ranks):
+            for j, other in enumerate(ranks):
+                n = np.array([both[i, j], one - both[i, j], other - both[i, j], 0])
+                n[3] = domains - n.sum()
+                kept = n > 0
+
+                def cost(x: float, n: np.ndarray = n, kept: np.ndarray = kept) -> float:
+                    p = np.array([x, alpha - x, alpha - x, 1 - 2 * alpha + x])
+                    return -float(n[kept] @ np.log(np.maximum(p[kept], 1e-300)))
+
+                ends = max(0.0, 2 * alpha - 1), alpha
+                best = min(
+                    optimize.minimize_scalar(
+                        cost, bounds=ends, method="bounded", options={"xatol": 1e-12}
+                    ).fun,
+                    cost(ends[0]),
+                    cost(ends[1]),
+                )
+                largest = float(n[kept] @ np.log(n[kept] / domains))
+                assert found[i, j] == pytest.approx(2 * (largest + best), abs=1e-6)
+
+
+def test_pairs_of_quantiles_do_not_depend_on_the_order_of_domains_or_on_the_scale() -> None:
+    generator = np.random.default_rng(0)
+    first = generator.lognormal(size=120)
+    second = 0.8 * first * np.exp(0.2 * generator.normal(size=120))
+    shuffled = generator.permutation(120)
+    pairs = quantile_pairs(first, second, Level(0.9), 0.95)
+    again = quantile_pairs(first[shuffled], second[shuffled], Level(0.9), 0.95)
+    logs = quantile_pairs(np.log(first), np.log(second), Level(0.9), 0.95)
+    assert pairs is not None
+    assert again is not None
+    assert logs is not None
+    assert again.difference() == pairs.difference()
+    assert np.expm1(logs.difference()) == pytest.approx(pairs.change())
+    low, high = quantile_pairs(-first, -second, Level(0.1), 0.95).change()
+    assert (-high, -low) == pytest.approx(pairs.change(), abs=0.02)
+    assert low < 0.2 < high
+
+
+def test_of_many_domains_the_ranks_are_thinned_out_safely(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    first = generator.lognormal(size=4000)
+    second = first + 0.3 * generator.lognormal(size=4000)
+    all_ranks = quantile_pairs(first, second, Level(0.5), 0.95)
+    monkeypatch.setattr("eqrm.evaluation.inference.intervals.MOST_RANKS", 40)
+    some = quantile_pairs(first, second, Level(0.5), 0.95)
+    assert all_ranks is not None
+    assert some is not None
+    (low, high), (wider_low, wider_high) = all_ranks.difference(), some.difference()
+    assert wider_low <= low < high <= wider_high
+    assert wider_high - wider_low < 1.2 * (high - low)
+
+
+def test_the_domains_that_a_comparison_needs_are_the_fewest_that_bound_it() -> None:
+    risks = np.random.default_rng(0).lognormal(size=400)
+    for alpha, confidence in ((0.9, 0.95), (0.5, 0.99), (0.05, 0.8), (0.99, 0.95)):
+        needed = int(quantile_needs(Level(alpha), 1 - confidence))
+        assert (
+            quantile_pairs(risks[: needed - 1], risks[: needed - 1], Level(alpha), confidence)
+            is None
+        )
+        pairs = quantile_pairs(risks[:needed], risks[:needed], Level(alpha), confidence)
+        assert pairs is not None
+        assert np.isfinite(pairs.difference()).all()
+    assert quantile_needs(Level(1.0), 0.05) == quantile_needs(Level(0.0), 0.05) == math.inf
 
 
 def test_pairing_makes_a_small_difference_clear() -> None:
@@ -90,54 +135,59 @@ def test_pairing_makes_a_small_difference_clear() -> None:
     second = 0.95 * first
     paired = paired_differences(first, second, [0.9])
     assert all(d.clear and d.value < 0 for d in paired if d.statistic != "quantile")
+    assert not paired[1].clear  # 5% of a quantile is less than the distance of two domains there
     shuffled = paired_differences(first, generator.permutation(second), [0.9])
     assert not shuffled[0].clear
     assert "No clear difference" in shuffled[0].sentence
     assert "The second predictor has the lower mean of risk" in paired[0].sentence
 
 
-def test_the_seed_decides_the_bootstrap() -> None:
-    risks = np.random.default_rng(0).lognormal(size=50)
-    one, same, other = (bootstrap_intervals(risks, [0.5], seed=seed) for seed in (1, 1, 2))
-    assert one == same
-    assert one[0] != other[0]
-
-
-def test_ends_that_nothing_supports_are_open_and_few_domains_are_not_reliable() -> None:
-    found = {
-        (i.statistic, i.level): i for i in bootstrap_intervals(np.arange(20.0), [0.0, 0.9, 1.0])
-    }
+def test_ends_that_nothing_supports_are_open_and_say_how_many_domains_they_need() -> None:
+    found = {(i.statistic, i.level): i for i in risk_intervals(np.arange(20.0), [0.0, 0.9, 1.0])}
     assert math.isinf(found["quantile", 0.9].high)
     assert found["quantile", 0.9].to_dict()["high"] is None
+    assert found["quantile", 0.9].needed == 36
     assert (found["quantile", 1.0].low, found["quantile", 0.0].high) == (19.0, 0.0)
-    assert not found["superquantile", 0.9].reliable
-    assert found["mean", None].reliable
+    assert found["mean", None].refused
+    assert found["mean", None].needed == 30
+    beyond = found["superquantile", 0.9]
+    assert (beyond.low, beyond.high, beyond.needed) == (found["quantile", 0.9].low, math.inf, 100)
+    few = paired_differences(np.arange(20.0), np.arange(1.0, 21.0), [0.9])
+    assert all(d.refused and not d.clear for d in few)
+    assert few[1].sentence.endswith("20 domains are too few, 29 are needed.")
+    assert few[0].to_dict()["low"] is None
 
 
-def test_equal_risks_have_intervals_without_width() -> None:
-    for interval in bootstrap_intervals(np.full(40, 0.1), [0.5]):
-        assert interval.low == interval.value == interval.high == pytest.approx(0.1)
+def test_equal_risks_have_no_interval_of_their_mean() -> None:
+    mean, median, beyond = risk_intervals(np.full(40, 0.1), [0.5])
+    assert mean.refused
+    assert (median.low, median.high, beyond.low) == (0.1, 0.1, 0.1)
+    assert mean.value == beyond.value == 0.1
+    rounding = 0.1 + 1e-15 * np.random.default_rng(0).normal(size=40)
+    assert risk_intervals(rounding, [])[0].refused
+    same = paired_differences(np.arange(40.0), np.arange(40.0) + 0.1, [])[0]
+    assert same.sentence.endswith("without an interval: it is the same in all domains.")
 
 
 def test_bad_input_is_refused() -> None:
     with pytest.raises(DomainDataError, match="40 domains and the second has 41"):
         paired_differences(np.ones(40), np.ones(41))
     with pytest.raises(DomainDataError, match="domain 1 is nan"):
-        bootstrap_intervals([0.1, float("nan")])
+        risk_intervals([0.1, float("nan")])
     with pytest.raises(TooFewDomainsError):
         paired_differences([0.1], [0.2])
     with pytest.raises(LevelError):
-        bootstrap_intervals([0.1, 0.2], levels=[1.5])
-    with pytest.raises(SettingError, match="resamples must be an integer of at least 100"):
-        bootstrap_intervals([0.1, 0.2], resamples=10)
+        risk_intervals([0.1, 0.2], levels=[1.5])
+    with pytest.raises(SettingError, match="confidence"):
+        risk_intervals([0.1, 0.2], confidence=1.0)
 
 
 def test_rounding_of_the_risks_does_not_move_an_interval_of_few_domains() -> None:
     risks = np.random.default_rng(0).gamma(8.0, 0.06, 183)
-    plain = bootstrap_intervals(risks, levels=[0.99])
+    plain = risk_intervals(risks, levels=[0.99])
     for seed in range(5):
         nudge = 1.0 + 1e-14 * np.random.default_rng(seed).normal(size=183)
-        nudged = bootstrap_intervals(risks * nudge, levels=[0.99])
+        nudged = risk_intervals(risks * nudge, levels=[0.99])
         for one, two in zip(plain, nudged, strict=True):
             assert two.low == pytest.approx(one.low, rel=1e-9)
             assert two.high == pytest.approx(one.high, rel=1e-9)

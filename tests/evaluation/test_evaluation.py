@@ -62,14 +62,15 @@ def test_too_few_domains_are_refused_with_the_number_needed() -> None:
 
 
 def test_differences_are_paired_by_domain() -> None:
-    found = evaluation(A=measured(RISKS), B=measured(RISKS - 0.01), C=measured(RISKS[::-1]))
+    shaken = RISKS - 0.01 + 1e-3 * np.random.default_rng(0).normal(size=RISKS.size)
+    found = evaluation(A=measured(RISKS), B=measured(shaken), C=measured(RISKS[::-1]))
     mean = found.compare()["B"][0]
-    assert mean.value == pytest.approx(-0.01)
-    assert mean.high - mean.low < 1e-9
+    assert mean.value == pytest.approx(-0.01, abs=2e-4)
+    assert 0.0 < mean.high - mean.low < 1e-3
     apart = found.compare()["C"][0]
     assert apart.high - apart.low > 0.01
     assert set(found.compare("B")) == {"A", "C"}
-    assert found.compare("B")["A"][0].value == pytest.approx(0.01)
+    assert found.compare("B")["A"][0].value == pytest.approx(0.01, abs=2e-4)
 
 
 def test_noise_is_told_from_spread() -> None:

@@ -13,7 +13,7 @@ import torch
 
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.evaluation.inference.comparison import bootstrap_intervals
+from eqrm.evaluation.inference.comparison import risk_intervals
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.rounding import as_percent, rounded_up
 
@@ -213,7 +213,7 @@ def test_risks_of_any_size_have_a_table_and_a_report(
 
 def test_a_confidence_next_to_1_has_an_answer_or_a_refusal() -> None:
     risks, confidence = np.random.default_rng(0).lognormal(size=200), 1.0 - 2.0**-53
-    for interval in bootstrap_intervals(risks, [0.5], confidence):
+    for interval in risk_intervals(risks, [0.5], confidence):
         assert interval.low <= interval.value <= interval.high
     assert as_percent(confidence) != "100%"
     with pytest.raises(SettingError, match="confidence of a band must be"):

@@ -199,7 +199,7 @@ class TestVerdict:
 
     def test_few_domains_decide_nothing(self) -> None:
         told = summarised(found(rows(12), predictions="fair")).references["fair"]
-        assert told.sentence.startswith("Too few domains lie beyond this level")
+        assert told.sentence.startswith("12 domains are too few to compare")
 
     def test_where_nothing_varies_recalibration_is_not_recommended(self) -> None:
         found_better = [

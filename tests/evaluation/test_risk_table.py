@@ -69,7 +69,7 @@ def test_intervals_of_quantiles_hold_as_often_as_they_say(alpha: float) -> None:
     inside = []
     for seed in range(400):
         risks = law.rvs(100, random_state=seed)
-        table = evaluation(risks).risk_table([alpha], [], resamples=100)
+        table = evaluation(risks).risk_table([alpha], [])
         cell = table.cells["A"][1]
         assert cell.low is not None
         assert cell.high is not None
@@ -85,7 +85,7 @@ def test_intervals_of_means_have_the_width_of_the_central_limit() -> None:
         assert cell.low is not None
         assert cell.high is not None
         assert cell.low < cell.value < cell.high
-        assert cell.high - cell.low == pytest.approx(2 * 1.96 * spread / 1000**0.5, rel=0.15)
+        assert 1.0 < (cell.high - cell.low) / (2 * 1.96 * spread / 1000**0.5) < 1.3
 
 
 def test_few_domains_leave_ends_open() -> None:
@@ -97,12 +97,6 @@ def test_few_domains_leave_ends_open() -> None:
     assert (largest.low, largest.high) == (None, None)
     assert beyond.high is None
     assert "?" in high.interval
-
-
-def test_the_same_seed_gives_the_same_table() -> None:
-    found = evaluation(lognormal(50), lognormal(50, 1))
-    assert found.risk_table().to_dict() == found.risk_table().to_dict()
-    assert found.risk_table().to_dict() != found.risk_table(seed=1).to_dict()
 
 
 def test_the_best_of_each_column_is_marked() -> None:
@@ -206,8 +200,6 @@ def test_wrong_settings_are_refused() -> None:
         found.risk_table([1.5])
     with pytest.raises(eqrm.errors.SettingError, match="confidence"):
         found.risk_table(confidence=95)
-    with pytest.raises(eqrm.errors.SettingError, match="resamples"):
-        found.risk_table(resamples=10)
     with pytest.raises(eqrm.errors.SettingError, match="interpolation"):
         found.risk_table(interpolation="cubic")
     with pytest.raises(eqrm.errors.SettingError, match="Unknown predictor 'D'"):

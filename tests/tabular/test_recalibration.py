@@ -241,5 +241,5 @@ def test_the_verdict_says_real_gain_no_gain_and_what_a_constant_does(tmp_path: P
     assert "does as well without looking at any row" in told
     assert "gain is real" not in told
     few = summary(found_in(two_classes(20), tmp_path, test_domains=None))
-    assert "Too few held-out domains lie beyond this level to tell" in few
+    assert "10 held-out domains are too few to tell whether there is a gain" in few
     assert "No certificate: 10 domains are too few" in few

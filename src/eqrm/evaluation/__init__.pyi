@@ -8,8 +8,8 @@ from .inference.cdf_bands import cdf_band as cdf_band
 from .inference.certificates import Certificate as Certificate
 from .inference.certificates import probability_bound as probability_bound
 from .inference.certificates import quantile_bound as quantile_bound
-from .inference.comparison import bootstrap_intervals as bootstrap_intervals
 from .inference.comparison import paired_differences as paired_differences
+from .inference.comparison import risk_intervals as risk_intervals
 from .inference.exchangeability import order_test as order_test
 from .inference.exchangeability import shift_test as shift_test
 from .inference.in_time.drift import RiskDrift as RiskDrift

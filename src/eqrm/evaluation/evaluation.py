@@ -36,7 +36,6 @@ from eqrm.risks import MeasuredRisks
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
-DRAWS = 20_000_000
 FEWEST_TO_TEST = 5
 FORMAT = "eqrm evaluation 1"
 
@@ -132,16 +131,13 @@ class Evaluation:
         confidence: float = 0.95,
         worst: int = 5,
         interpolation: str = "step",
-        resamples: int | None = None,
-        seed: int = 0,
     ) -> RiskTable:
         """Mean, quantiles and superquantiles of risk per predictor, with intervals (§6.2).
 
         ``worst`` domains are listed for each predictor. ``interpolation`` is "step", the
         paper's quantile, "linear", numpy's, or "smooth", the Harrell–Davis estimate, which varies
-        less and which verdicts compare. ``resamples`` and ``seed`` are those of the
-        bootstrap over domains behind the intervals of means and superquantiles; 2,000 unless
-        given, and fewer beyond 10,000 domains.
+        less and which verdicts compare. The intervals are those of
+        :func:`eqrm.evaluation.risk_intervals`.
         """
         return RiskTable.of(
             self.predictors,
@@ -151,8 +147,6 @@ class Evaluation:
             confidence=confidence,
             worst=worst,
             interpolation=interpolation,
-            resamples=resamples or self._resamples,
-            seed=seed,
         )
 
     def compare(
@@ -161,16 +155,13 @@ class Evaluation:
         levels: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
         *,
         confidence: float = 0.95,
-        resamples: int | None = None,
-        seed: int = 0,
         interpolation: str = "step",
     ) -> dict[str, list[Difference]]:
         """Each predictor against ``baseline`` (the first): differences, paired by domain.
 
-        Differences of mean, quantiles and superquantiles at ``levels``, with intervals from a
-        bootstrap that draws the same domains for both. Negative where the predictor is better.
-        ``resamples`` is 2,000, and fewer beyond 10,000 domains; ``interpolation`` of quantiles is
-        "step" or "smooth", as in :meth:`risk_table`.
+        Differences of mean, quantiles and superquantiles at ``levels``, with the intervals of
+        :func:`eqrm.evaluation.paired_differences`. Negative where the predictor is better.
+        ``interpolation`` of quantiles is "step" or "smooth", as in :meth:`risk_table`.
 
         >>> import eqrm
         >>> days = list(range(30)) * 2
@@ -181,15 +172,12 @@ class Evaluation:
         (-0.2417, True)
         """
         first = self._known(baseline)
-        number = resamples or self._resamples
         return {
             name: paired_differences(
                 self[first].risks,
                 risks.risks,
                 as_levels(levels),
                 confidence,
-                resamples=number,
-                seed=seed,
                 interpolation=interpolation,
             )
             for name, risks in self.predictors.items()
@@ -384,10 +372,6 @@ class Evaluation:
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None
-
-    @property
-    def _resamples(self) -> int:
-        return max(200, min(2000, DRAWS // len(self.domains)))
 
     def _known(self, predictor: str | None) -> str:
         """A predictor's name; None means the only one, or the first."""

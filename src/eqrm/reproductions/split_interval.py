@@ -1,4 +1,4 @@
-"""Means over random splits of the domains, with intervals.
+"""Means over random splits of the domains, with what they may be off by.
 
 Splits overlap, so that their spread understates the uncertainty of a mean over them; the variance
 is multiplied by 1/S + test/train instead of 1/S (Nadeau & Bengio 2003, the corrected resampled t).
@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SplitInterval:
-    """A mean over splits and half the width of its interval (NaN with one split).
+    """A mean over splits, and its standard error times Student's t (NaN with one split).
 
     >>> SplitInterval.of(np.array([-0.03, -0.05, -0.04]), test_to_train=1.0)
     SplitInterval(mean=-0.04, half=0.049682...)

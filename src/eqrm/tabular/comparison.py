@@ -13,7 +13,7 @@ from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import SMOOTH
-from eqrm.evaluation.inference.gains import enough_beyond, gain_over
+from eqrm.evaluation.inference.gains import fewest_to_compare, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
@@ -120,7 +120,7 @@ def _loses(
     risks: Mapping[str, Array], trained: str, reference: str, level: Level, confidence: float
 ) -> bool:
     """Whether a reference has a lower quantile, beyond doubt and margin."""
-    if not enough_beyond(len(risks[trained]), level):
+    if len(risks[trained]) < fewest_to_compare(level, confidence):
         return False
     return gain_over(risks, trained, reference, level, confidence).higher
 

@@ -180,7 +180,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
         judged,
         gain_over(risks, CORRECTED, GIVEN, plan.alpha, plan.confidence),
         gain_over(risks, CORRECTED, best, plan.alpha, plan.confidence),
-        paired_differences(risks[GIVEN], risks[CORRECTED], [], plan.confidence, seed=plan.seed)[0],
+        paired_differences(risks[GIVEN], risks[CORRECTED], [], plan.confidence)[0],
         (len(fitted), len(held_out)),
         (len(seen.target), len(new.target)),
         " and ".join(plan.domains),

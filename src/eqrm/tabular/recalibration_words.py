@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 from eqrm.evaluation.inference.comparison import Difference
-from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, enough_beyond
+from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_compare
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
@@ -157,6 +157,7 @@ def verdict(found: Recalibration) -> list[str]:
     The rule is that of ``eqrm train`` (:mod:`eqrm.evaluation.inference.gains`).
     """
     level, over = found.saved.level, found.over_constant
+    needed = fewest_to_compare(level, found.confidence)
     own, other = _quantiles(found, over.reference)
     compared = f"its {level}-quantile is {other}, that of the recalibrated predictions {own}"
     equalled = over.change >= 0.0 or own == other
@@ -167,7 +168,7 @@ def verdict(found: Recalibration) -> list[str]:
             f"Warning: the constant {over.reference!r} does {how} without looking at any row: "
             f"{compared}. At this level the predictions add nothing."
         )
-    elif enough_beyond(found.domains[1], level) and clearly_lower([over]):
+    elif found.domains[1] >= needed and clearly_lower([over]):
         lines.append(f"This is better than the constant {over.reference!r}: {compared}.")
     else:
         lines.append(
@@ -191,11 +192,13 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     own, before = _quantiles(found, GIVEN)
     sure, margin = as_percent(found.confidence), as_percent(MARGIN)
     what = f"the {level}-quantile of risk on held-out domains is {own} instead of {before}"
-    if not enough_beyond(found.domains[1], level):
+    needed = fewest_to_compare(level, found.confidence)
+    if found.domains[1] < needed:
         return (
-            "Too few held-out domains lie beyond this level to tell whether that is a gain: "
-            f"{what} ({gain.change:+.1%})."
+            f"{found.domains[1]} held-out domains are too few to tell whether there is a gain at "
+            f"this level ({needed:.6g} are needed): {what} ({gain.change:+.1%})."
         )
+    roughly = f"{what} ({gain.change:+.1%}, standard error {gain.error:.1%})"
     what = f"{what} ({gain.change:+.1%}, {sure} interval {gain.interval})"
     if clearly_lower([gain]):
         if clearly_lower([gain, found.over_constant]):
@@ -206,7 +209,7 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     if gain.higher:
         return f"The correction made it worse: {what}. Keep the predictions as they are."
     if gain.excluded:
-        return f"No gain of more than {margin}: {what}. Keep the predictions as they are."
+        return f"Hardly a gain of {margin}: {roughly}. Keep the predictions as they are."
     return (
         f"No clear gain: {what}. More than {margin} is neither shown nor ruled out; more domains "
         "would decide. Until then, keep the predictions as they are."

@@ -2,8 +2,8 @@
 
 The predictor trained for the level, and ERM recalibrated for it, were chosen on training domains.
 On domains that a predictor has not seen, α-quantiles of risk are compared: differences are paired
-by domain, in units of the reference's quantile, with a bootstrap interval. A difference below
-``MARGIN`` is ignored. A gain is claimed over every reference at once, or not at all.
+by domain, in units of the reference's quantile, with an interval. A difference below ``MARGIN`` is
+ignored. A gain is claimed over every reference at once, or not at all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.evaluation.inference.gains import (
-    FEWEST_BEYOND,
     MARGIN,
     Gain,
     clearly_lower,
-    enough_beyond,
+    fewest_to_compare,
     gain_over,
 )
 from eqrm.evaluation.rounding import as_percent
@@ -67,7 +66,7 @@ class Verdict:
         of_training = [gain_over(risks, trained, r, level, confidence) for r in references]
         of_recalibration = [gain_over(risks, recalibrated, r, level, confidence) for r in simple]
         domains, kind = len(risks[trained]), UNKNOWN
-        if not enough_beyond(domains, level):
+        if domains < fewest_to_compare(level, confidence):
             pass
         elif clearly_lower(of_training):
             kind = HELPS
@@ -96,20 +95,21 @@ class Verdict:
         if self.kind == RECALIBRATE:
             return (
                 f"Recalibration is enough for α = {self.level}: {what} is {recalibration} for ERM "
-                f"with shifted or scaled scores. Training for the level does not gain "
-                f"another {size}: {training}."
+                f"with shifted or scaled scores. Training for the level hardly gains "
+                f"another {size}: {self.trained.roughly}."
             )
         if self.kind == NOTHING:
             return (
-                f"Nothing helps for α = {self.level}: {what} is {training} for the model trained "
-                f"for the level, and {recalibration} for recalibrated ERM. Use the simplest, "
-                f"{self.recalibrated.reference}."
+                f"Nothing helps for α = {self.level}: {what} is {self.trained.roughly} for the "
+                f"model trained for the level, and {self.recalibrated.roughly} for recalibrated "
+                f"ERM: hardly {size} lower. Use the simplest, {self.recalibrated.reference}."
             )
-        if not enough_beyond(self.domains, self.level):
+        needed = fewest_to_compare(self.level, self.confidence)
+        if self.domains < needed:
             return (
-                f"These data cannot tell whether training for α = {self.level} is worth it: fewer "
-                f"than {FEWEST_BEYOND:.0f} of {self.domains} unseen domains are expected beyond "
-                "this level, too few to compare quantiles there."
+                f"These data cannot tell whether training for α = {self.level} is worth it: "
+                f"{self.domains} unseen domains are too few to compare quantiles at this level, "
+                f"{needed:.6g} are needed."
             )
         open_question = "training for the level"
         if self.trained.excluded:

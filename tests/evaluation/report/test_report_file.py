@@ -73,7 +73,7 @@ def test_nothing_on_the_page_names_another_file_or_address() -> None:
 
 def report_of(evaluation: Evaluation) -> dict[str, Any]:
     """The content of a page that is under a megabyte."""
-    page = report_html(evaluation, table=evaluation.risk_table(resamples=100))
+    page = report_html(evaluation, table=evaluation.risk_table())
     assert len(page.encode()) < MEGABYTE
     return content_of(page)
 

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION, integer, one_of
+from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference import binomial_ranks
+from eqrm.evaluation.inference import intervals
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.resampling import (
-    resampled_smooth_quantiles,
-    resampled_statistics,
-    statistics_of,
-)
+from eqrm.evaluation.inference.intervals import Ends
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, checked_risks
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
+MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
 SMOOTH = "smooth"
 QUANTILES = ("step", SMOOTH)
 """How a quantile of differences is estimated."""
-FEW_IN_TAIL = 10
-"""Fewer domains than this beyond a level make a bootstrap of its superquantile unreliable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Bounded(Finding):
-    """A statistic of the risks between two limits that hold with a confidence.
+    """A statistic of the risks of ``domains`` domains, between limits that hold with a confidence.
 
     ``statistic`` is "mean", "quantile" or "superquantile", the last two at a ``level``. An end
-    is infinite where there are too few domains to bound it. ``reliable`` is False where a
-    bootstrap rests on fewer than ten domains.
+    is infinite where the domains cannot bound it; ``needed`` is how many domains both ends need.
     """
 
     statistic: str
@@ -44,7 +40,19 @@ class _Bounded(Finding):
     low: float
     high: float
     confidence: float
-    reliable: bool
+    domains: int
+    needed: float
+
+    @property
+    def label(self) -> str:
+        """The statistic as a heading: "mean", "0.9" for a quantile, "beyond 0.9"."""
+        level = "" if self.level is None else f"{self.level:.6g}"
+        return {MEAN: MEAN, QUANTILE: level}.get(self.statistic, f"beyond {level}")
+
+    @property
+    def refused(self) -> bool:
+        """Whether neither end can be given."""
+        return math.isinf(self.low) and math.isinf(self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +62,6 @@ class Interval(_Bounded):
     derived = ()
 
     value: float
-    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +87,13 @@ class Difference(_Bounded):
     def sentence(self) -> str:
         """A sentence that says which predictor is better."""
         name = self.statistic if self.level is None else f"{self.level:.6g}-{self.statistic}"
+        if self.refused:
+            why = "it is the same in all domains"
+            if self.domains < self.needed:
+                why = f"{self.domains} domains are too few, {self.needed:.6g} are needed"
+            return (
+                f"Difference in the {name} of risk: {self.value:+.4g}, without an interval: {why}."
+            )
         ends = f"{as_percent(self.confidence)} interval {self.low:.4g} to {self.high:.4g}"
         if not self.clear:
             return f"No clear difference in the {name} of risk: {self.value:+.4g} ({ends})."
@@ -87,44 +101,34 @@ class Difference(_Bounded):
         return f"The second predictor has the {order} {name} of risk: {self.value:+.4g} ({ends})."
 
 
-def bootstrap_intervals(
-    risks: Any,
-    levels: Sequence[LevelLike] = LEVELS,
-    confidence: float = 0.95,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
+def risk_intervals(
+    risks: Any, levels: Sequence[LevelLike] = LEVELS, confidence: float = 0.95
 ) -> list[Interval]:
     """Mean, quantiles and superquantiles of the risks, each with a confidence interval.
 
-    Quantiles get two order statistics, whose coverage is known exactly and at least as asked;
-    an end is infinite where m domains are too few to bound it. Mean and superquantiles get a
-    bootstrap over domains, bias-corrected and accelerated (Efron 1987), which is approximate.
+    Quantiles get two order statistics, which hold for every law of the risk; the mean, and
+    superquantiles as means of scores, Student's t with a cautious correction for skewness. An end
+    is infinite where m domains are too few for it: a mean needs 30, a superquantile 10 domains
+    beyond its level as well. ``eqrm reproduce intervals`` counts how often they hold.
 
     >>> risks = np.random.default_rng(0).lognormal(size=200)
-    >>> mean, quantile, superquantile = bootstrap_intervals(risks, levels=[0.9])
-    >>> quantile.method, quantile.low < quantile.value < quantile.high
-    ('order statistics', True)
+    >>> mean, quantile, superquantile = risk_intervals(risks, levels=[0.9])
+    >>> quantile.low < quantile.value < quantile.high
+    True
     """
     values, asked = checked_risks(risks), OPEN_FRACTION.check(confidence, "confidence")
-    given = as_levels(levels)
-    integer(100).check(resamples, "resamples")
-    drawn = resampled_statistics(values[None], given, resamples, seed)[:, 0]
-    estimates = statistics_of(values, given)
     found = []
-    for column, (level, about) in enumerate(_columns(given, asked)):
-        value = float(estimates[column])
-        if about["statistic"] == "quantile" and level is not None:
-            low, high = order_statistic_interval(values, level, asked)
-            method, reliable = "order statistics", True
+    for about in _statistics(as_levels(levels), values.size, asked):
+        kind, level = about.pop("statistic"), about.pop("at")
+        value = _estimate(values, kind, level)
+        if kind == MEAN or level is None:
+            ends = intervals.mean_interval(values, asked)
+        elif kind == QUANTILE:
+            ends = intervals.order_statistic_interval(values, level, asked)
+            about["needed"] = intervals.quantile_needs(level, (1.0 - asked) / 2.0)
         else:
-            influence = _influence(values, value, level)
-            low, high = _bca_interval(drawn[:, column], value, influence, asked)
-            if not influence.any() and low < high:  # one domain alone: it could be far off
-                low, high = -math.inf, math.inf
-            method, reliable = "bootstrap", _is_reliable(level, values.size)
-        about |= {"low": low, "high": high, "reliable": reliable}
-        found.append(Interval(**about, value=value, method=method))
+            ends = intervals.superquantile_interval(values, level, asked)
+        found.append(Interval(statistic=kind, value=value, low=ends[0], high=ends[1], **about))
     return found
 
 
@@ -134,22 +138,20 @@ def paired_differences(
     levels: Sequence[LevelLike] = LEVELS,
     confidence: float = 0.95,
     *,
-    resamples: int = 2000,
-    seed: int = 0,
     interpolation: str = "step",
 ) -> list[Difference]:
     """Differences second − first in mean, quantiles and superquantiles, paired by domain.
 
     ``first`` and ``second`` (m,) are the risks of two predictors on the same domains, in the
-    same order. Domains are drawn with replacement, the same ones for both; intervals of mean
-    and superquantiles are bias-corrected and accelerated, those of quantiles percentiles.
-    ``interpolation`` of quantiles is "step", an order statistic, or "smooth", the Harrell–Davis
-    estimate.
+    same order. Intervals of mean and superquantiles are those of :func:`risk_intervals`, of the
+    differences domain by domain. That of a quantile spans all pairs of quantiles that a likelihood
+    ratio test does not reject, and holds for every law. ``interpolation`` of quantiles is "step",
+    an order statistic, or "smooth", the Harrell–Davis estimate.
 
-    >>> easy = np.random.default_rng(0).lognormal(size=300)
-    >>> mean = paired_differences(easy, easy + 0.1, levels=[0.9])[0]
-    >>> round(mean.value, 6), mean.clear
-    (0.1, True)
+    >>> easy, noise = np.random.default_rng(0).lognormal(size=(2, 300))
+    >>> mean = paired_differences(easy, easy + 0.1 * noise, levels=[0.9])[0]
+    >>> round(mean.value, 2), mean.clear
+    (0.15, True)
     """
     one, two = checked_risks(first, "The first risks"), checked_risks(second, "The second risks")
     if one.size != two.size:
@@ -158,107 +160,75 @@ def paired_differences(
             f"and the second has {two.size}."
         )
     asked, given = OPEN_FRACTION.check(confidence, "confidence"), as_levels(levels)
-    integer(100).check(resamples, "resamples")
-    both, smooth = np.stack([one, two]), one_of(interpolation, QUANTILES, "interpolation")
-    drawn = resampled_statistics(both, given, resamples, seed)
-    values = np.stack([statistics_of(row, given) for row in both])
-    for place, asked_level in enumerate(given if smooth == SMOOTH else (), start=1):
-        of_all, of_draws = resampled_smooth_quantiles(both, asked_level, resamples, seed)
-        values[:, place], drawn[:, :, place] = of_all, of_draws
+    smooth = one_of(interpolation, QUANTILES, "interpolation") == SMOOTH
     found = []
-    for column, (level, about) in enumerate(_columns(given, asked)):
-        gaps, pair = drawn[:, 1, column] - drawn[:, 0, column], values[:, column].tolist()
-        if about["statistic"] == "quantile":
-            low, high = _percentiles(gaps, asked)
-        else:
-            influence = _influence(two, pair[1], level) - _influence(one, pair[0], level)
-            low, high = _bca_interval(gaps, pair[1] - pair[0], influence, asked)
-        about |= {"low": low, "high": high, "reliable": _is_reliable(level, one.size)}
-        found.append(Difference(**about, first=pair[0], second=pair[1]))
+    for about in _statistics(given, one.size, asked):
+        kind, level = about.pop("statistic"), about.pop("at")
+        pair = [
+            smooth_quantile(risks, level)
+            if smooth and kind == QUANTILE
+            else _estimate(risks, kind, level)
+            for risks in (one, two)
+        ]
+        low, high = _ends_of_difference(one, two, kind, level, asked)
+        value = pair[1] - pair[0]
+        found.append(
+            Difference(
+                statistic=kind,
+                first=pair[0],
+                second=pair[1],
+                low=min(low, value),
+                high=max(high, value),
+                **about,
+            )
+        )
     return found
 
 
-def order_statistic_interval(
-    risks: Vector, level: LevelLike, confidence: float
-) -> tuple[float, float]:
-    """Two order statistics around the α-quantile, each missing with half of 1 − confidence.
-
-    >>> order_statistic_interval(np.arange(1.0, 101.0), 0.5, 0.95)
-    (40.0, 61.0)
-    >>> order_statistic_interval(np.arange(1.0, 11.0), 0.9, 0.95)
-    (7.0, inf)
-    """
-    alpha, each = Level.of(level).alpha, (1.0 - confidence) / 2.0
-    ordered = np.sort(risks)
-    if not 0.0 < alpha < 1.0:  # the ends of the law: beyond what was seen, nothing is known
-        return (float(ordered[-1]), math.inf) if alpha >= 1.0 else (-math.inf, float(ordered[0]))
-    low = binomial_ranks.lower_rank(risks.size, alpha, each)
-    high = binomial_ranks.upper_rank(risks.size, alpha, each)
-    return (
-        -math.inf if low is None else float(ordered[low - 1]),
-        math.inf if high is None else float(ordered[high - 1]),
-    )
+def _ends_of_difference(
+    one: Vector, two: Vector, kind: str, level: Level | None, confidence: float
+) -> Ends:
+    if level is None:
+        return intervals.mean_interval(two - one, confidence)
+    if kind == QUANTILE:
+        pairs = intervals.quantile_pairs(one, two, level, confidence)
+        return intervals.OPEN if pairs is None else pairs.difference()
+    if one.size < intervals.superquantile_needs(level):
+        return intervals.OPEN
+    scores = [intervals.superquantile_scores(risks, level) for risks in (one, two)]
+    return intervals.mean_interval(scores[1] - scores[0], confidence)
 
 
-def _columns(
-    levels: Sequence[Level], confidence: float
-) -> list[tuple[Level | None, dict[str, Any]]]:
-    """The columns of :mod:`eqrm.evaluation.inference.resampling`: their levels, and fields."""
-    kinds = [("quantile", level) for level in levels]
-    kinds += [("superquantile", level) for level in levels]
-    mean = {"statistic": "mean", "level": None, "confidence": confidence}
-    return [
-        (None, mean),
-        *((level, {**mean, "statistic": kind, "level": level.alpha}) for kind, level in kinds),
-    ]
+def _statistics(
+    levels: Sequence[Level], domains: int, confidence: float
+) -> Iterator[dict[str, Any]]:
+    """The fields of every statistic that are known before it is computed; ``at`` is its level."""
+    same = {"confidence": confidence, "domains": domains}
+    yield {
+        "statistic": MEAN,
+        "at": None,
+        "level": None,
+        "needed": 1.0 * intervals.FEWEST_FOR_MEAN,
+    } | same
+    for kind in (QUANTILE, SUPERQUANTILE):
+        for level in levels:
+            needed = intervals.superquantile_needs(level)
+            if kind == QUANTILE:
+                needed = intervals.quantile_needs(level, 1.0 - confidence)
+            yield {"statistic": kind, "at": level, "level": level.alpha, "needed": needed} | same
 
 
-def _is_reliable(level: Level | None, domains: int) -> bool:
-    tail = 1.0 if level is None else level.tail
-    return tail * domains >= FEW_IN_TAIL - 1e-9
+def _estimate(risks: Vector, kind: str, level: Level | None) -> float:
+    """The statistic of the empirical distribution.
 
-
-def _influence(risks: Vector, value: float, level: Level | None) -> Vector:
-    """What each domain contributes to the mean or the superquantile, up to a factor.
-
-    The superquantile is min over q of q + mean(max(R − q, 0))/(1−α), so its influence is
-    max(R − q, 0)/(1−α), centred, at q the α-quantile.
+    >>> risks = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> [_estimate(risks, kind, Level(0.5)) for kind in ("quantile", "superquantile")]
+    [2.0, 3.5]
     """
     if level is None:
-        return risks - value
-    quantile = statistics_of(risks, [level])[1]
-    beyond = np.maximum(risks - quantile, 0.0) / max(level.tail, 1e-300)
-    return np.asarray(beyond - beyond.mean())
-
-
-def _percentiles(drawn: Vector, confidence: float) -> tuple[float, float]:
-    outside = (1.0 - confidence) / 2.0
-    low, high = np.quantile(drawn, [outside, 1.0 - outside]).tolist()
-    return low, high
-
-
-def _bca_interval(
-    drawn: Vector, value: float, influence: Vector, confidence: float
-) -> tuple[float, float]:
-    """Efron's BCa interval, with the acceleration from the skewness of the influences."""
-    from scipy.special import ndtr, ndtri
-
-    if drawn.min() == drawn.max():
-        return value, value
-    scale = float(np.abs(influence).max())
-    if scale == 0.0:  # the statistic is the largest risk alone: no skewness to correct for
-        return _percentiles(drawn, confidence)
-    unit = influence / scale
-    acceleration = float((unit**3).sum() / (6.0 * (unit**2).sum() ** 1.5))
-    # Sums of the same risks in another order differ by rounding: they are ties all the same.
-    tied = np.abs(drawn - value) <= 1e-12 * max(abs(value), float(np.ptp(drawn)))
-    below = float((~tied & (drawn < value)).mean() + 0.5 * tied.mean())
-    edge = 0.5 / drawn.size
-    bias = float(ndtri(min(max(below, edge), 1.0 - edge)))
-    z = -float(ndtri((1.0 - confidence) / 2.0))
-    ends = []
-    for side in (-z, z):
-        shifted = bias + side
-        ends.append(float(ndtr(bias + shifted / max(1.0 - acceleration * shifted, 1e-3))))
-    low, high = np.quantile(drawn, ends)
-    return float(low), float(high)
+        return float(risks[0] + (risks - risks[0]).mean())  # exact where all risks are equal
+    if kind == SUPERQUANTILE and level.tail > 0.0:
+        scores = intervals.superquantile_scores(risks, level)
+        return float(scores.min() + (scores - scores.min()).mean())
+    index = equal_step_index(risks.size, level.alpha, level.tail)
+    return float(np.sort(risks)[index])

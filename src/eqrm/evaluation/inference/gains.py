@@ -1,11 +1,13 @@
 """Gains of a predictor over references at a level: paired by domain, and over all of them or none.
 
-α-quantiles of risk are compared on the same domains, in units of the reference's quantile, with a
-bootstrap interval. A difference below ``MARGIN`` is ignored.
+α-quantiles of risk are compared on the same domains, in units of the reference's quantile, with the
+interval of :func:`eqrm.evaluation.inference.intervals.quantile_pairs`. A difference below
+``MARGIN`` is ignored.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,26 +17,27 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eqrm.evaluation.inference.finding import Finding
+from eqrm.evaluation.inference.intervals import OPEN, quantile_needs, quantile_pairs
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 
 Array = NDArray[np.float64]
 MARGIN = 0.02
-RULED_OUT = 0.9
-"""One-sided confidence with which a gain is ruled out. A gain is claimed with more: to claim one
-wrongly costs the work of training, to miss a small one costs little."""
+DOUBT = float(ndtri(0.9))
+"""Standard errors by which an estimate must exceed a gain before that is ruled out. A gain is
+claimed with more certainty: to claim one wrongly costs the work of training, to miss a small one
+costs little."""
 RESAMPLES = 1000
-FEWEST_BEYOND = 3.0
-"""Domains that must lie beyond a level, on average, before anything is said of it."""
 
 
 @dataclass(frozen=True)
 class Gain(Finding):
     """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
 
-    ``low`` and ``high`` hold it with the stated confidence, and ``least`` bounds it from below
-    with the confidence :data:`RULED_OUT`. Negative is better.
+    ``low`` and ``high`` hold it with the stated confidence, whatever the law of the risks; they are
+    infinite where there are too few domains, or where the reference's quantile may be 0. ``error``
+    is the standard error of the change by a bootstrap over domains. Negative is better.
     """
 
     derived = ("excluded",)
@@ -44,13 +47,13 @@ class Gain(Finding):
     change: float
     low: float
     high: float
-    least: float
+    error: float
 
     @property
     def words(self) -> str:
         """The change, against what.
 
-        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.0).words
+        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).words
         "5.3% below that of 'ERM'"
         """
         size = f"{abs(self.change):.1%}"
@@ -60,8 +63,23 @@ class Gain(Finding):
 
     @property
     def interval(self) -> str:
-        """Its ends, in percent."""
+        """Its ends, in percent.
+
+        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).interval
+        '-10.0% to +0.0%'
+        """
+        if not math.isfinite(self.low + self.high):
+            return "not bounded"
         return f"{self.low:+.1%} to {self.high:+.1%}"
+
+    @property
+    def roughly(self) -> str:
+        """The change with its standard error, where no interval is stated.
+
+        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).roughly
+        "5.3% below that of 'ERM' (standard error 2.0%)"
+        """
+        return f"{self.words} (standard error {self.error:.1%})"
 
     @property
     def higher(self) -> bool:
@@ -70,8 +88,8 @@ class Gain(Finding):
 
     @property
     def excluded(self) -> bool:
-        """Very probably not lower by more than the margin."""
-        return self.least > -MARGIN
+        """Hardly lower by more than the margin, judged by the standard error."""
+        return self.change - DOUBT * self.error > -MARGIN
 
 
 def gain_over(
@@ -79,29 +97,29 @@ def gain_over(
 ) -> Gain:
     """Compare two predictors on the same domains.
 
-    >>> risks = np.random.default_rng(0).random(200)
+    >>> risks = np.random.default_rng(0).random(2000)
     >>> found = gain_over({"a": risks, "b": 0.9 * risks}, "b", "a", Level(0.9), 0.95)
-    >>> round(found.change, 3), round(found.high - found.low, 3)
-    (-0.1, 0.0)
+    >>> round(found.change, 3), found.interval
+    (-0.1, '-10.3% to -9.8%')
     """
-    both = np.stack([risks[predictor], risks[reference]])
-    values, drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
-    unit = abs(float(values[1])) or 1.0
-    change = float(values[0] - values[1]) / unit
-    scale = np.maximum(np.abs(drawn[:, 1]), 1e-300) if values[1] else 1.0
-    error = float(np.std((drawn[:, 0] - drawn[:, 1]) / scale))
-    width, one_sided = ndtri(0.5 + confidence / 2.0) * error, ndtri(RULED_OUT) * error
-    ends = change - width, change + width, change - one_sided
-    return Gain(predictor, reference, change, *map(float, ends))
+    both = np.stack([risks[reference], risks[predictor]])
+    (before, after), drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
+    unit = abs(float(before)) or 1.0
+    change = float(after - before) / unit
+    scale = np.maximum(np.abs(drawn[:, 0]), 1e-300) if before else 1.0
+    error = float(np.std((drawn[:, 1] - drawn[:, 0]) / scale))
+    pairs = quantile_pairs(both[0], both[1], level, confidence)
+    low, high = OPEN if pairs is None else pairs.change()
+    return Gain(predictor, reference, change, min(low, change), max(high, change), error)
 
 
-def enough_beyond(domains: int, level: Level) -> bool:
-    """Whether so many domains are enough to compare quantiles at a level.
+def fewest_to_compare(level: Level, confidence: float) -> float:
+    """The fewest domains on which quantiles at a level can be compared.
 
-    >>> enough_beyond(30, Level(0.9)), enough_beyond(29, Level(0.9))
-    (True, False)
+    >>> fewest_to_compare(Level(0.9), 0.95)
+    29.0
     """
-    return domains * level.tail >= FEWEST_BEYOND - 1e-9
+    return quantile_needs(level, 1.0 - confidence)
 
 
 def clearly_lower(gains: Sequence[Gain]) -> bool:
@@ -171,14 +189,18 @@ class BesideReferences:
 
     @property
     def _enough(self) -> bool:
-        return enough_beyond(self.domains, self.level)
+        return self.domains >= fewest_to_compare(self.level, self.confidence)
 
     @property
     def sentence(self) -> str:
         """The comparison with the best reference, and what follows."""
         better, rival = self._better, self.rivals[0]
         if not self._enough:
-            told = "Too few domains lie beyond this level to compare with references."
+            needed = fewest_to_compare(self.level, self.confidence)
+            told = (
+                f"{self.domains} domains are too few to compare with references at this level: "
+                f"{needed:.6g} are needed."
+            )
         elif better is not None:
             told = f"A reference is better: {self._stated(better)}. {self._instead(better)}"
         elif self.clear:

@@ -36,13 +36,14 @@ from eqrm.evaluation.inference.risk_checks import (
     per_domain,
     without_rounding,
 )
+from eqrm.evaluation.rounding import as_percent
 
 MUCH = 0.5
 """The share of noise from which a reader is warned."""
 CLEAR, UNCLEAR = 0.05, 0.2
 """The p-values below which domains are said to differ, and to differ perhaps."""
 CONFIDENCE = 0.95
-"""Of the interval of the standard deviation between domains."""
+"""Of the interval of the standard deviation between domains, for normally distributed risks."""
 UNEQUAL = 0.1
 """By how much the noise of the median domain must differ from that of all to be mentioned."""
 ONE_EXAMPLE = (
@@ -67,7 +68,8 @@ class NoiseSplit(Finding):
     """The variance of measured risks, split into noise within domains and spread between.
 
     ``spread_variance`` is V, and ``spread_low`` and ``spread_high`` are the ends of a 95% interval
-    of the standard deviation √V (profile of the restricted likelihood). ``mean`` is that of the
+    of the standard deviation √V (profile of the restricted likelihood), which holds where true
+    risks are normally distributed. ``mean`` is that of the
     true risks. ``noise_variance`` N is the mean sampling variance, and ``noise_share`` is
     N/(V + N); ``median_noise_share`` is the median over domains of v_i/(V + v_i), which a few tiny
     domains do not move. ``q`` is Cochran's Q, the weighted sum of squared deviations from the mean
@@ -118,13 +120,14 @@ class NoiseSplit(Finding):
 
     @property
     def differs(self) -> bool:
-        """Whether domains differ by more than sampling noise, with 95% confidence."""
+        """Whether sampling noise alone is implausible, by Cochran's Q or by the likelihood."""
         return self.p_value < CLEAR or self.spread_low > 0.0
 
     def _spread_in_words(self) -> str:
         p = f"= {self.p_value:.2g}" if self.p_value >= 1e-99 else "< 1e-99"
         tested = f"Cochran's Q, p {p}"
-        interval = f"95% interval {self.spread_low:.3g} to {self.spread_high:.3g}"
+        interval = f"{self.spread_low:.3g} to {self.spread_high:.3g} at {as_percent(CONFIDENCE)}"
+        interval += " if they are normally distributed"
         about = f"about {self.spread_variance**0.5:.3g}"
         if self.spread_variance == 0.0:
             about = f"up to {self.spread_high:.3g}"

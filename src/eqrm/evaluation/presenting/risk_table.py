@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
-    MEAN,
-    QUANTILE,
-    SUPERQUANTILE,
     Cell,
     CellMaker,
     Statistic,
@@ -47,9 +45,8 @@ class RiskTable:
     """Mean, quantiles and superquantiles of the risk over domains, a row per predictor.
 
     ``cells[predictor]`` are in the order of ``statistics``; ``worst[predictor]`` are the
-    domains of highest risk. Intervals of quantiles are exact (order statistics, any law);
-    those of the mean and of superquantiles come from a bootstrap over domains, and have no
-    upper end where fewer than ten domains are averaged. The quantiles at 0 and 1 are the
+    domains of highest risk. Intervals are those of :func:`eqrm.evaluation.risk_intervals`, and
+    have no end where there are too few domains. The quantiles at 0 and 1 are the
     smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
     are those of references, where they are known; the lowest value of a column is marked among
     predictors and references together.
@@ -83,8 +80,6 @@ class RiskTable:
         confidence: float,
         worst: int,
         interpolation: str,
-        resamples: int,
-        seed: int,
         references: References | None = None,
     ) -> RiskTable:
         """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
@@ -96,7 +91,7 @@ class RiskTable:
             *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
         )
         beside = {} if references is None else references.risks
-        maker = CellMaker(confidence, interpolation, resamples, seed)
+        maker = CellMaker(confidence, interpolation)
         cells = maker.rows({**predictors, **beside}, statistics)
         return cls(
             statistics=statistics,
@@ -162,14 +157,25 @@ class RiskTable:
         ]
         if intervals:
             words.append(
-                f"In brackets: {as_percent(self.confidence)} confidence intervals; ? where there "
-                "are too few domains for a limit."
+                f"In brackets: {as_percent(self.confidence)} confidence intervals, if domains are "
+                f"independent; ? where there are too few for a limit{self._needed()}."
             )
         if self.reference_cells:
             words.append("* the lowest, references included.")
         elif len(self.cells) > 1:
             words.append("* the lowest of the predictors.")
         return "\n".join(words)
+
+    def _needed(self) -> str:
+        """How many domains the limits need that are not given."""
+        open_ends = {
+            statistic.label: cell.needed
+            for cells in self.all_cells.values()
+            for statistic, cell in zip(self.statistics, cells, strict=True)
+            if None in (cell.low, cell.high) and cell.needed and self.domains < cell.needed
+        }
+        told = ", ".join(f"{label}: {needed:.6g}" for label, needed in open_ends.items())
+        return f" (needed for {told})" if told else ""
 
     def to_markdown(self, intervals: bool = True) -> str:
         """A Markdown table with intervals in small print; the best value of a column is bold.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,12 +97,22 @@ class Summary:
             ["", *(part for name in self.differences for part in (one_line(name), ""))]
         ]
         for row in zip(*self.differences.values(), strict=True):
-            if row[0].reliable:
+            if not all(each.refused for each in row):
                 cells = [_difference(each) for each in row]
-                lines.append([cells[0][0], *(part for cell in cells for part in cell[1:])])
+                lines.append([row[0].label, *(part for cell in cells for part in cell)])
         first = one_line(self.baseline)
         opening = f"Risk minus that of {first}, paired by domain (! if the interval excludes 0):"
-        return "\n".join([opening, aligned([header, *lines]), *self.shared_gains()])
+        table = [opening, aligned([header, *lines])] if lines else []
+        return "\n".join([*table, *self.refusals(), *self.shared_gains()])
+
+    def refusals(self) -> list[str]:
+        """A sentence on the differences that there are too few domains for."""
+        found = next(iter(self.differences.values()), [])
+        few = [each for each in found if each.refused and each.domains < each.needed < math.inf]
+        if not few:
+            return []
+        told = ", ".join(f"{each.label} ({each.needed:.6g} needed)" for each in few)
+        return [f"{few[0].domains} domains are too few for differences of: {told}."]
 
     def shared_gains(self) -> list[str]:
         """A sentence per predictor whose lower quantile is no clear gain over the references."""
@@ -207,12 +218,14 @@ def _is_quantile_at(found: Difference, level: Level) -> bool:
 
 
 def _difference(difference: Difference) -> list[str]:
-    level = "" if difference.level is None else f"{difference.level:.6g}"
-    name = {"mean": "mean", "quantile": level}.get(difference.statistic, f"beyond {level}")
     value, low, high = rounded_difference(difference)
-    return [name, f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]
+    return [f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]
 
 
 def rounded_difference(found: Difference) -> list[str]:
-    """A difference and the ends of its interval, with the digits that its width supports."""
-    return rounded_by_error((found.high - found.low) / 4.0, found.value, found.low, found.high)
+    """A difference and the ends of its interval, with the digits that its width supports.
+
+    An open end is a question mark.
+    """
+    ends = rounded_by_error((found.high - found.low) / 4.0, found.value, found.low, found.high)
+    return [text if text.strip("-") != "inf" else "?" for text in ends]

@@ -13,18 +13,16 @@ from eqrm.checks import one_of
 from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
 from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
+    QUANTILE,
     SMOOTH,
     Interval,
-    bootstrap_intervals,
-    order_statistic_interval,
+    risk_intervals,
 )
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.rounding import decimals, rounded, rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
-
-MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class Statistic:
 class Cell:
     """A value with its confidence interval; an end is None where there are too few domains.
 
-    ``error`` is the standard error that the value is rounded by, ``best`` marks the smallest
-    value of the column.
+    ``needed`` is how many domains both ends need. ``error`` is the standard error that the value is
+    rounded by, ``best`` marks the smallest value of the column.
     """
 
     value: float
@@ -59,6 +57,7 @@ class Cell:
     high: float | None
     error: float | None
     best: bool = False
+    needed: float | None = None
 
     @property
     def text(self) -> str:
@@ -99,12 +98,10 @@ class WorstDomain:
 
 @dataclass(frozen=True)
 class CellMaker:
-    """Computes cells with one confidence, one kind of quantile and one bootstrap."""
+    """Computes cells with one confidence and one kind of quantile."""
 
     confidence: float
     interpolation: str
-    resamples: int
-    seed: int
 
     def rows(
         self, predictors: Mapping[str, MeasuredRisks], statistics: Sequence[Statistic]
@@ -119,24 +116,25 @@ class CellMaker:
         return {name: tuple(row) for name, row in found.items()}
 
     def _row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
-        levels = [s.level for s in statistics if s.kind == SUPERQUANTILE and s.level is not None]
-        found = bootstrap_intervals(
-            risks.risks, levels, self.confidence, resamples=self.resamples, seed=self.seed
-        )
-        means = dict(zip((None, *levels), (found[0], *found[1 + len(levels) :]), strict=True))
+        levels = list(dict.fromkeys(s.level for s in statistics if s.level is not None))
+        mean, *others = risk_intervals(risks.risks, levels, self.confidence)
+        quantiles = dict(zip(levels, others[: len(levels)], strict=True))
+        superquantiles = dict(zip(levels, others[len(levels) :], strict=True))
         return [
-            self._quantile(risks, s.level)
-            if s.level is not None and (s.kind == QUANTILE or s.level.tail == 0.0)
-            else self._average(means[s.level])
+            self._average(mean)
+            if s.level is None
+            else self._quantile(risks, s.level, quantiles[s.level])
+            if s.kind == QUANTILE or s.level.tail == 0.0
+            else self._average(superquantiles[s.level])
             for s in statistics
         ]
 
     def _average(self, found: Interval) -> Cell:
         low, high = _finite(found.low), _finite(found.high)
         error = self._error_of(found.value, low, high)
-        return Cell(found.value, low, high if found.reliable else None, error)
+        return Cell(found.value, low, high, error, needed=_finite(found.needed))
 
-    def _quantile(self, risks: MeasuredRisks, level: Level) -> Cell:
+    def _quantile(self, risks: MeasuredRisks, level: Level, found: Interval) -> Cell:
         if one_of(self.interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation") == SMOOTH:
             value = smooth_quantile(risks.risks, level)
         else:
@@ -146,12 +144,11 @@ class CellMaker:
         of_the_risk = _finite(risks.standard_errors[nearest])
         if not 0.0 < level.alpha < 1.0:
             return Cell(value, None, None, of_the_risk)
-        ends = order_statistic_interval(risks.risks, level, self.confidence)
-        low, high = (_finite(end) for end in ends)
+        low, high = _finite(found.low), _finite(found.high)
         error = self._error_of(value, low, high)
         if low is None or high is None:  # the one end may lie close by chance
             error = max((e for e in (error, of_the_risk) if e is not None), default=None)
-        return Cell(value, low, high, error)
+        return Cell(value, low, high, error, needed=_finite(found.needed))
 
     def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
         """The standard error that a normal interval of this width would have."""

@@ -29,7 +29,7 @@ from eqrm.text import counted
 RECALIBRATED_ERM = RECALIBRATED[SHIFT_AND_SCALE]
 HOLDS = "holds"
 READING = (
-    "In the tables below, a change is the mean over these pairs with a 95% interval, and in "
+    "In the tables below, a change is the mean over these pairs with its ±, and in "
     "brackets stands on how many of them it is clearly lower / tied / clearly higher. Changes are "
     "shares of ERM's quantile or mean risk, whatever they are a change against. A method that "
     "cannot be fitted to a pair is averaged over the others."
@@ -296,10 +296,10 @@ def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> li
         *(f"Skipped: {name}: {reason}" for name, reason in skipped.items()),
         f"EQRM's {MAIN_GOAL:g}-quantile against each rival, on how many pairs it is clearly lower "
         f"/ tied / clearly higher: {'; '.join(against)}.",
-        "± is half of a 95% interval over random halves of the domains. Halves overlap, so the "
-        "variance over splits is multiplied by 1/S + test/train (Nadeau & Bengio 2003). An "
-        "interval that includes 0 is called a tie. In means over tables, those of one source (the "
-        "flights) are taken to have the same errors.",
+        "± is the standard error over random halves of the domains times Student's t. Halves "
+        "overlap, so the variance over splits is multiplied by 1/S + test/train (Nadeau & Bengio "
+        "2003). A change within ± of 0 is called a tie. In means over tables, those of one source "
+        "(the flights) are taken to have the same errors.",
         "What auto loses is the excess of its quantile over that of the best fixed choice, as a "
         "share of ERM's quantile. The best choice is picked in hindsight, on the unseen domains "
         "themselves, from auto's own candidates: part of an excess is luck that no rule can have.",

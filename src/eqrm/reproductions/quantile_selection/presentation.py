@@ -249,9 +249,9 @@ def selection_remarks(findings: SelectionFindings) -> list[str]:
     failures = [line for split in findings.splits for line in split.failures]
     return [
         *(f"Failed: {line}" for line in failures),
-        "± is half of a 95% interval over splits. Splits overlap, so the variance over splits is "
-        "multiplied by 1/S + test/train (Nadeau & Bengio 2003). An interval that includes 0 is "
-        "called a tie.",
+        "± is the standard error over splits times Student's t. Splits overlap, so the variance "
+        "over splits is multiplied by 1/S + test/train (Nadeau & Bengio 2003). A change within ± "
+        "of 0 is called a tie.",
         "The best in hindsight is picked by the unseen days themselves, for each column its own: "
         "part of it is luck that no rule can have.",
         "The time at the top is that of the command that wrote this page; runs that were finished "

@@ -84,7 +84,7 @@ class QuantileSelectionStudy(Reproduction):
                 Picture(
                     "changes",
                     "Change of the mean and of quantiles of risk over unseen days against "
-                    f"selection by the mean, with 95% intervals over {settings.splits} splits.",
+                    f"selection by the mean, with ± over {settings.splits} splits.",
                     lambda: draw_changes(findings),
                 )
             ],

@@ -62,6 +62,7 @@ def report_content(
         "references": _references(table, summary),
         "baseline": names.index(summary.baseline),
         "differences": _differences(summary, names),
+        "refusals": summary.refusals(),
         "noise": [
             _noise(risks, summary.noise[name]) for name, risks in evaluation.predictors.items()
         ],
@@ -130,7 +131,10 @@ def _references(table: RiskTable, summary: Summary) -> dict[str, Any] | None:
 def _differences(summary: Summary, names: list[str]) -> list[dict[str, Any]]:
     """Each other predictor against the baseline, paired by domain."""
     return [
-        {"predictor": names.index(name), "rows": [_difference(d) for d in found if d.reliable]}
+        {
+            "predictor": names.index(name),
+            "rows": [_difference(d) for d in found if d.domains >= d.needed],
+        }
         for name, found in summary.differences.items()
     ]
 
@@ -146,6 +150,8 @@ def _difference(found: Difference) -> dict[str, Any]:
 
 
 def _signed(text: str) -> str:
+    if text == "?":
+        return text
     return text.replace("-", "−") if text.startswith("-") else f"+{text}"
 
 

@@ -22,7 +22,7 @@ function drawTable() {
   });
   fill(byId("table"), tableHead("Risk"), make("tbody", {}, ...body));
   byId("table-note").textContent =
-    `In brackets: ${percent(DATA.confidence)} confidence intervals, by exact order statistics for quantiles and by a bootstrap over domains for means; ` +
+    `In brackets: ${percent(DATA.confidence)} confidence intervals, if domains are independent; ` +
     "? where there are too few domains for a limit. Numbers are rounded to their uncertainty." + (DATA.references && DATA.references.lines.length
       ? " Bold: the lowest of the row, references included." : PREDICTORS.length > 1 ? " Bold: the lowest of the row." : "");
 }
@@ -56,7 +56,7 @@ function drawDifferences() {
   fill(byId("differences"), make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Risk minus that of ", make("span", { class: "inline" }, named(DATA.baseline))), ...heads)),
     make("tbody", {}, ...body));
   byId("differences-note").textContent =
-    `Paired by domain; in brackets: ${percent(DATA.confidence)} bootstrap intervals. Bold where the interval excludes 0.`;
+    `Paired by domain; in brackets: ${percent(DATA.confidence)} confidence intervals. Bold where the interval excludes 0. ${DATA.refusals.join(" ")}`;
 }
 
 function drawSizes() {

@@ -1,0 +1,1 @@
+"""How often intervals hold, in simulated worlds: means, quantiles, superquantiles, differences."""

@@ -14,7 +14,7 @@ from eqrm.reproductions.interval_coverage.coverage import (
     CHANGE,
     ONE,
     TWO,
-    Covered,
+    CoveredInterval,
     IntervalCase,
     bootstrap_coverage,
     interval_coverage,
@@ -23,7 +23,7 @@ from eqrm.reproductions.interval_coverage.run import (
     CoverageFound,
     CoverageSettings,
     IntervalCoverage,
-    checks_of,
+    interval_checks,
     worst_table,
 )
 from eqrm.reproductions.interval_coverage.worlds import LAWS, bootstrapped, truth_of
@@ -74,10 +74,10 @@ def test_resampled_statistics_are_those_of_the_domains_drawn() -> None:
 
 
 CASE = IntervalCase("normal", 100, 0.95)
-GOOD = Covered(CASE, ONE, "mean", 0.95, 30.0, 2000, 2000, 1900, 2000, 200.0)
+GOOD = CoveredInterval(CASE, ONE, "mean", 0.95, 30.0, 2000, 2000, 1900, 2000, 200.0)
 
 
-def found_with(*changed: Covered) -> CoverageFound:
+def found_with(*changed: CoveredInterval) -> CoverageFound:
     others = [
         replace(GOOD, case=CASE._replace(confidence=c), stated=c, held=1990) for c in (0.8, 0.99)
     ]
@@ -88,14 +88,14 @@ def found_with(*changed: Covered) -> CoverageFound:
 
 
 def test_checks_fail_where_an_interval_promises_too_much_or_is_too_wide() -> None:
-    assert all(check.holds for check in checks_of(found_with(), 2000))
+    assert all(check.holds for check in interval_checks(found_with(), 2000))
     for wrong, claim in (
         (replace(GOOD, held=1850, what=TWO), "differences"),
         (replace(GOOD, held=1850), "one predictor"),
         (replace(GOOD, needed=101.0), "fewer domains"),
         (replace(GOOD, label="0.9", width=900.0), ""),
     ):
-        checks = checks_of(found_with(wrong), 2000)
+        checks = interval_checks(found_with(wrong), 2000)
         failed = [check.claim for check in checks if not check.holds]
         assert [claim in each for each in failed] == ([True] if claim else [])
 

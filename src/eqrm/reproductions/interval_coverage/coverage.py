@@ -37,7 +37,7 @@ class IntervalCase(NamedTuple):
 
 
 @dataclass
-class Covered:
+class CoveredInterval:
     """What became of one kind of interval in the worlds of a case.
 
     ``needed`` domains give both ends. ``given`` counts worlds with an interval, ``held`` those in
@@ -87,18 +87,18 @@ class CoverageCount:
     """The intervals of one case by kind, in the order in which they were met."""
 
     case: IntervalCase
-    found: dict[tuple[str, str], Covered] = field(default_factory=dict)
+    found: dict[tuple[str, str], CoveredInterval] = field(default_factory=dict)
 
     def add(
         self, what: str, label: str, ends: Ends, true: float, needed: float, stated: float
     ) -> None:
         """Count one interval."""
         if (what, label) not in self.found:
-            self.found[what, label] = Covered(self.case, what, label, stated, needed)
+            self.found[what, label] = CoveredInterval(self.case, what, label, stated, needed)
         self.found[what, label].count(ends, true)
 
 
-def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covered]:
+def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """Count how often each kind of interval holds in so many worlds."""
     generator, counted = _generator(case, seed), CoverageCount(case)
     truth = truth_of(case.law, LEVELS)
@@ -121,7 +121,7 @@ def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covere
     return list(counted.found.values())
 
 
-def bootstrap_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covered]:
+def bootstrap_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """The same of percentiles of a bootstrap, which is what they are compared with."""
     generator, counted = _generator(case, seed), CoverageCount(case)
     truth, tail = truth_of(case.law, LEVELS), (1.0 - case.confidence) / 2.0

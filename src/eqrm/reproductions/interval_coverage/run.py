@@ -13,7 +13,7 @@ from eqrm.reproductions.interval_coverage.coverage import (
     CHANGE,
     ONE,
     TWO,
-    Covered,
+    CoveredInterval,
     IntervalCase,
     bootstrap_coverage,
     interval_coverage,
@@ -50,11 +50,11 @@ RUNS = {"full": CoverageSettings(2000, 300), "quick": CoverageSettings(60, 10)}
 class CoverageFound:
     """Intervals of the package, and percentiles of a bootstrap in the same worlds."""
 
-    ours: list[Covered]
-    bootstrap: list[Covered]
+    ours: list[CoveredInterval]
+    bootstrap: list[CoveredInterval]
 
     @property
-    def main(self) -> list[Covered]:
+    def main(self) -> list[CoveredInterval]:
         """Ours, at the main confidence."""
         return [each for each in self.ours if each.case.confidence == CONFIDENCE]
 
@@ -86,11 +86,11 @@ class IntervalCoverage(Reproduction):
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Simulate every case and count."""
         settings = RUNS[size]
-        found = simulated(settings, seed, progress)
+        found = intervals_simulated(settings, seed, progress)
         return Outcome(
             settings=settings._asdict()
             | {"confidence": CONFIDENCE, "domains": ", ".join(map(str, DOMAINS)), "seed": seed},
-            checks=checks_of(found, settings.worlds),
+            checks=interval_checks(found, settings.worlds),
             tables=[
                 worst_table(found.main, "coverage", "Intervals at 95%: how often they hold", True),
                 worst_table(
@@ -107,12 +107,12 @@ class IntervalCoverage(Reproduction):
         )
 
 
-def simulated(settings: CoverageSettings, seed: int, progress: Progress) -> CoverageFound:
+def intervals_simulated(settings: CoverageSettings, seed: int, progress: Progress) -> CoverageFound:
     """Every case, each with seeds of its own."""
     cases = [IntervalCase(law, m, CONFIDENCE) for m in DOMAINS for law in LAWS]
     others = [IntervalCase(law, m, c) for c in OTHERS for m in OTHER_DOMAINS for law in LAWS]
-    ours: list[Covered] = []
-    bootstrap: list[Covered] = []
+    ours: list[CoveredInterval] = []
+    bootstrap: list[CoveredInterval] = []
     for number, case in enumerate([*cases, *others]):
         progress(number / len(cases + others), f"{case.law}, {case.domains} domains")
         ours += interval_coverage(case, settings.worlds, seed)
@@ -121,7 +121,7 @@ def simulated(settings: CoverageSettings, seed: int, progress: Progress) -> Cove
     return CoverageFound(ours, bootstrap)
 
 
-def checks_of(found: CoverageFound, worlds: int) -> list[Check]:
+def interval_checks(found: CoverageFound, worlds: int) -> list[Check]:
     """What the simulations must show; with few worlds, up to 4 standard errors."""
     checks = []
     for what in (ONE, TWO, CHANGE):
@@ -179,7 +179,7 @@ _WORDS = {
 }
 
 
-def _held(claim: str, given: Sequence[Covered], worlds: int) -> Check:
+def _held(claim: str, given: Sequence[CoveredInterval], worlds: int) -> Check:
     worst = min(given, key=lambda each: each.coverage - each.stated)
     least = worst.stated - SLACK
     slack = 4.0 * math.sqrt(worst.stated * (1.0 - worst.stated) / worlds) if worlds < 1000 else 0.0
@@ -192,12 +192,12 @@ def _held(claim: str, given: Sequence[Covered], worlds: int) -> Check:
     )
 
 
-def _place(each: Covered) -> str:
+def _place(each: CoveredInterval) -> str:
     return f"{each.what}, {each.label}, {each.case.law}, {each.case.domains} domains"
 
 
 def worst_table(
-    counted: Sequence[Covered], name: str, title: str, leading: bool = False
+    counted: Sequence[CoveredInterval], name: str, title: str, leading: bool = False
 ) -> ResultTable:
     """A row per kind of interval, a column per number of domains: the worst of all laws."""
     rows: list[list[Cell]] = []
@@ -217,7 +217,7 @@ def worst_table(
     return ResultTable(name, f"{title}, at worst over eight laws", columns, rows, leading=leading)
 
 
-def law_table(counted: Sequence[Covered], what: str) -> ResultTable:
+def law_table(counted: Sequence[CoveredInterval], what: str) -> ResultTable:
     """A row per law and number of domains, a column per statistic."""
     same = [each for each in counted if each.what == what]
     labels = list(dict.fromkeys(each.label for each in same))

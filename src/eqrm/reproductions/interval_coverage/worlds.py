@@ -21,7 +21,7 @@ BLOCK = 1_000_000
 Generator = np.random.Generator
 
 
-def normal(generator: Generator, shape: tuple[int, ...]) -> Pair:
+def normal_risks(generator: Generator, shape: tuple[int, ...]) -> Pair:
     """Correlated by 0.8."""
     one, other = generator.normal(size=(2, *shape))
     return 1.0 + 0.2 * one, 1.05 + 0.16 * one + 0.12 * other
@@ -52,7 +52,7 @@ def one_row(generator: Generator, shape: tuple[int, ...]) -> Pair:
     return one.astype(np.float64), other.astype(np.float64)
 
 
-def flipping(generator: Generator, shape: tuple[int, ...]) -> Pair:
+def signs_flip(generator: Generator, shape: tuple[int, ...]) -> Pair:
     """A tenth of the domains is bad for each predictor, and half of these only for one."""
     place = generator.random(shape)
     one, other = 0.3 * generator.normal(size=(2, *shape))
@@ -74,12 +74,12 @@ def skewed_down(generator: Generator, shape: tuple[int, ...]) -> Pair:
 
 
 LAWS: dict[str, Callable[[Generator, tuple[int, ...]], Pair]] = {
-    "normal": normal,
+    "normal": normal_risks,
     "log-normal": log_normal,
     "heavy tails": heavy_tails,
     "ties": ties,
     "one row per domain": one_row,
-    "bimodal, signs flip": flipping,
+    "bimodal, signs flip": signs_flip,
     "unequal sizes": unequal_sizes,
     "skewed down": skewed_down,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -117,6 +118,8 @@ def leaks(options: Options) -> Result:
 MEGABYTES = 10
 """By which memory may grow after the first quarter of the work."""
 THREADS = (1, 2, 4)
+REPEATED = set(BOUNDS) - {"evaluation"}
+"""The same bits for the same number of threads; DuckDB adds in the order in which threads end."""
 
 
 @check("adversarial.thread-counts", "the same results for 1, 2 and 4 threads, and repeated")
@@ -134,12 +137,14 @@ def thread_counts(options: Options) -> Result:
         one, *others = folders
         worst = {name: max(difference(one, each, name) for each in others) for name in BOUNDS}
         again = {name: difference(others[-2], others[-1], name) for name in BOUNDS}
+    counts = ", ".join(map(str, THREADS))
     same = [name for name in BOUNDS if worst[name] == 0.0]
-    rounded = [name for name in BOUNDS if worst[name] > 0.0]
-    told = f"the same bits for {', '.join(map(str, THREADS))} threads: {', '.join(same) or 'none'}"
-    told += "; the same up to rounding: " + ", ".join(
-        f"{name} {worst[name]:.0e} (bound {BOUNDS[name]:.0e})" for name in rounded
-    )
+    rounded = [name for name in BOUNDS if 0.0 < worst[name] and math.isfinite(BOUNDS[name])]
+    free = [name for name in BOUNDS if math.isinf(BOUNDS[name]) and worst[name] > 0.0]
     moved = [name for name in BOUNDS if again[name] > 0.0]
-    told += f"; repeated with 4 threads, other bits: {', '.join(moved) or 'none'}"
-    return passed(all(worst[n] <= BOUNDS[n] for n in BOUNDS), told, worst=worst, repeated=again)
+    told = [f"the same bits for {counts} threads: {', '.join(same) or 'none'}"]
+    told += [f"{name} the same to {worst[name]:.0e} (bound {BOUNDS[name]:.0e})" for name in rounded]
+    told += [f"{name} not the same ({worst[name]:.0e}), and not promised" for name in free]
+    told += [f"repeated with {THREADS[-1]} threads, other bits: {', '.join(moved) or 'none'}"]
+    holds = all(worst[name] <= BOUNDS[name] for name in BOUNDS) and not set(moved) & REPEATED
+    return passed(holds, "; ".join(told), worst=worst, repeated=again)

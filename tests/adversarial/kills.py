@@ -66,6 +66,15 @@ class Seen:
         return f"{self.kills} ({self.while_writing} while a file was written)"
 
 
+def killed_somewhere(
+    job: Callable[[], object], rng: random.Random, longest: float, writes: int
+) -> bool:
+    """Kill a process after a random time, or at a random one of its first steps of writing."""
+    if rng.random() < 0.5:
+        return killed_at(job, rng.randint(1, writes), WRITING)
+    return killed_after(job, rng.uniform(0.0, longest))
+
+
 def of_training(folder: Path, kills: int, seed: int) -> Seen:
     """Runs of the trainer: checkpoints stay whole, and the end is that of a run left alone."""
     seen = Seen()
@@ -100,7 +109,7 @@ def of_sweeps(folder: Path, kills: int, seed: int) -> Seen:
         place, longest = folder / f"killed-{seen.finished}", 0.5
         before: dict[Path, int] = {}
         left: set[Path] = set()
-        while seen.kills < kills and killed_after(job(place), rng.uniform(0.0, longest)):
+        while seen.kills < kills and killed_somewhere(job(place), rng, longest, 200):
             seen.kills, longest = seen.kills + 1, 1.1 * longest
             seen.while_writing += bool(drafts(place) - left)
             left = drafts(place)
@@ -123,7 +132,7 @@ def of_watches(folder: Path, kills: int, seed: int) -> Seen:
     while seen.kills < kills:  # the state grows, with days that get worse
         number, longest = len(files), 0.02
         files.append(written(folder, days(60 + 3 * number, 3, 0.01 * number), f"{number:03d}.csv"))
-        while killed_after(lambda: watch(state, "--new", files[-1]), rng.uniform(0.0, longest)):
+        while killed_somewhere(lambda: watch(state, "--new", files[-1]), rng, longest, 9):
             read_state(state)
             if previous_path(state).exists():
                 read_state(previous_path(state))
@@ -167,12 +176,7 @@ def of_reports(folder: Path, kills: int, seed: int) -> Seen:
     new, longest = 0, 1.0
     use(new)
     while seen.kills < kills:
-        aimed = rng.random() < 0.5
-        killed = (
-            killed_at(job, rng.randint(1, 9), WRITING)
-            if aimed
-            else killed_after(job, rng.uniform(0.0, longest))
-        )
+        killed = killed_somewhere(job, rng, longest, 12)
         seen.kills += killed
         left = list(folder.glob(".*"))
         seen.while_writing += killed and bool(left)
@@ -186,8 +190,7 @@ def of_reports(folder: Path, kills: int, seed: int) -> Seen:
         if not killed or there() == whole[new]:
             new = 1 - new
             use(new)
-        # Until about half of the random kills come too late.
-        longest *= 1.0 if aimed else (1.1 if killed else 0.8)
+        longest *= 1.05 if killed else 0.8  # so that some kills come too late
     return seen
 
 

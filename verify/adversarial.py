@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from verify.registry import Options, Result, check, package_environment, passed, run_program
+from verify.registry import ROOT, Options, Result, check, package_environment, passed, run_program
 
 from adversarial.risk_vectors import ROWS, Report, batch_of, judged
 from adversarial.thread_counts import BOUNDS, difference
@@ -33,17 +36,40 @@ def _judged(first: int) -> Report:
     return report
 
 
-def _reports(workers: int, minutes: float) -> Iterator[Report]:
-    """Of a million vectors, or of as many as some minutes are enough for."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        if not minutes:
-            yield from pool.map(_judged, range(0, -(-VECTORS // ROWS), BATCHES_AT_ONCE))
-            return
-        end, first = time.monotonic() + 60.0 * minutes, FIRST_OF_MORE
-        while time.monotonic() < end:
-            starts = [first + BATCHES_AT_ONCE * each for each in range(workers)]
-            yield from pool.map(_judged, starts)
-            first = starts[-1] + BATCHES_AT_ONCE
+class Progress:
+    """What was found so far of a million vectors, so that a run that was stopped goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.report, self.next = path, Report(), 0
+        sources = [ROOT / "tests" / "adversarial" / "risk_vectors.py"]
+        sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pc]*"))
+        digest = hashlib.sha256()
+        for source in sources:
+            if source.suffix in (".py", ".c"):
+                digest.update(source.read_bytes())
+        self.digest = digest.hexdigest()
+        if path.exists():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["digest"] == self.digest:  # else another version found it
+                outcomes = Counter(found["outcomes"])
+                self.report = Report(found["vectors"], outcomes, found["problems"])
+                self.next = found["next"]
+
+    def add(self, report: Report) -> None:
+        """Count the next batches in, and keep the state."""
+        self.report.add(report)
+        self.next += BATCHES_AT_ONCE
+        content = {"digest": self.digest, "next": self.next, **asdict(self.report)}
+        self.path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _more(pool: ProcessPoolExecutor, workers: int, minutes: float) -> Iterator[Report]:
+    """Of as many vectors as some minutes are enough for."""
+    end, first = time.monotonic() + 60.0 * minutes, FIRST_OF_MORE
+    while time.monotonic() < end:
+        starts = [first + BATCHES_AT_ONCE * each for each in range(workers)]
+        yield from pool.map(_judged, starts)
+        first = starts[-1] + BATCHES_AT_ONCE
 
 
 @check(
@@ -52,10 +78,17 @@ def _reports(workers: int, minutes: float) -> Iterator[Report]:
 )
 def risk_vectors(options: Options) -> Result:
     minutes = float(os.environ.get("EQRM_FUZZ_MINUTES", "0"))
-    report = Report()
-    for found in _reports(options.workers, minutes):
-        report.add(found)
-    enough = report.vectors >= VECTORS or minutes > 0.0
+    progress, more = Progress(options.output / "risk-vectors.json"), Report()
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        if minutes:
+            for found in _more(pool, options.workers, minutes):
+                more.add(found)
+            return passed(not more.problems, str(more), problems=more.problems[:100])
+        for found in pool.map(_judged, range(progress.next, -(-VECTORS // ROWS), BATCHES_AT_ONCE)):
+            progress.add(found)
+    report = progress.report
+    progress.path.unlink(missing_ok=True)
+    enough = report.vectors >= VECTORS
     return passed(enough and not report.problems, str(report), problems=report.problems[:100])
 
 
@@ -139,7 +172,7 @@ def thread_counts(options: Options) -> Result:
         again = {name: difference(others[-2], others[-1], name) for name in BOUNDS}
     counts = ", ".join(map(str, THREADS))
     same = [name for name in BOUNDS if worst[name] == 0.0]
-    rounded = [name for name in BOUNDS if 0.0 < worst[name] and math.isfinite(BOUNDS[name])]
+    rounded = [name for name in BOUNDS if worst[name] > 0.0 and math.isfinite(BOUNDS[name])]
     free = [name for name in BOUNDS if math.isinf(BOUNDS[name]) and worst[name] > 0.0]
     moved = [name for name in BOUNDS if again[name] > 0.0]
     told = [f"the same bits for {counts} threads: {', '.join(same) or 'none'}"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from verify.registry import ROOT, THREADS, Check, Options, Result, package_environment
 
-LONGEST = 3600.0
+LONGEST = 3 * 3600.0
 """Seconds after which a check counts as hung and is ended."""
 
 Record = dict[str, Any]

@@ -69,9 +69,10 @@ class Disk:
 def commands(name: str, disk: Disk) -> tuple[list[list[str]], list[str]]:
     """What is run before, and the command that meets a full disk."""
     table = disk.path("rows.csv")
-    if name == "evaluate":
+    if name in ("evaluate", "figures"):
         command = ["evaluate", table, *COLUMNS, "--output", disk.path("table.md")]
-        command += ["--report", disk.path("page.html"), "--figures", disk.path("figures")]
+        command += ["--report", disk.path("page.html")]
+        command += ["--figures", disk.path("figures")] if name == "figures" else []
         return [command], command
     if name == "recalibrate":
         command = ["recalibrate", table, *COLUMNS, "--alpha", "0.5", "--save", disk.path("c.json")]
@@ -92,7 +93,7 @@ def commands(name: str, disk: Disk) -> tuple[list[list[str]], list[str]]:
     return [train, predict], predict
 
 
-COMMANDS = ("evaluate", "watch", "recalibrate", "train", "predict")
+COMMANDS = ("evaluate", "figures", "watch", "recalibrate", "train", "predict")
 
 
 @contextmanager

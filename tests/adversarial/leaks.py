@@ -111,7 +111,7 @@ def after_evaluations(number: int) -> Left:
                 return
             raise AssertionError("a loss that is not a number was accepted")
 
-        for turn in range(10):
+        for turn in range(4):
             evaluate(turn)
         files, threads, early = open_files(), threading.active_count(), megabytes()
         for turn in range(number):

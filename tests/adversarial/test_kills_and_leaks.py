@@ -16,7 +16,7 @@ posix = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs processes that fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_a_report_that_is_killed_is_the_old_or_the_new_one() -> None:
-    assert killed("reports", 3, seed=0).kills == 3
+    assert killed("reports", 2, seed=0).kills == 2
 
 
 @pytest.mark.full
@@ -28,7 +28,7 @@ def test_what_is_killed_ends_as_undisturbed(area: str) -> None:
 
 @posix
 def test_evaluations_leave_no_file_open() -> None:
-    left = after_evaluations(8)
+    left = after_evaluations(4)
     assert left.files_after <= left.files_before
     assert left.threads_after <= left.threads_before
 

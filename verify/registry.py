@@ -52,23 +52,27 @@ Run = Callable[[Options], Result]
 class Check:
     """One check: ``name`` is the capability and what is checked of it.
 
-    One that is to run ``alone`` measures time, or uses all cores by itself.
+    One that is to run ``alone`` measures time, or uses all cores by itself. A ``long`` one takes
+    more than an hour and runs only when it is asked for.
     """
 
     name: str
     title: str
     run: Run
     alone: bool = False
+    long: bool = False
 
 
 CHECKS: list[Check] = []
 
 
-def check(name: str, title: str, *, alone: bool = False) -> Callable[[Run], Run]:
+def check(
+    name: str, title: str, *, alone: bool = False, long: bool = False
+) -> Callable[[Run], Run]:
     """Register a function as a check."""
 
     def register(run: Run) -> Run:
-        CHECKS.append(Check(name, title, run, alone))
+        CHECKS.append(Check(name, title, run, alone, long))
         return run
 
     return register

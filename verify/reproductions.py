@@ -53,10 +53,14 @@ ALL_CHECKS = {
 }
 
 
+LONG = {"frontiers", "quantile-selection"}
+"""Three hours and 70 minutes of processor time; their pages hold what the last run found."""
+
+
 def register(name: str, title: str) -> None:
     """Add the check that all checks of a reproduction hold."""
 
-    @check(f"reproductions.{name}", title)
+    @check(f"reproductions.{name}", title, long=name in LONG)
     def whole(options: Options) -> Result:
         return all_checks(reproduce(options, name, name))
 

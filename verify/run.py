@@ -58,6 +58,11 @@ def choose(only: list[str]) -> list[Check]:
     return [check for check in CHECKS if not only or check.name in wanted]
 
 
+def without_long(chosen: list[Check], only: list[str]) -> list[Check]:
+    """The chosen checks without those of hours, which must be named one by one."""
+    return [check for check in chosen if not check.long or check.name in only]
+
+
 def tell(record: Record) -> None:
     """Print the line of a check that has ended."""
     print(
@@ -83,8 +88,9 @@ def list_checks(chosen: list[Check]) -> None:
     recorded = last_run()
     for check in chosen:
         known = recorded.get(check.name)
+        kind = "long" if check.long else "alone" if check.alone else ""
         cost = f"{known['processor_seconds']:6.0f} s" if known else "       -"
-        print(f"{check.name:{width}}  {cost}  {'alone' if check.alone else '     '}  {check.title}")
+        print(f"{check.name:{width}}  {cost}  {kind:5}  {check.title}")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -96,7 +102,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="checks or capabilities to run, such as data or linear.speed (default: all)",
+        help="checks or capabilities to run, such as data or linear.speed (default: all but those "
+        "that --list calls long, which must be named)",
     )
     parser.add_argument(
         "--workers", type=int, default=2, help="processes for tests and large grids (default: 2)"
@@ -127,6 +134,7 @@ def main(arguments: list[str]) -> int:
     if given.list:
         list_checks(chosen)
         return 0
+    chosen = without_long(chosen, [*given.only, given.here])
     options = Options(workers=given.workers, clean_clone=given.clean_clone)
     options.output.mkdir(exist_ok=True)
     path = given.json or options.output / "verify.json"

@@ -1,10 +1,11 @@
-"""A process that is killed with SIGKILL loses nothing but the steps since its last checkpoint."""
+"""A process that is killed with SIGKILL loses nothing but the steps since its last checkpoint.
+
+``adversarial.kills`` of ``make verify`` kills 300 of them.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
 
 from training.killed_run import CHECKPOINT_EVERY
 from training.killing import Kills, Runs, killed_and_resumed, run_to_the_end
@@ -26,10 +27,3 @@ def test_a_run_killed_while_it_writes_a_checkpoint_ends_bit_for_bit_the_same(
     tmp_path: Path,
 ) -> None:
     kills_leave_the_run_as_it_was(tmp_path, steps=24, width=64, kills=1)
-
-
-@pytest.mark.full
-def test_twenty_kills_and_the_run_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
-    seen = kills_leave_the_run_as_it_was(tmp_path, steps=200, width=512, kills=20)
-    assert seen.kills == 20
-    assert seen.while_writing > 0

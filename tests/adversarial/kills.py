@@ -26,6 +26,7 @@ import typer
 
 from eqrm import cli
 from eqrm.evaluation.watching.state_file import previous_path, read_state
+from eqrm.files.writing import DRAFT
 from eqrm.sweeps.records import read_records
 from eqrm.sweeps.status import sweep_status
 from eqrm.sweeps.sweep import run_sweep
@@ -40,7 +41,6 @@ from evaluation.watching.watch_worlds import (
     watch,
     written,
 )
-from sweeps.killing import drafts
 from sweeps.small_plans import HereEngine, changed, planned, records_of
 from training.killed_run import CHECKPOINT_EVERY
 from training.killing import Runs, killed_and_resumed, run_to_the_end
@@ -73,6 +73,11 @@ def killed_somewhere(
     if rng.random() < 0.5:
         return killed_at(job, rng.randint(1, writes), WRITING)
     return killed_after(job, rng.uniform(0.0, longest))
+
+
+def drafts(folder: Path) -> set[Path]:
+    """Files that are being written, or were when their process was killed."""
+    return {path for path in folder.rglob(".*") if DRAFT.match(path.name)}
 
 
 def of_training(folder: Path, kills: int, seed: int) -> Seen:
@@ -137,8 +142,9 @@ def of_watches(folder: Path, kills: int, seed: int) -> Seen:
             if previous_path(state).exists():
                 read_state(previous_path(state))
             seen.kills, longest = seen.kills + 1, 1.3 * longest
-            seen.while_writing += any(folder.glob(".*"))
-            for draft in folder.glob(".*"):
+            left = drafts(folder)
+            seen.while_writing += bool(left)
+            for draft in left:
                 draft.unlink()
         seen.finished += 1
     assert state.read_bytes() == undisturbed(folder, files)
@@ -178,7 +184,7 @@ def of_reports(folder: Path, kills: int, seed: int) -> Seen:
     while seen.kills < kills:
         killed = killed_somewhere(job, rng, longest, 12)
         seen.kills += killed
-        left = list(folder.glob(".*"))
+        left = drafts(folder)
         seen.while_writing += killed and bool(left)
         for draft in left:
             draft.unlink()

@@ -44,6 +44,7 @@ PROMISES = (
         "is printed.",
         (
             "evaluation.tests",
+            "reproductions.intervals",
             "reproductions.nested-domains",
             "reproductions.domains-in-time",
             "reproductions.flights-backtest",

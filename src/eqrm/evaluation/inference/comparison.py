@@ -108,8 +108,8 @@ def risk_intervals(
 
     Quantiles get two order statistics, which hold for every law of the risk; the mean, and
     superquantiles as means of scores, Student's t with a cautious correction for skewness. An end
-    is infinite where m domains are too few for it: a mean needs 30, a superquantile 10 domains
-    beyond its level as well. ``eqrm reproduce intervals`` counts how often they hold.
+    is infinite where m domains are too few for it: a mean needs 30 (44 at 99%), a superquantile 10
+    domains beyond its level as well. ``eqrm reproduce intervals`` counts how often they hold.
 
     >>> risks = np.random.default_rng(0).lognormal(size=200)
     >>> mean, quantile, superquantile = risk_intervals(risks, levels=[0.9])
@@ -193,7 +193,7 @@ def _ends_of_difference(
     if kind == QUANTILE:
         pairs = intervals.quantile_pairs(one, two, level, confidence)
         return intervals.OPEN if pairs is None else pairs.difference()
-    if one.size < intervals.superquantile_needs(level):
+    if one.size < intervals.superquantile_needs(level, confidence):
         return intervals.OPEN
     scores = [intervals.superquantile_scores(risks, level) for risks in (one, two)]
     return intervals.mean_interval(scores[1] - scores[0], confidence)
@@ -208,11 +208,11 @@ def _statistics(
         "statistic": MEAN,
         "at": None,
         "level": None,
-        "needed": 1.0 * intervals.FEWEST_FOR_MEAN,
+        "needed": intervals.mean_needs(confidence),
     } | same
     for kind in (QUANTILE, SUPERQUANTILE):
         for level in levels:
-            needed = intervals.superquantile_needs(level)
+            needed = intervals.superquantile_needs(level, confidence)
             if kind == QUANTILE:
                 needed = intervals.quantile_needs(level, 1.0 - confidence)
             yield {"statistic": kind, "at": level, "level": level.alpha, "needed": needed} | same

@@ -25,8 +25,9 @@ Ends = tuple[float, float]
 Ranks = NDArray[np.int64]
 Grid = NDArray[np.float64]
 OPEN: Ends = (-math.inf, math.inf)
-FEWEST_FOR_MEAN = 30
-"""Fewer domains may hold none of the one in ten that differ from the others by much."""
+FEWEST_FOR_MEAN, RARE = 30, 0.1
+"""A mean needs so many domains, and so many that a share of ``RARE`` is among them with the
+confidence asked for: a few domains that differ from the others by much move it."""
 FEWEST_IN_TAIL = 10
 """Domains beyond a level, on average, that its superquantile needs."""
 MOST_RANKS = 400
@@ -49,7 +50,7 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
     ((-inf, inf), (-inf, inf))
     """
     domains = values.size
-    if domains < FEWEST_FOR_MEAN or are_equal(values):
+    if domains < mean_needs(confidence) or are_equal(values):
         return OPEN  # equal values: one that differs may be as large as it likes
     scale = float(np.abs(values).max())
     mean = float((values / scale).mean())
@@ -67,6 +68,16 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
             scale * (mean + side * error * (t + a * (1.0 + 2.0 * t * t) / 6.0 + a**2 * t**3))
         )
     return ends[0], ends[1]
+
+
+def mean_needs(confidence: float) -> float:
+    """The fewest domains that bound a mean.
+
+    >>> mean_needs(0.8), mean_needs(0.95), mean_needs(0.99)
+    (30.0, 30.0, 44.0)
+    """
+    seen = quantile_needs(Level(RARE), 1.0 - confidence)
+    return max(float(FEWEST_FOR_MEAN), seen)
 
 
 def superquantile_scores(risks: Vector, level: Level) -> Vector:
@@ -93,21 +104,21 @@ def superquantile_interval(risks: Vector, level: Level, confidence: float) -> En
     (97.0, inf)
     """
     ends = OPEN
-    if risks.size >= superquantile_needs(level):
+    if risks.size >= superquantile_needs(level, confidence):
         ends = mean_interval(superquantile_scores(risks, level), confidence)
     if ends == OPEN:
         return order_statistic_interval(risks, level, confidence)[0], math.inf
     return ends
 
 
-def superquantile_needs(level: Level) -> float:
+def superquantile_needs(level: Level, confidence: float) -> float:
     """The fewest domains that bound a superquantile from above; infinite at the level 1.
 
-    >>> [superquantile_needs(Level(alpha)) for alpha in (0.5, 0.9, 0.99)]
+    >>> [superquantile_needs(Level(alpha), 0.95) for alpha in (0.5, 0.9, 0.99)]
     [30.0, 100.0, 1000.0]
     """
     beyond = FEWEST_IN_TAIL / level.tail if level.tail > 0.0 else math.inf
-    return max(float(FEWEST_FOR_MEAN), float(np.ceil(beyond - 1e-6)))
+    return max(mean_needs(confidence), float(np.ceil(beyond - 1e-6)))
 
 
 def order_statistic_interval(risks: Vector, level: LevelLike, confidence: float) -> Ends:

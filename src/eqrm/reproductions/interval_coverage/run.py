@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eqrm.evaluation.inference.intervals import FEWEST_FOR_MEAN, FEWEST_IN_TAIL
+from eqrm.evaluation.inference.intervals import FEWEST_FOR_MEAN, FEWEST_IN_TAIL, mean_needs
 from eqrm.reproductions.base import Reproduction
 from eqrm.reproductions.interval_coverage.coverage import (
     CHANGE,
@@ -286,10 +286,10 @@ def _remarks() -> list[str]:
         "An end that domains cannot support is open (a question mark in tables); with two open "
         "ends the interval is refused. A world in which it is refused because all risks are equal "
         "counts as one in which nothing false is stated.",
-        f"A mean needs {FEWEST_FOR_MEAN} domains: of fewer, one in ten that differs from the "
-        "others by much may be missing altogether, and no interval computed from the rest can "
-        f"know. A superquantile needs {FEWEST_IN_TAIL} domains beyond its level as well; with "
-        "fewer it has a lower end alone, that of the quantile.",
+        f"A mean needs {FEWEST_FOR_MEAN} domains, and {mean_needs(0.99):g} at 99%: of fewer, one "
+        "in ten that differs from the others by much may be missing altogether, and no interval "
+        f"computed from the rest can know. A superquantile needs {FEWEST_IN_TAIL} domains beyond "
+        "its level as well; with fewer it has a lower end alone, that of the quantile.",
         "Quantiles hold whatever the law: of one predictor by order statistics, exactly; of two by "
         "a likelihood ratio of the counts below both quantiles. Means and superquantiles cannot: "
         "for every number of domains there is a law with a tail too rare to be seen. They hold in "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
+from scipy.special import log_ndtr, logsumexp
 from torch import Tensor
 
 import eqrm
@@ -148,3 +151,21 @@ def test_distances_that_overflow_are_refused(domains: int) -> None:
         for bandwidth in ("median", "silverman"):
             with pytest.raises(DomainDataError, match=r"too large|must be finite"):
                 eqrm.KDE(given, bandwidth).quantile(0.9)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_far_in_the_tail_a_heavy_domain_counts_beside_the_largest_of_next_to_no_weight(
+    road: str, sign: float
+) -> None:
+    """Kernels far below the largest were left out, whatever they weighed."""
+    risks = sign * torch.tensor([0.0, 1.5], dtype=torch.float64)
+    weights = torch.tensor([1.0, 1e-30], dtype=torch.float64)
+    if sign > 0.0:
+        level, target = eqrm.Level(log_tail=-1000.0), -1000.0
+    else:
+        level, target = eqrm.Level(1e-300), math.log(1e-300)
+    value, gradient = _solved(road, risks, level, bandwidth=1.0, weights=weights)
+    reached = logsumexp(np.log(weights.numpy()) + log_ndtr(sign * (risks.numpy() - value)))
+    assert reached == pytest.approx(target, rel=1e-13)
+    assert gradient[0] > 0.1

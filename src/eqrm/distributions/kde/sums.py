@@ -178,7 +178,7 @@ class TailSums(KernelSums):
 
     Everything is taken relative to the largest centre: with d_i its distance to the others
     and z its own z, φ(z_i)/φ(z) = exp(−d_i(z + d_i/2)) has no large numbers to subtract.
-    Kernels that are e^−60 times smaller than the largest are left out.
+    Kernels that count e^−60 times less than the largest are left out.
     """
 
     def __init__(self, equation: Equation, largest: float) -> None:
@@ -188,8 +188,12 @@ class TailSums(KernelSums):
         # The root lies above that of one largest kernel alone, and below that of all kernels
         # gathered there.
         self.lowest = normal_upper_quantile(min(0.0, equation.log_tail - math.log(share)))
-        # d(lowest + d/2) <= 60, solved for d without a difference of large numbers
-        reach = bandwidth * (120.0 / (math.hypot(self.lowest, math.sqrt(120.0)) + self.lowest))
+        # A kernel counts by its weight too, which may be far larger than that of the largest one.
+        depth = 60.0 if weights is None else 60.0 + math.log(float(weights.max()) / share)
+        # d(lowest + d/2) <= depth, solved for d without a difference of large numbers
+        reach = bandwidth * (
+            2.0 * depth / (math.hypot(self.lowest, math.sqrt(2.0 * depth)) + self.lowest)
+        )
         near = centred >= largest - reach if bandwidth > 0 else centred <= largest - reach
         self.kept = np.flatnonzero(near)
         self.distances = (largest - centred[self.kept]) / bandwidth

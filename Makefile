@@ -57,13 +57,14 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@$(BIN)/python scripts/build_reference.py --check
 	@$(BIN)/python scripts/build_promises.py --check
 	@echo "==> doctests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='src/**/triton_*.py' src README.md
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet -n $(WORKERS) --doctest-modules --doctest-glob='*.md' --ignore-glob='src/**/triton_*.py' src README.md
 
 test: check coverage ## check, then the tests with coverage (what continuous integration runs)
 
 coverage: $(READY) ## the tests, and how much of the code they run: 93% at least
 	@echo "==> tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=html:coverage-output
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report= || \
+		{ $(BIN)/coverage html --quiet --directory coverage-output; exit 1; }
 
 cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machine (as root, with apt)
 	@sh scripts/install_slurm.sh

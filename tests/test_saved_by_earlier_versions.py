@@ -51,6 +51,7 @@ def test_models_of_tables_predict_what_they_did(name: str, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_a_new_training_replaces_the_files_of_an_earlier_one(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     shutil.copytree(OLD / "table-training", folder)

@@ -7,6 +7,7 @@ import re
 import statistics
 import tokenize
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -21,6 +22,11 @@ EMPTY_NAMES = {"utils", "util", "misc", "helpers", "helper", "common", "lib", "t
 
 def relative(path: Path) -> str:
     return str(path.relative_to(SOURCE))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def lines_of(path: Path) -> int:
@@ -48,7 +54,7 @@ def test_a_folder_holds_at_most_16_modules() -> None:
 def test_a_function_stays_readable() -> None:
     too_long = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef) and (length := code_lines(node, path)) > 60:
                 too_long[f"{relative(path)}: {node.name}"] = length
     assert too_long == {}
@@ -92,7 +98,7 @@ def test_a_public_name_stands_for_one_thing() -> None:
     for path in MODULES:
         if path.parent.name == "cli":
             continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
                 places[node.name].append(relative(path))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
@@ -106,7 +112,7 @@ def test_the_source_imports_names_from_where_they_are_defined() -> None:
     }
     through = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.module in lazy:
                 folder = SOURCE.parent.joinpath(*node.module.split("."))
                 names = [a.name for a in node.names if not list(folder.glob(f"{a.name}*"))]

@@ -47,6 +47,7 @@ SQUARES = [Fraction(1, 2), Fraction(1), Fraction(4)]
 SOME = [slice(start, None, 12) for start in (0, 5, 11)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("some", SOME, ids=str)
 def test_do_is_decided_as_rational_arithmetic_decides_it(some: slice) -> None:
     for number, world in enumerate(WORLDS[some]):
@@ -61,6 +62,7 @@ def test_do_is_enough_in_some_worlds_and_not_in_others() -> None:
     assert 5 < sum(answers) < 55
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("some", SOME, ids=str)
 def test_the_other_cases_of_the_paper_hold_in_every_world(some: slice) -> None:
     for world in WORLDS[some]:
@@ -172,6 +174,7 @@ def test_an_intercept_is_one_more_coefficient() -> None:
     assert assumption_v(scm.population({"do": [Do("X", 1.0)]}), [1.0]).status == "not unique"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "seed", [*range(10), *(pytest.param(s, marks=pytest.mark.full) for s in range(10, 40))]
 )

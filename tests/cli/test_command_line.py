@@ -66,6 +66,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert complaint in err
 
 
+@pytest.mark.unmeasured
 def test_help_does_not_wait_for_torch() -> None:
     program = (
         "import sys; sys.argv = ['eqrm', '--help']\n"

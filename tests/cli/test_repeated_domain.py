@@ -13,6 +13,8 @@ from cli.commands import run
 from eqrm import evaluate
 from eqrm.data.tables.reading import read_table
 
+pytestmark = pytest.mark.usefixtures("no_figure")
+
 ROWS = 12
 
 

@@ -13,6 +13,8 @@ import pytest
 import eqrm
 from cli.commands import refuse_in_one_line, run
 
+pytestmark = pytest.mark.usefixtures("no_figure")
+
 WEEKS, ROWS = 40, 12
 
 

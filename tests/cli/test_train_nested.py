@@ -17,6 +17,8 @@ from eqrm.domains import DomainKey
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import ERM, cross_fit
 
+pytestmark = pytest.mark.usefixtures("no_figure")
+
 HOSPITALS, ROWS = 64, 6
 
 

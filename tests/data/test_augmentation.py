@@ -232,6 +232,7 @@ class Killed(BaseException):
     """Stands for a process that is gone."""
 
 
+@pytest.mark.unmeasured
 def test_a_killed_run_with_augmentation_ends_with_the_same_bits(tmp_path: Path) -> None:
     whole = made_trainer(tmp_path / "whole", Augmentation()).fit()
     killed = made_trainer(tmp_path / "killed", Augmentation())

@@ -119,6 +119,7 @@ def chi_square_accepts(counts: np.ndarray, expected: np.ndarray) -> bool:
     return bool(stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("number", [1, 2, 60])
 def test_domains_are_drawn_uniformly(number: int) -> None:
     m = 100
@@ -132,6 +133,7 @@ def test_domains_are_drawn_uniformly(number: int) -> None:
     assert np.var(counts) == pytest.approx(2000 * share * (1 - share), rel=0.6)
 
 
+@pytest.mark.unmeasured
 def test_pairs_of_domains_are_drawn_uniformly() -> None:
     pairs = Counter(
         tuple(rows.tolist()) for rows in islice(DomainBatches(torch.arange(9), 2), 6000)
@@ -140,6 +142,7 @@ def test_pairs_of_domains_are_drawn_uniformly() -> None:
     assert chi_square_accepts(counts, np.ones(len(counts)))
 
 
+@pytest.mark.unmeasured
 def test_domains_are_drawn_in_proportion_to_their_examples() -> None:
     for repeat in (False, True):
         batches = DomainBatches(IDS, 1, 1, over="examples", repeat_domains=repeat)
@@ -147,6 +150,7 @@ def test_domains_are_drawn_in_proportion_to_their_examples() -> None:
         assert chi_square_accepts(counts, np.array(SIZES))
 
 
+@pytest.mark.unmeasured
 def test_the_second_domain_is_drawn_in_proportion_to_what_is_left() -> None:
     sizes = np.array([6, 3, 1])
     batches = DomainBatches(domains_of_sizes(sizes.tolist()), 2, 1, over="examples")
@@ -163,6 +167,7 @@ def test_examples_drawn_with_replacement_are_uniform() -> None:
     assert chi_square_accepts(counts, np.ones(10))
 
 
+@pytest.mark.unmeasured
 def test_every_order_of_examples_is_equally_likely() -> None:
     ids = torch.zeros(3, dtype=torch.long)
     orders = Counter()

@@ -37,11 +37,15 @@ def _sample() -> dict[tuple[str, int], list[Case]]:
 
 
 SAMPLE = _sample()
-LARGE = [(law, m) for law, m in sorted(SAMPLE) if m >= 1000]
-QUICK = [part for part in sorted(SAMPLE) if part not in LARGE[1:]]
+QUICK = [(law, m) for law, m in sorted(SAMPLE) if m < 100] + [
+    ("lognormal", 100),
+    ("lognormal", 1000),
+]
+OTHERS = [part for part in sorted(SAMPLE) if part not in QUICK]
 
 
-@pytest.mark.parametrize("part", [*QUICK, *in_full(*LARGE[1:])], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("part", [*QUICK, *in_full(*OTHERS)], ids=lambda p: f"{p[0]}-{p[1]}")
 def test_quantile_and_gradient_match_50_digits_on_every_road(part: tuple[str, int]) -> None:
     failures = [
         f"{case} ({road}): {judgement}"
@@ -52,6 +56,7 @@ def test_quantile_and_gradient_match_50_digits_on_every_road(part: tuple[str, in
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize("log_tail", [math.log1p(-0.1), math.log1p(-0.75), -1000.0])
 def test_oracle_gradient_is_the_slope_of_the_oracle_quantile(
@@ -73,6 +78,7 @@ def test_oracle_gradient_is_the_slope_of_the_oracle_quantile(
         assert slope == pytest.approx(truth.gradient[i], rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("law", LAWS)
 def test_oracle_root_solves_its_equation_to_50_digits(law: str) -> None:
     for log_tail in LOG_TAILS:

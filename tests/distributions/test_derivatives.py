@@ -17,7 +17,7 @@ from oracle.catalogue import (
 )
 from oracle.laws import LAWS, draw_risks
 
-SOME_LEVELS = ["0.01", "0.5", "0.9", "1-e^-100"]
+SOME_LEVELS = ["0.01", "0.9", "1-e^-100"]
 OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
 
 
@@ -56,7 +56,7 @@ def test_the_gradient_of_many_risks_sums_to_one_and_weighs_them_to_the_quantile(
         assert weighed == pytest.approx(float(value.detach()), abs=1e-11 * size * largest)
 
 
-@pytest.mark.parametrize("level", ["0.1", "0.9", "1-e^-100"])
+@pytest.mark.parametrize("level", ["0.9", *in_full("0.1", "1-e^-100")])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_derivatives_hold_in_batches_and_for_superquantiles(name: str, level: str) -> None:
     risks = torch.stack([distinct_risks(5), distinct_risks(5).flip(0) * 1.5]).requires_grad_()

@@ -87,6 +87,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
     assert native._load() is None
 
 
+@pytest.mark.unmeasured
 def test_an_environment_variable_switches_it_off() -> None:
     program = (
         "import torch, eqrm; from eqrm.distributions.kde import native; "

@@ -26,7 +26,7 @@ OTHER_LAWS = [law for law in LAWS if law not in ("lognormal", "nearly-equal")]
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
-@pytest.mark.parametrize("bandwidth", ["gaussian-optimal", "silverman", 0.2])
+@pytest.mark.parametrize("bandwidth", ["gaussian-optimal", *in_full("silverman", 0.2)])
 @pytest.mark.parametrize("log_tail", LOG_TAILS)
 @pytest.mark.parametrize("m", [12, *in_full(2, 5, 40)])
 @pytest.mark.parametrize("law", ["lognormal", *in_full("uniform", "student", "two-cluster")])

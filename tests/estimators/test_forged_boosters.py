@@ -30,6 +30,9 @@ from eqrm.estimators.model_files import FORMAT
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.files.ubjson import read_ubjson, write_ubjson
 
+# Models are fitted once, by whichever test comes first.
+pytestmark = pytest.mark.filterwarnings("ignore:categorical_feature keyword")
+
 SMALL: dict[str, Any] = {"alpha": 0.9, "n_estimators": 3, "n_jobs": 1}
 MODELS: dict[str, Callable[[], Any]] = {
     "xgboost": lambda: XGBQRMClassifier(max_depth=3, **SMALL),

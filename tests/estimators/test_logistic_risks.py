@@ -89,6 +89,7 @@ def objective_of_rows(world: World, weights: Any, objective: eqrm.objectives.Ris
     return value, outputs * width
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("classes", "alpha", "weighted"),
     [

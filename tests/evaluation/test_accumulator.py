@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import torch.multiprocessing as mp
 
 import eqrm
 from eqrm.errors import DomainDataError
 from evaluation.two_processes import gather_in_one_of_two, losses_and_sites
+from processes import run_in_processes
 
 
 def by_pandas(losses: torch.Tensor, sites: list[str]) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def test_what_is_computed_can_be_evaluated() -> None:
 
 @pytest.mark.xdist_group("two processes")
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
-    mp.spawn(gather_in_one_of_two, args=(str(tmp_path),), nprocs=2, join=True)  # type: ignore[no-untyped-call]
+    run_in_processes(gather_in_one_of_two, str(tmp_path))
     first, second = (torch.load(tmp_path / f"rank-{rank}.pt") for rank in range(2))
     wanted = by_pandas(*losses_and_sites())
     for case in ("split", "again", "on one"):

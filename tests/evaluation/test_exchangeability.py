@@ -34,6 +34,7 @@ def test_the_permutation_p_value_is_near_that_of_all_permutations() -> None:
     assert order_test(risks, order).p_value == pytest.approx(exact, abs=0.01)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("m", [8, 60])
 def test_exchangeable_domains_are_rejected_as_often_as_stated(m: int) -> None:
     generator = np.random.default_rng(m)

@@ -64,6 +64,7 @@ def test_it_is_the_split_that_training_uses() -> None:
 class TestUnequalSizes:
     """What the issue asked for: domains of unequal sizes, with a spread that is known."""
 
+    @pytest.mark.unmeasured
     @pytest.mark.parametrize("sizes", SIZES_OF_DOMAINS)
     def test_the_standard_deviation_between_domains_is_found(self, sizes: str) -> None:
         """25 worlds of each kind of losses; the limits are those of 200, with room for chance."""

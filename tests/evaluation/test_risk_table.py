@@ -63,6 +63,7 @@ def test_superquantiles_average_the_worst_share_of_domains() -> None:
     assert values(table, "superquantile") == pytest.approx(wanted)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("alpha", [0.5, 0.9])
 def test_intervals_of_quantiles_hold_as_often_as_they_say(alpha: float) -> None:
     law = stats.lognorm(0.5, scale=np.exp(-1))

@@ -1,4 +1,4 @@
-"""Gathering risks in one of two gloo processes; spawned, so it must be importable."""
+"""Gathering risks in one of two gloo processes, which import it."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ def table() -> tuple[np.ndarray, np.ndarray]:
     return X, X @ [1.0, 2.0, 3.0] + generator.standard_normal(60)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.filterwarnings(
     "ignore::eqrm.linear.linear_model.OneDomainWarning",
     "ignore::sklearn.exceptions.DataConversionWarning",

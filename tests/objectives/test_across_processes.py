@@ -24,7 +24,7 @@ from objectives.two_processes import (
     train,
 )
 
-# One worker, so that the two processes are started once (pytest -n 2 --dist loadgroup).
+# One worker, so that these processes, and their server, start once (pytest -n 2 --dist loadgroup).
 pytestmark = pytest.mark.xdist_group("two processes")
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-10}

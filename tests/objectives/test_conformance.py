@@ -44,7 +44,8 @@ def trained(case: Case, batch: Batch, task: str = "classes", seed: int = 0, step
     return made, predictor, losses
 
 
-@every_case
+@pytest.mark.unmeasured
+@variants_in_full
 @pytest.mark.parametrize("num_domains", SIZES)
 def test_fifty_steps_learn_and_stay_finite(case: Case, num_domains: int) -> None:
     batch = toy_batch(sizes=SIZES[num_domains])
@@ -60,6 +61,7 @@ def test_fifty_steps_learn_and_stay_finite(case: Case, num_domains: int) -> None
     assert risk_of(predictor, batch) < 0.7 * start
 
 
+@pytest.mark.unmeasured
 @variants_in_full
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_other_tasks_are_learned_or_refused(case: Case, task: str) -> None:
@@ -75,6 +77,7 @@ def test_other_tasks_are_learned_or_refused(case: Case, task: str) -> None:
     assert risk_of(predictor, batch) < 0.8 * start
 
 
+@pytest.mark.unmeasured
 @one_per_class
 def test_the_defaults_stay_finite_for_fifty_steps(case: Case) -> None:
     batch = toy_batch()

@@ -126,6 +126,7 @@ from_torch_itself = pytest.mark.filterwarnings(
 
 
 @from_torch_itself
+@pytest.mark.unmeasured
 class TestCompile:
     @pytest.fixture(autouse=True)
     def from_scratch(self) -> None:

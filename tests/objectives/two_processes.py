@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
+from processes import run_in_processes
 
 NUM_DOMAINS, STEPS = 6, 20
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -230,5 +230,5 @@ def errors(batch: Batch, rank: int) -> dict[str, str]:
 
 def run_in_two_processes(folder: Path, full: bool) -> list[dict[Any, Any]]:
     """What each of the two processes found."""
-    mp.spawn(run_everything, args=(str(folder), full), nprocs=2, join=True)  # type: ignore[no-untyped-call]
+    run_in_processes(run_everything, str(folder), full)
     return [torch.load(folder / f"rank-{rank}.pt") for rank in range(2)]

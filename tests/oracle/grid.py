@@ -123,7 +123,7 @@ def full_grid(seeds: int = 3) -> Iterator[Case]:
         yield Case(law, MANY, 0, -1000.0)
 
 
-def sample_of_grid(every: int = 31, every_large: int = 301) -> Iterator[Case]:
+def sample_of_grid(every: int = 61, every_large: int = 301) -> Iterator[Case]:
     """A fixed sample of the grid: each ``every``-th case, fewer of those with 1000 domains."""
     small = [case for case in full_grid() if case.m < 1000]
     large = [case for case in full_grid() if case.m == 1000]

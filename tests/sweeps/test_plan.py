@@ -130,6 +130,7 @@ def test_every_point_of_a_grid_is_run() -> None:
     assert groupdro == [(number, *point) for number, point in enumerate(expected)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("held_out", "number", "sizes"),
     [("each", 60, {1}), ("each-and-pairs", 60 + 60 * 59 // 2, {1, 2})],

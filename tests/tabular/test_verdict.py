@@ -114,6 +114,7 @@ def result(training: TableTraining) -> LevelResult:
     return found
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("place", "kind"), [(0, HELPS), (6, RECALIBRATE), (12, NOTHING)])
 def test_worlds_get_the_right_verdict(place: int, kind: str) -> None:
     """Some of the worlds; the mark ``full`` runs all, with the truth computed."""

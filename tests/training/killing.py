@@ -113,6 +113,7 @@ def wait_for(kind: str, folder: Path, generator: random.Random) -> None:
             last, drafts_to_see = drafts[0], drafts_to_see - 1
             if drafts_to_see == 0:
                 return
+        time.sleep(1e-4)
 
 
 def metrics_size(folder: Path) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,19 @@ def main(folder: Path, steps: int, objectives: list[str]) -> None:
         if rank() == 0:
             content = {"cases": found, **extra}
             (folder / f"world-{world_size()}.json").write_text(json.dumps(content))
+
+
+def one_of_several(rank: int, processes: int, port: int, *arguments: Any) -> None:
+    """What one of several processes does that ``torchrun`` did not start."""
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(processes),
+        LOCAL_WORLD_SIZE=str(processes),
+        MASTER_ADDR="localhost",
+        MASTER_PORT=str(port),
+    )
+    main(*arguments)
 
 
 if __name__ == "__main__":

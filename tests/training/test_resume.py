@@ -74,6 +74,7 @@ FULL = pytest.mark.full
 STEPS = [pytest.param(s, marks=() if s in (0, 5, 6, 12) else FULL) for s in range(13)]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_killed_at_any_step_ends_bit_for_bit_the_same(tmp_path: Path, step: int) -> None:
     whole = everything(tmp_path / "whole").fit()

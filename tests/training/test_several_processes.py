@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from processes import run_in_processes
 from training import several_processes
 
 PROGRAM = Path(several_processes.__file__)
@@ -20,6 +22,9 @@ STEPS, QUICK = 12, ["groupdro"]
 FULL_STEPS, TOLERANCE = 50, 1e-5
 
 Found = dict[str, Any]
+
+# One worker, so that one server starts all processes (pytest -n 2 --dist loadgroup).
+two_processes = pytest.mark.xdist_group("two processes")
 
 
 def outcome(folder: Path, processes: int, steps: int, objectives: list[str]) -> Found:
@@ -48,7 +53,10 @@ def read(folder: Path, processes: int) -> Found:
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Found]:
     folder = tmp_path_factory.mktemp("processes")
     several_processes.main(folder, STEPS, QUICK)
-    return {1: read(folder, 1), 2: outcome(folder, 2, STEPS, QUICK)}
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    run_in_processes(several_processes.one_of_several, 2, port, folder, STEPS, QUICK)
+    return {1: read(folder, 1), 2: read(folder, 2)}
 
 
 def check_refusals(of_one: Found, of_several: Found) -> None:
@@ -59,7 +67,7 @@ def check_refusals(of_one: Found, of_several: Found) -> None:
     assert "Freeze it (batch_norm: frozen)" in messages["batch norm"]
 
 
-@pytest.mark.xdist_group("several-processes")
+@two_processes
 @pytest.mark.parametrize("layout", several_processes.LAYOUTS)
 @pytest.mark.parametrize("objective", QUICK)
 def test_two_processes_have_the_loss_curve_of_one(
@@ -73,13 +81,13 @@ def test_two_processes_have_the_loss_curve_of_one(
     np.testing.assert_allclose(two["variances"], one["variances"], rtol=1e-3)
 
 
-@pytest.mark.xdist_group("several-processes")
+@two_processes
 def test_two_processes_killed_and_resumed_end_bit_for_bit_the_same(found: dict[int, Found]) -> None:
     assert found[1]["resumed"]
     assert found[2]["resumed"]
 
 
-@pytest.mark.xdist_group("several-processes")
+@two_processes
 def test_what_would_train_differently_is_refused_before_it_starts(found: dict[int, Found]) -> None:
     check_refusals(found[1], found[2])
 

@@ -61,6 +61,7 @@ def test_the_trainer_takes_the_steps_of_a_hand_written_loop() -> None:
     assert torch.equal(weights(trained.predictor), weights(by_hand))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_objective_trains_and_learns(case) -> None:  # type: ignore[no-untyped-def]
     data = classification()

@@ -258,6 +258,7 @@ def many(runs: int) -> Iterator[RunRecord]:
                     yield record(*measured, held_out=(held_out,), **place)
 
 
+@pytest.mark.unmeasured
 def test_the_work_grows_with_the_number_of_records_and_no_faster() -> None:
     """Ten times the records take about ten times the calls: no clock, the same on any machine."""
 
@@ -281,5 +282,5 @@ def test_the_work_grows_with_the_number_of_records_and_no_faster() -> None:
         return counted
 
     calls(80)  # what is imported or cached once
-    few, more = calls(800), calls(10_000 // 80 * 80)
-    assert more / few < 1.2 * 10_000 / 800
+    few, more = calls(400), calls(4_000)
+    assert more / few < 1.2 * 4_000 / 400

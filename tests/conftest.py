@@ -1,0 +1,63 @@
+"""Which tests are not measured by coverage, and what tests of trainings share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+# Measured Python takes about twice as long. These tests compute much and run lines that other
+# tests run too (or, like subprocesses that are killed, report nothing), so they are not measured.
+UNMEASURED = {
+    "adversarial/test_control_characters.py",
+    "architecture/test_layout.py",
+    "distributions/test_derivatives.py",
+    "distributions/test_properties.py",
+    "estimators/test_sklearn_conformity.py",
+    "evaluation/test_coverage.py",
+    "evaluation/test_page.py",
+    "examples/test_evaluation_tour.py",
+    "linear/test_closed_form.py",
+    "sweeps/test_page.py",
+    "tabular/test_recalibration_page.py",
+    "training/test_killing.py",
+}
+MEASURED_PROGRAMS = "COVERAGE_PROCESS_CONFIG"
+"""The variable by which coverage measures programs that a test starts."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    unmeasured = {TESTS / name for name in UNMEASURED}
+    for item in items:
+        if item.path in unmeasured:
+            item.add_marker(pytest.mark.unmeasured)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run a test with the mark ``unmeasured``, and programs that it starts, without coverage.
+
+    The mark ``no_cover`` of pytest-cov does nothing in the workers of pytest-xdist.
+    """
+    if item.get_closest_marker("unmeasured") is None:
+        return (yield)
+    tracer, setting = sys.gettrace(), os.environ.pop(MEASURED_PROGRAMS, None)
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        if setting is not None:
+            os.environ[MEASURED_PROGRAMS] = setting
+        sys.settrace(tracer)
+
+
+@pytest.fixture
+def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings on tables write an empty file in place of the figure, which takes long to draw."""
+    monkeypatch.setattr("eqrm.tabular.output.draw_cdfs_and_tails", lambda curves: None)
+    monkeypatch.setattr("eqrm.tabular.output.save_figure", lambda figure, path: path.touch())

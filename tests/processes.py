@@ -1,0 +1,34 @@
+"""Functions run in several processes that start quickly."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch.multiprocessing
+
+LOADED = ["torch.nn.parallel", "eqrm.training.trainer", "eqrm.evaluation.evaluate"]
+
+
+def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int = 2) -> None:
+    """Run ``work(rank, *arguments)`` in every process, all of them forked from a server.
+
+    The server has loaded torch already, once for all tests of this process, which takes seconds;
+    ``work`` must be importable.
+    """
+    multiprocessing.set_forkserver_preload(LOADED)
+    torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
+        _work, args=(work, arguments), nprocs=processes, start_method="forkserver"
+    )
+
+
+def _work(rank: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    work(rank, *arguments)
+    if "coverage" in sys.modules:  # a forked process ends without saving what was measured
+        import coverage
+
+        measured = coverage.Coverage.current()
+        if measured is not None:
+            measured.save()

@@ -1,0 +1,95 @@
+"""The objectives as modules of Lightning, which takes seconds to load."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from eqrm.data import DomainBatches
+from eqrm.objectives import EQRM, Batch, Objective
+from eqrm.predictors import Predictor
+from eqrm.training import OptimizerChoice
+from training.small_worlds import regression
+
+DATA, STEPS, RATE = regression(), 6, 0.01
+
+
+class OneLine(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    """A risk objective in place of the mean."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+        self.objective = EQRM(0.9)
+
+    def training_step(self, batch: Any, number: int) -> Tensor:
+        x, y, domains = batch
+        losses = self.predictor.losses(self.predictor(x), y)
+        loss: Tensor = self.objective(losses, domains, num_domains=DATA.num_domains)
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.predictor.parameters(), lr=RATE)
+
+
+class EveryObjective(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    """Any objective: its updates, each applied before the next is computed."""
+
+    automatic_optimization = False
+
+    def __init__(self, predictor: Predictor, minimised: Objective) -> None:
+        super().__init__()
+        self.predictor = minimised.prepare(predictor, DATA.num_domains)
+        self.objective = minimised
+        self.names = ["predictor", *minimised.optimizer_settings(self.predictor)]
+
+    def training_step(self, batch: Any, number: int) -> None:
+        x, y, domains = batch
+        found = self.optimizers()  # one, or a list of several
+        owned = found if isinstance(found, list) else [found]
+        optimizers = dict(zip(self.names, owned, strict=True))
+        part = Batch(x, y, domains, DATA.num_domains)
+        for update in self.objective.updates(part, self.predictor, self.global_step):
+            gradients = torch.autograd.grad(update.loss, update.parameters, allow_unused=True)
+            for parameter, gradient in zip(update.parameters, gradients, strict=True):
+                parameter.grad = gradient
+            optimizers[update.optimizer].step()
+
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        own = self.objective.optimizer_settings(self.predictor)
+        return [
+            torch.optim.Adam(self.predictor.parameters(), lr=RATE),
+            *(
+                (each.choice or OptimizerChoice()).make(each.parameters, RATE)
+                for each in own.values()
+            ),
+        ]
+
+
+def fitted(module: Any, folder: Path) -> Any:
+    """Lightning's trainer over the rows that ``DomainBatches`` draws."""
+    batches = DomainBatches(DATA, 3, 4, seed=1)
+    rows = [next(batches).tolist() for _ in range(STEPS)]
+    loader = DataLoader(TensorDataset(DATA.x, DATA.y, DATA.domains), batch_sampler=rows)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = lightning.Trainer(
+            max_steps=10**6,
+            max_epochs=1,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=folder,
+        )
+        trainer.fit(module, loader)
+    return module

@@ -73,6 +73,7 @@ def least_objective(cells: Any, y: Any, days: Any, alpha: float | None, log_loss
     return float(minimize(value, np.zeros(cells.max() + 1), jac=True, method="BFGS").fun)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("alpha", [None, 0.5, 0.9])
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_boosting_reaches_the_least_objective_of_all_functions_of_a_cell(

@@ -109,6 +109,7 @@ def test_the_empirical_superquantile_is_the_smallest_mean_of_the_worst() -> None
     assert model.value_ == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("level", [0.999, Level(log_tail=-1000), Level(log_tail=-1e30)], ids=str)
 @pytest.mark.parametrize("law", ["kde", "gaussian"])
 def test_few_domains_end_with_equal_risks_of_least_mean(law: str, level: object) -> None:

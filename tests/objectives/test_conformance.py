@@ -127,6 +127,7 @@ def test_the_order_of_the_examples_does_not_matter(case: Case) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-10)
 
 
+@pytest.mark.unmeasured
 @every_case
 def test_a_seed_determines_everything(case: Case) -> None:
     batch = toy_batch()

@@ -30,6 +30,7 @@ def accuracy(predictor: Predictor, batch: Batch) -> float:
     return (outputs.argmax(dim=1) == batch.y).float().mean().item()
 
 
+@pytest.mark.unmeasured
 @ADAPTIVE
 def test_unseen_domains_are_learned_where_only_adaptation_can(objective: Objective) -> None:
     training, unseen = relative_world(20, seed=0), relative_world(20, seed=1)

@@ -90,6 +90,7 @@ EQUAL = 3.0 - math.sqrt(8.8)
 """Where the two risks are equal and smallest: θ²/2 − 3θ + 0.1 = 0."""
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("distribution", ["gaussian", "kde"])
 def test_alpha_to_1_equalises_two_risks_at_their_smallest_common_value(distribution: str) -> None:
     found = [

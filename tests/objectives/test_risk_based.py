@@ -84,6 +84,7 @@ def test_gradients_match_finite_differences(name: str) -> None:
     assert torch.allclose(gradient, expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.unmeasured
 @every_objective
 @pytest.mark.parametrize("num_domains", SIZES)
 def test_fifty_steps_stay_finite_with_a_domain_of_one_example(name: str, num_domains: int) -> None:
@@ -230,6 +231,7 @@ class TestGroupDRO:
         with pytest.raises(DomainDataError, match="follows 3 domains, but got 2 risks"):
             objective.of_risks(torch.ones(2))
 
+    @pytest.mark.unmeasured
     def test_it_finds_the_worst_case_of_two_quadratics(self) -> None:
         """min_θ max((θ−0)², (θ−1)²/4) is at θ = 1/3."""
         theta = torch.nn.Parameter(torch.tensor(0.9, dtype=torch.float64))

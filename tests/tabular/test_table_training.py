@@ -73,6 +73,7 @@ def some(table: Table, number: int = 60) -> Table:
     return table.in_domains(table.domain_names[:number])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("model", "task"),
     [

@@ -140,6 +140,7 @@ def test_a_run_of_the_stack_is_the_run_that_the_trainer_makes() -> None:
         assert difference(trained.predictor(position), alone.predictor) < 1e-5
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("k", [None, 20])
 def test_twenty_runs_together_match_twenty_apart_with_dropout(k: int | None) -> None:
     data = world()

@@ -142,7 +142,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
         (gzip.compress(b"\xff\xfe\x00", mtime=0), "not UTF-8 text"),
         (
             gzip.compress(b"smiles,toxic\nCCO,1\nCC", mtime=0),
-            "Row 2 of odd.csv.gz has 1 field, and the header has 2",
+            "Line 3 of odd.csv.gz has 1 field, and the header has 2",
         ),
         (gzip.compress(b"smiles,toxic\nCCO,maybe\n", mtime=0), "toxic of row 1 is 'maybe'"),
         (

@@ -170,10 +170,10 @@ def test_signs_of_comments_separators_and_quotes_in_cells_are_data(tmp_path: Pat
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("A,1,0\nB,2\n", "Row 2 of stays.csv has 2 fields, and the header has 3"),
-        ("A,1,0\nB,2,1,9\n", "Row 2 of stays.csv has 4 fields"),
-        ("A,1,0\n" * 30_000 + "B,2\n", "Row 30,001 of stays.csv has 2 fields"),
-        ("A,1,0\nB\n9,8,7,6,5\n", "Row 2 of stays.csv has 1 field"),
+        ("A,1,0\nB,2\n", "Line 3 of stays.csv has 2 fields, and the header has 3"),
+        ("A,1,0\nB,2,1,9\n", "Line 3 of stays.csv has 4 fields"),
+        ("A,1,0\n" * 30_000 + "B,2\n", "Line 30,002 of stays.csv has 2 fields"),
+        ("A,1,0\nB\n9,8,7,6,5\n", "Line 3 of stays.csv has 1 field"),
     ],
 )
 def test_lines_with_more_or_fewer_fields_than_the_header_are_named(

@@ -92,15 +92,12 @@ class _Reader:
     def value(self, marker: str, depth: int) -> Any:
         if depth > DEEPEST:
             raise ValueError("its UBJSON is nested too deeply")
+        holders = {"{": self.object, "[": self.array}
+        if marker in holders:
+            return holders[marker](depth)
         if marker in CONSTANTS:
             return CONSTANTS[marker]
-        if marker == "S":
-            return self.text()
-        if marker == "{":
-            return self.object(depth)
-        if marker == "[":
-            return self.array(depth)
-        return self.number(marker)
+        return self.text() if marker == "S" else self.number(marker)
 
     def object(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from eqrm.errors import DataFileError, MissingExtraError
+from eqrm.files.limits import refuse_zip_growth
 
 COUNTERS = ".num_batches_tracked"
 """Buffers that old files lack and that nothing here uses."""
@@ -56,6 +57,7 @@ def _read_safetensors(path: Path) -> object:
 
 
 def _read_pickle(path: Path) -> object:
+    refuse_zip_growth(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import math
 import os
@@ -20,6 +19,7 @@ from torch.nn import functional
 from eqrm.data.datasets.catalogue import CATALOGUE
 from eqrm.data.fetching.data_root import data_root, refusing_damage
 from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
+from eqrm.files.limits import opened_gzip
 
 MNIST_FOLDERS = ("mnist", "MNIST/raw")
 MNIST_MD5 = {Path(s.file).stem: str(s.md5) for s in CATALOGUE["mnist"].sources}
@@ -96,7 +96,8 @@ def read_idx(path: Path, md5: str | None = None) -> Tensor:
     with refusing_damage(path):
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+            with opened_gzip(path) as file:
+                content = file.read()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 0x08:
         raise DataFileError(f"{path} is not an idx file of bytes, the format of MNIST.")
     dimensions = content[3]

@@ -21,6 +21,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.cache import progress
 from eqrm.data.fetching.data_root import data_file
 from eqrm.errors import DataFileError, MissingExtraError
+from eqrm.files.limits import refuse_growth
 
 RESIDENT = ("auto", "always", "never")
 RESIDENT_BYTES = 4 << 30
@@ -155,7 +156,9 @@ class ImageFiles:
             return (self.source / name).read_bytes()
         if self._archive is None or self._archive[0] != os.getpid():
             self._archive = (os.getpid(), zipfile.ZipFile(self.source))
-        return self._archive[1].read(name)
+        entry = self._archive[1].getinfo(name)
+        refuse_growth(self.source, entry.file_size, entry.compress_size)
+        return self._archive[1].read(entry)
 
     def _decoded(self, name: str) -> Tensor:
         """One image; whatever is wrong with its file becomes an error that names it."""

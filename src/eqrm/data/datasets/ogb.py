@@ -22,6 +22,7 @@ from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
+from eqrm.files.limits import opened_gzip
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
 SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
@@ -142,7 +143,8 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
     path = folder / "raw" / "scaffold_group.npy"
     if path.is_file():
         try:
-            groups = np.load(path, allow_pickle=False)  # a pickle could run code
+            # A pickle could run code; a map of the file cannot state more than there is.
+            groups = np.load(path, mmap_mode="r", allow_pickle=False)
         except _NOT_AN_ARRAY as error:
             raise DataFileError(f"{path} is not an array of numbers: {error}.") from None
         if groups.size != molecules or groups.dtype.kind not in "iu":
@@ -170,7 +172,8 @@ def _read_numbers(path: Path, dtype: Any) -> Any:
         raise MissingExtraError("pandas", "molecules", "Reading OGB's files") from None
     with refusing_damage(path):
         try:
-            table = pandas.read_csv(path, compression="gzip", header=None)
+            with opened_gzip(path) as file:
+                table = pandas.read_csv(file, header=None)
             values = table.to_numpy()
             if dtype != np.float32 and values.dtype.kind not in "iu":
                 raise ValueError("it does not hold integers only")

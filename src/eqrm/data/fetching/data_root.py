@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from eqrm.errors import DataFileError, SettingError
+from eqrm.files.limits import opened_gzip
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
@@ -94,8 +95,11 @@ def refusing_damage(path: Path) -> Iterator[None]:
 
 
 def opened_bytes(path: Path) -> IO[bytes]:
-    """The content of a file, decompressed on the way if its name ends in ``.gz``."""
-    return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
+    """The content of a file, decompressed on the way if its name ends in ``.gz``.
+
+    Content far beyond the size of the file is refused (:mod:`eqrm.files.limits`).
+    """
+    return opened_gzip(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def opened_text(path: Path, newline: str | None = "") -> IO[str]:

@@ -20,10 +20,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from eqrm.errors import DataFileError
+from eqrm.files.limits import VARIABLE, refuse_zip_growth, unpack_limit
 
 BLOCK = 1 << 20
-LARGEST_GROWTH = 20
-ALWAYS_ALLOWED = 1 << 30
 DAMAGES = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -39,10 +38,11 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
     """Unpack a zip or tar archive; what lies at its top goes into ``folder``.
 
     Everything is unpacked beside the folder first, and then moved into it. ``limit`` is how
-    many bytes may come out, by default 20 times the archive and at least 1 GiB.
+    many bytes may come out, by default that of :func:`eqrm.files.limits.unpack_limit`.
     """
     if limit is None:
-        limit = max(LARGEST_GROWTH * archive.stat().st_size, ALWAYS_ALLOWED)
+        limit = unpack_limit(archive.stat().st_size)
+        refuse_zip_growth(archive)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as draft:
         left = limit
@@ -105,10 +105,10 @@ def _read_to_the_end(tape: tarfile.TarFile) -> None:
         raise tarfile.ReadError(str(error)) from None
 
 
-def _refusal(archive: Path, name: str, why: str) -> DataFileError:
-    return DataFileError(
-        f"{archive} is not unpacked: {name!r} in it {why}. Do not trust this archive."
-    )
+def _refusal(
+    archive: Path, name: str, why: str, advice: str = "Do not trust this archive."
+) -> DataFileError:
+    return DataFileError(f"{archive} is not unpacked: {name!r} in it {why}. {advice}")
 
 
 def _inside(folder: Path, name: str, archive: Path) -> Path:
@@ -128,7 +128,12 @@ def _write(content: IO[bytes], path: Path, left: int, archive: Path) -> int:
             while block := content.read(BLOCK):
                 written += len(block)
                 if written > left:
-                    raise _refusal(archive, path.name, "makes it far larger than expected")
+                    raise _refusal(
+                        archive,
+                        path.name,
+                        "makes it far larger than expected",
+                        f"If you trust it, set {VARIABLE} to a larger size, such as 50GB.",
+                    )
                 file.write(block)
     except (FileExistsError, NotADirectoryError):
         raise _refusal(archive, path.name, "occurs twice") from None

@@ -8,26 +8,31 @@ file that does not match its checksum, which DuckDB does not verify.
 
 from __future__ import annotations
 
-import csv
 import glob
 import os
-import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eqrm.checks import POSITIVE_INTEGER
-from eqrm.data.fetching.data_root import opened_bytes, opened_text, refusing_damage
+from eqrm.data.tables.csv_text import (
+    LONGEST_LINE,
+    header_of,
+    separator_of,
+    with_even_line_ends,
+    wrong_line,
+)
 from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, SettingError
-from eqrm.text import counted, did_you_mean
+from eqrm.files.limits import refuse_growth
+from eqrm.text import did_you_mean
 
 ENDINGS = {
     ".parquet": "parquet",
@@ -39,9 +44,6 @@ ENDINGS = {
 }
 FILENAME = "filename"
 """Means the name of the file, unless a column has this name."""
-SEPARATORS = (",", ";", "\t", "|")
-SAMPLE = 20
-"""Lines from which the separator is guessed."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class TableFiles:
             return "read_parquet($files)"
         return (
             f"read_csv($files, delim = '{self.separator}', quote = '\"', escape = '\"', "
-            "comment = '', skip = 0, header = true, all_varchar = true, null_padding = false)"
+            "comment = '', skip = 0, header = true, all_varchar = true, null_padding = false, "
+            f"max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE})"
         )
 
     def run(self, sql: str, files: Sequence[Path] | None = None, **parameters: Any) -> Any:
@@ -130,13 +133,20 @@ class TableFiles:
         except (duckdb.Error, UnicodeDecodeError) as error:
             shown = ", ".join(str(path) for path in self.files[:3])
             more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
-            uneven = [] if self.kind == "parquet" else _uneven_lines(self.files, self.separator)
-            reason = uneven[0] if uneven else _first_line(error)
+            wrong = None if self.kind == "parquet" else wrong_line(self.files, self.separator)
+            reason = wrong or _first_line(error)
             raise DataFileError(
                 f"{shown}{more}: cannot be read as {self.kind.upper()}. {reason}. The file may be "
                 "truncated or damaged, have other columns than the first file, or not be UTF-8 "
                 "text: write it again."
             ) from None
+
+    def refuse_growth(self) -> None:
+        """Raise if Parquet files state far more values than files of their size hold."""
+        sql = "SELECT sum(num_rows) FROM parquet_file_metadata($files)"
+        (rows,) = self.run(sql).fetchone()
+        stored = sum(path.stat().st_size for path in self.files)
+        refuse_growth(self.files[0], int(rows or 0) * len(self.types) * 8, stored)
 
     def column(self, name: str) -> str:
         """A column as an identifier in SQL; a name that does not exist is refused."""
@@ -145,7 +155,7 @@ class TableFiles:
             raise DomainDataError(
                 f"{shown} has no column {name!r}. {did_you_mean(name, list(self.types))}"
             )
-        if self._header.count(name) > 1:
+        if self._header[name] > 1:
             raise DomainDataError(
                 f"{self.files[0].name} has more than one column {name!r}. Give each column a name "
                 "of its own where the file is written."
@@ -153,15 +163,14 @@ class TableFiles:
         return quoted(name)
 
     @cached_property
-    def _header(self) -> list[str]:
+    def _header(self) -> Counter[str]:
         """The names in the first file itself; DuckDB calls the second of two columns name_1."""
-        return [name for _, name in self._names_in(self.files[:1])]
+        return Counter(name for _, name in self._names_in(self.files[:1]))
 
     def _names_in(self, files: Sequence[Path]) -> list[tuple[str, str]]:
         """File and name of every column of these files."""
         if self.kind == "csv":
-            headers = ((path, next(_records(path, self.separator), [])) for path in files)
-            return [(str(path), field.strip()) for path, fields in headers for field in fields]
+            return [(str(f), name) for f in files for name in header_of(f, self.separator)]
         sql = "SELECT file_name, name FROM parquet_schema($files) WHERE num_children IS NULL"
         rows: list[tuple[str, str]] = self.run(sql, files).fetchall()
         return rows
@@ -236,66 +245,15 @@ def opened(
             ) from None
         kind, separator = kinds.pop(), ","
         if kind == "csv":
-            separator = _separator(files[0])
-            files = [_readable(path, Path(folder)) for path in files]
+            separator = separator_of(files[0])
+            files = [with_even_line_ends(path, separator, Path(folder)) for path in files]
         try:
-            yield TableFiles(connection, tuple(files), kind, separator, progress)
+            table = TableFiles(connection, tuple(files), kind, separator, progress)
+            if kind == "parquet":
+                table.refuse_growth()
+            yield table
         finally:
             connection.close()
-
-
-def _records(path: Path, separator: str) -> Iterator[list[str]]:
-    """The lines of a CSV file as lists of fields; empty lines are skipped."""
-    with refusing_damage(path), opened_text(path) as file:
-        try:
-            yield from (fields for fields in csv.reader(file, delimiter=separator) if fields)
-        except csv.Error as error:
-            raise DataFileError(f"{path} cannot be read as CSV: {error}.") from None
-
-
-def _separator(path: Path) -> str:
-    """The separator that splits the first lines into the same, largest number of fields."""
-
-    def evenness(separator: str) -> tuple[bool, int]:
-        counts = [len(fields) for fields in islice(_records(path, separator), SAMPLE)]
-        return len(set(counts)) == 1, counts[0] if counts else 0
-
-    found = {separator: evenness(separator) for separator in SEPARATORS}
-    several = {separator: score for separator, score in found.items() if score[1] > 1}
-    return max(several, key=several.__getitem__, default=",")
-
-
-def _uneven_lines(files: Sequence[Path], separator: str) -> list[str]:
-    """A message about the first row with more or fewer fields than the header."""
-    for path in files:
-        try:
-            records = _records(path, separator)
-            width = len(next(records, []))
-            for row, fields in enumerate(records, start=1):
-                if len(fields) != width:
-                    return [
-                        f"Row {row:,} of {path.name} has {counted(len(fields), 'field')}, and the "
-                        f"header has {width:,}"
-                    ]
-        except DataFileError:
-            return []
-    return []
-
-
-def _readable(path: Path, folder: Path) -> Path:
-    """The file, or a copy with uniform line endings if they are mixed, which DuckDB cannot read."""
-    with refusing_damage(path), opened_bytes(path) as file:
-        start = file.read(1 << 16)
-        if path.suffix == ".gz":
-            while file.read(1 << 20):  # the end holds the checksum of all before
-                pass
-    windows = start.count(b"\r\n")
-    if windows == 0 or start.count(b"\n") == windows:
-        return path
-    copy = folder / path.name.removesuffix(".gz")
-    with opened_text(path, newline=None) as file, copy.open("w", encoding="utf-8") as plain:
-        shutil.copyfileobj(file, plain)
-    return copy
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:

@@ -29,6 +29,10 @@ from eqrm.errors import DomainDataError, MissingExtraError
 
 MEMORY = "2GB"
 BATCH = 100_000
+COLUMNS_AT_ONCE = 2000
+"""DuckDB takes 32 KB and more for each column of a query."""
+LONG_TEXT, MOST_TEXT = 1000, 1 << 28
+"""Characters of one entry, and bytes of a column of text, beyond which it is not read."""
 TRUTH = {"true": 1.0, "false": 0.0}
 """Booleans, in lower case. Read as numbers, as in Parquet files."""
 TARGET, DOMAIN = "target", "domain"
@@ -201,15 +205,18 @@ def _feature_names(
 
 
 def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
-    wanted = ", ".join(_expression(source, name, kind) for name, kind in kinds.items())
-    found = source.fetched(f"SELECT {wanted} FROM {source.source}")
+    wanted = [_expression(source, name, kind) for name, kind in kinds.items()]
+    found: dict[str, Any] = {}
+    for start in range(0, len(wanted), COLUMNS_AT_ONCE):
+        part = ", ".join(wanted[start : start + COLUMNS_AT_ONCE])
+        found |= source.fetched(f"SELECT {part} FROM {source.source}")
     columns = {}
     for name, kind in kinds.items():
         values = found[name]
         if kind == DOMAIN:  # named, and refused where missing, by the table
             columns[name] = np.array(fetched_list(values), dtype=object)
         elif values.dtype.kind == "O":
-            text = _as_text(values)
+            text = _as_text(values, name)
             columns[name] = text if kind == "category" else _numbers_or_text(name, text, kind)
         else:
             columns[name] = np.ma.filled(values.astype(np.float64), np.nan)
@@ -231,9 +238,18 @@ def _expression(source: TableFiles, name: str, kind: str) -> str:
     return f"CAST({identifier} AS DOUBLE) AS {quoted(name)}"
 
 
-def _as_text(values: Any) -> NDArray[np.str_]:
+def _as_text(values: Any, name: str) -> NDArray[np.str_]:
+    """Text in an array, where every entry takes the space of the longest."""
     filled = np.ma.filled(values, "") if isinstance(values, np.ma.MaskedArray) else values
-    return np.array(["" if value is None else value for value in filled.tolist()], dtype=str)
+    texts = ["" if value is None else value for value in filled.tolist()]
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    row = int(sizes.argmax()) if len(texts) else 0
+    if len(texts) and sizes[row] > LONG_TEXT and 4 * len(texts) * int(sizes[row]) > MOST_TEXT:
+        raise DomainDataError(
+            f"Column {name!r} has {sizes[row]:,} characters in row {row + 1:,}, too many for a "
+            f"column of {len(texts):,} rows. Shorten them, or leave the column out."
+        )
+    return np.array(texts, dtype=str)
 
 
 def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:

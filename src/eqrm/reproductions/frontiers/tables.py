@@ -20,6 +20,7 @@ from eqrm.data.datasets.molecular_descriptors import descriptor_table
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, MissingExtraError
+from eqrm.files.limits import BAD_ZIP, refuse_zip_growth
 from eqrm.files.writing import whole_file
 from eqrm.reproductions.frontiers.settings import LINEAR, MODELS
 
@@ -218,11 +219,12 @@ def load_table(name: str, prepared: Path | None = None) -> StudyTable:
     if prepared is None:
         return SOURCES[name].load()
     path = prepared / f"{name}{ENDING}"
+    refuse_zip_growth(path)
     try:
         with np.load(path, allow_pickle=False) as stored:
             X, y, ids = (stored[part] for part in ("X", "y", "ids"))
             return StudyTable(name, X, y, ids, int(stored["classes"]))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, MemoryError, EOFError, *BAD_ZIP):
         raise DataFileError(
             f"{path} does not exist or is not a prepared table. Write it with: eqrm reproduce "
             f"frontiers --set prepare={prepared} --set tables={name}"

@@ -153,9 +153,7 @@ def test_the_limit_is_100_times_the_file_unless_it_is_set(
     assert unpack_limit(20 << 20) == 100 * (20 << 20)
     assert unpack_limit(1000) == 1 << 30
     monkeypatch.setattr(limits, "ALWAYS_ALLOWED", 1 << 20)
-    with pytest.raises(
-        DataFileError, match="beyond the limit of 1,048,576"
-    ):
+    with pytest.raises(DataFileError, match="beyond the limit of 1,048,576"):
         read_table(bomb(tmp_path / "t.csv.gz"), "y", "d")
     for text, size in (("7", 7), ("5 kb", 5000), ("2GB", 2 * 10**9), ("9b", 9)):
         monkeypatch.setenv("EQRM_UNPACK_LIMIT", text)

@@ -21,7 +21,7 @@ import numpy as np
 
 from eqrm.data.tables.files import find_files
 from eqrm.domains import DomainKey, named_domains
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
 from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
@@ -85,7 +85,9 @@ class EvaluatedPart:
         content = read_checked_json(Path(path), FORMAT, PART)
         try:
             return cls._of(content, Path(path).name)
-        except (KeyError, TypeError, AttributeError) as error:
+        except EqrmError as error:
+            raise DataFileError(f"{path} is damaged. {error}") from None
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
 
     @classmethod
@@ -94,13 +96,17 @@ class EvaluatedPart:
         if content["labels"] is not None:
             domains, *arrays = content["labels"]
             numbers = [None if a is None else np.array(a, dtype=np.float64) for a in arrays]
-            labels = LabelStatistics(tuple(domains), *numbers)  # type: ignore[arg-type]
+            labels = LabelStatistics(tuple(map(str, domains)), *numbers)  # type: ignore[arg-type]
         predictors = {
             predictor: MeasuredRisks.from_dict(each, part=True)
             for predictor, each in content["predictors"].items()
         }
         seen = content.get("seen")
         seen = None if seen is None else frozenset(map(str, seen))
+        if not all(np.isfinite(risks.risks).all() for risks in predictors.values()):
+            raise ValueError("a risk that is not finite")
+        _check_labels(labels, predictors)
+        dict(content["sources"]), content["measures"]["several"]
         return cls(content["measures"], content["sources"], predictors, labels, name, seen)
 
 
@@ -260,6 +266,23 @@ class _Whole:
             seen = frozenset(domain for domain, known in self._seen.items() if known)
             found[name] = Measured(risks, several, labels, facts=DomainFacts(seen))
         return found
+
+
+def _check_labels(labels: LabelStatistics | None, measured: Mapping[str, MeasuredRisks]) -> None:
+    """Raise if the labels in a file are not about the domains that were measured."""
+    if labels is None:
+        return
+    of = {str(domain) for risks in measured.values() for domain in risks.domains}
+    rows = len(labels.domains)
+    if {*labels.domains} != of or len(of) != rows or labels.counts.shape[:1] != (rows,):
+        raise ValueError("its labels are of other domains")
+    if labels.counts.ndim != 2 or not (np.isfinite(labels.counts) & (labels.counts >= 0)).all():
+        raise ValueError("its labels are not counted")
+    for found in (labels.means, labels.variances):
+        if found is not None and (found.shape != (rows,) or np.isinf(found).any()):
+            raise ValueError("its labels have other numbers than domains")
+    if (labels.means is None) != (labels.variances is None):
+        raise ValueError("its labels have no mean or no variance")
 
 
 def _seen_by_any(measured: Iterable[Measured]) -> frozenset[str] | None:

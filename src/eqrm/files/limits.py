@@ -56,7 +56,7 @@ def refuse_zip_growth(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             stated = sum(entry.file_size for entry in archive.infolist())
-    except (OSError, *BAD_ZIP):
+    except (OSError, ValueError, *BAD_ZIP):
         return
     refuse_growth(path, stated)
 

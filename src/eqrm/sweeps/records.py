@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import is_integer, is_number
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 
@@ -93,7 +94,14 @@ class RunRecord(RunPlace):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> RunRecord:
-        """What :meth:`to_dict` described."""
+        """What :meth:`to_dict` described; ``TypeError`` for values of another type."""
+        named = ("run", "dataset", "objective")
+        if not all(
+            isinstance(text, str) for text in (*map(content.get, named), *content["held_out"])
+        ):
+            raise TypeError("a name that is not a string")
+        if not all(is_integer(content[key]) for key in ("draw", "trial")):
+            raise TypeError("a draw or trial that is not an integer")
         return cls(
             run=content["run"],
             dataset=content["dataset"],
@@ -101,12 +109,19 @@ class RunRecord(RunPlace):
             held_out=tuple(content["held_out"]),
             draw=content["draw"],
             trial=content["trial"],
-            settings=content["settings"],
-            checkpoints=tuple(
-                Checkpoint(each["step"], each["risks"], each["accuracies"])
-                for each in content["checkpoints"]
-            ),
+            settings=dict(content["settings"]),
+            checkpoints=tuple(map(_checkpoint, content["checkpoints"])),
         )
+
+
+def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
+    for measured in (content["risks"], content["accuracies"]):
+        for values in measured.values():
+            if not all(map(is_number, values.values())):
+                raise TypeError("a measured value that is not a number")
+    if not is_integer(content["step"]):
+        raise TypeError("a step that is not an integer")
+    return Checkpoint(content["step"], content["risks"], content["accuracies"])
 
 
 def record_path(folder: Path, run: str, name: str = RECORD) -> Path:
@@ -125,7 +140,7 @@ def read_record(folder: Path, run: str, name: str = RECORD) -> RunRecord:
     content = read_checked_json(path, FORMAT, "the record of a run")
     try:
         found = RunRecord.from_dict(content)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
     if found.run != run:
         raise DataFileError(f"{path} is the record of another run, {found.run!r}.")

@@ -26,7 +26,7 @@ from eqrm.files.writing import whole_file, write_text
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, logits_of
 from eqrm.tabular.predictions import check_output
-from eqrm.text import counted, listed
+from eqrm.text import counted, listed, shortened
 
 FORMAT = "eqrm correction 1"
 ROWS_AT_A_TIME = 200_000
@@ -101,7 +101,7 @@ class SavedCorrection:
             content["metric"],
             content["prediction"],
             float(content["clip"]),
-            content["classes"],
+            content.get("classes"),
             Level.parse(content["level"]),
             int(content["fitted_domains"]),
             tuple(content.get("domain_columns", ())),
@@ -126,7 +126,8 @@ def _problems(content: dict[str, Any]) -> list[str]:
         "domain_columns": _is_list_of_text(content.get("domain_columns", [])),
         "seen": _is_seen(content.get("seen")),
     }
-    return [f"{name} is {content.get(name)!r}" for name, right in good.items() if not right]
+    wrong = [name for name, right in good.items() if not right]
+    return [f"{name} is {shortened(repr(content.get(name)))}" for name in wrong]
 
 
 def _is_list_of_text(value: object) -> bool:

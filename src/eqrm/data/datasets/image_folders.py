@@ -102,7 +102,7 @@ def _files_in_archive(source: Path) -> list[str]:
     try:
         with zipfile.ZipFile(source) as archive:
             return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataFileError(
             f"{source} is not a zip archive, or is truncated ({error}). Fetch it again."
         ) from None

@@ -31,6 +31,7 @@ DAMAGES = (
     zlib.error,
     EOFError,
     NotImplementedError,
+    UnicodeDecodeError,
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import OPEN_FRACTION, check_all, one_of
+from eqrm.checks import OPEN_FRACTION, check_all, is_number, one_of
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
@@ -134,7 +134,11 @@ class WatchedCertificate:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> WatchedCertificate:
         """What :meth:`to_dict` described."""
-        columns = content["columns"]
+        columns, numbers = content["columns"], (*content["risks"], content["delta"])
+        if len(content["domains"]) != len(content["risks"]) or len(content["sizes"]) != 2:
+            raise ValueError("its domains have no risks")
+        if not all(map(is_number, numbers)):
+            raise ValueError("a risk that is not a finite number")
         return cls(
             **{
                 **content,

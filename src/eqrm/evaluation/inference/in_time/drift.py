@@ -111,6 +111,8 @@ class RiskDrift:
         made.domains = int(state["domains"])
         made._counts[:] = state["counts"]
         made._processes = [Evidence.from_dict(each) for each in state["processes"]]
+        if np.isnan(state["edges"]).any():
+            raise ValueError("edges that are not numbers")
         return made
 
 

@@ -87,6 +87,8 @@ class Evidence:
         made._log_grown = np.array(state["log_grown"], dtype=np.float64)
         started = [-math.inf if value is None else value for value in state["log_started"]]
         made._log_started = np.array(started, dtype=np.float64)
+        if np.isnan([made.largest, *made._log_grown, *made._log_started]).any():
+            raise ValueError("evidence that is not a number")
         return made
 
 

@@ -62,7 +62,13 @@ PROMISES = (
         "No file that is read can run code. Damaged and foreign files are refused. No control "
         "character that came from data reaches a terminal, a page or a table, and no cell of a "
         "CSV file begins a formula.",
-        ("adversarial.tests", "data.damaged-files", "data.downloads", "data.official-layouts"),
+        (
+            "adversarial.tests",
+            "adversarial.files",
+            "data.damaged-files",
+            "data.downloads",
+            "data.official-layouts",
+        ),
     ),
     Promise(
         "Determinism",

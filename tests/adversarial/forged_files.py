@@ -45,7 +45,10 @@ from eqrm.predictors.pretrained import read_weights
 from eqrm.sweeps.records import Checkpoint, RunRecord, read_record, write_record
 from eqrm.sweeps.tables.tabulating import sweep_tables
 from eqrm.tabular.correction_files import SavedCorrection
+from eqrm.training import load_table_network
 from eqrm.training.runs.checkpoint import read_checkpoint, write_checkpoint
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.run import train_run
 
 NASTY: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, -1e308, 10**30, "", "\u001b[2J", "x" * 100_000, [], {}, [[]],
@@ -68,6 +71,8 @@ class Kind:
     sealed: str
     format: str = ""
     guarded: bool = True
+    answers: bool = True
+    """Whether its numbers are an answer, and must be finite."""
 
 
 def made_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,6 +221,67 @@ def _unpacked(path: Path) -> Any:
     return {str(f.relative_to(out)): f.read_bytes() for f in out.rglob("*") if f.is_file()}
 
 
+RUN_CONFIG = """
+data:
+  dataset: table
+  settings: {{file: {file}, target: y, domain: d}}
+  test: ["0", "1"]
+predictor: {{name: mlp, settings: {{width: 4, depth: 1}}, loss: cross-entropy}}
+objective: {{name: eqrm, hyperparameters: {{alpha: 0.9}}}}
+batches: {{domains: 2, examples: 5}}
+steps: 12
+phases: single
+learning_rate: 1e-2
+training: {{checkpoint_every: 8, evaluate_every: 12, device: cpu, tensorboard: false}}
+"""
+
+
+def _sound_run(path: Path, name: str) -> tuple[RunConfig, Path]:
+    """The configuration of a run, and its folder with another file in the place of ``name``."""
+    root = next(parent for parent in path.parents if (parent / "sound").is_dir())
+    kept, rows = root / "sound-run", root / "rows.csv"
+    if not kept.exists():
+        rows.write_bytes(_rows())
+        (root / "run.yaml").write_text(RUN_CONFIG.format(file=rows))
+        train_run(RunConfig.from_file(root / "run.yaml"), kept)
+    config, place = RunConfig.from_file(root / "run.yaml"), path.parent / "runs"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(kept, place)
+    run = place / config.run_name
+    if path.exists():
+        shutil.copy(path, run / name)
+    return config, run
+
+
+def _run_file(name: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        run = _sound_run(path, name)[1]
+        shutil.copy(run / name, path)
+
+    return write
+
+
+STOPPED = "checkpoint/step-000000008.safetensors"
+
+
+def _resumed(path: Path) -> Any:
+    """Train on from a checkpoint."""
+    config, run = _sound_run(path, STOPPED)
+    for name in ("DONE", "weights.safetensors", "checkpoint/step-000000012.safetensors"):
+        (run / name).unlink()
+    trained = train_run(config, run.parent)
+    return [tensor.tolist() for tensor in trained.predictor.state_dict().values()]
+
+
+def _run_with(name: str) -> Use:
+    def predict(path: Path) -> Any:
+        network = load_table_network(_sound_run(path, name)[1])
+        frame = {"x": [0.5, -1.0], "colour": ["red", "blue"]}
+        return {key: np.asarray(value).tolist() for key, value in network.predict(frame).items()}
+
+    return predict
+
+
 def _write_bytes(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
@@ -232,6 +298,7 @@ def _digits() -> bytes:
     return gzip.compress(bytes([0, 0, 8, 2, 0, 0, 0, 9, 0, 0, 0, 4]) + bytes(range(36)))
 
 
+CHECKPOINT = "eqrm checkpoint 2"
 SMALL: dict[str, Any] = {"n_estimators": 4, "n_jobs": 1}
 NETWORK: dict[str, Any] = {"hidden": (4,), "steps": 3, "erm_steps": 3, "random_state": 0}
 MODELS: dict[str, Callable[[], Any]] = {
@@ -244,7 +311,12 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 KINDS = (
     *(Kind(k, _model(make), _predict, "archive", "eqrm model 2") for k, make in MODELS.items()),
-    Kind("checkpoint", _write_checkpoint, read_checkpoint, "archive", "eqrm checkpoint 2"),
+    Kind("checkpoint", _write_checkpoint, read_checkpoint, "archive", CHECKPOINT, answers=False),
+    Kind("resumed run", _run_file(STOPPED), _resumed, "archive", CHECKPOINT),
+    *(
+        Kind(f, _run_file(f), _run_with(f), s)
+        for f, s in (("weights.safetensors", "bytes"), ("predictor.json", "plain"))
+    ),
     Kind("moments", _write_moments, _solve_moments, "archive", "eqrm.moments 2"),
     Kind("evaluation", _write_evaluation, _watch, "plain", guarded=False),
     Kind("watch", _write_state, _read_state, "lines", state_file.FORMAT),
@@ -258,6 +330,10 @@ KINDS = (
     Kind("digits.gz", lambda path: _write_bytes(path, _digits()), read_idx, "bytes"),
     Kind("weights.pth", _write_weights, read_weights, "bytes", guarded=False),
 )
+
+
+TRAINED = ("network", "resumed run")
+"""Kinds that take seconds to make or to use."""
 
 
 @cache
@@ -434,7 +510,7 @@ def judged(case: int, folder: Path) -> Verdict:
         change = "forged"
         forge(kind, path, rng)
     elif rng.random() < 0.1:
-        others = [each for each in KINDS if each.name != kind.name]
+        others = [each for each in KINDS if each.name not in (kind.name, *TRAINED)]
         other = others[int(rng.integers(len(others)))]
         change = f"swapped for {other.name}"
         shutil.copy(sound(other.name, folder)[0], path)
@@ -456,7 +532,8 @@ def judged(case: int, folder: Path) -> Verdict:
         return Verdict(case, kind.name, change, "same")
     if unchanged or (kind.guarded and not forging and "swapped" not in change):
         return Verdict(case, kind.name, change, "other", "another answer without an error")
-    wrong = "" if finite(found) else "numbers that are not finite, without an error"
+    right = not kind.answers or finite(found)
+    wrong = "" if right else "numbers that are not finite, without an error"
     return Verdict(case, kind.name, change, "other", wrong)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,11 +120,11 @@ def test_a_record_of_another_run_or_without_a_field_is_refused(tmp_path: Path) -
 
 
 def test_a_risk_that_is_not_a_number_cannot_be_written(tmp_path: Path) -> None:
-    found = record()
-    bad = {**found.to_dict(), "checkpoints": [{"step": 1, "risks": {"test": {"a": float("nan")}}}]}
-    bad["checkpoints"][0]["accuracies"] = {}
+    bad = replace(record(), checkpoints=(Checkpoint(1, {"test": {"a": float("nan")}}, {}),))
     with pytest.raises(ValueError, match="JSON"):
-        written(tmp_path, RunRecord.from_dict(bad))
+        written(tmp_path, bad)
+    with pytest.raises(TypeError, match="not a number"):
+        RunRecord.from_dict(bad.to_dict())
     assert not record_path(tmp_path, RUN).exists()
 
 

@@ -23,7 +23,7 @@ from eqrm.errors import DataFileError, SettingError
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.level import Level
 from eqrm.registry import Registry
-from eqrm.text import did_you_mean
+from eqrm.text import did_you_mean, shortened
 
 ESTIMATORS = Registry[Any](
     "estimator",
@@ -145,7 +145,10 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     except SettingError as error:
         raise DataFileError(f"{path} is damaged. {error}") from None
     except WRONG_CONTENT as error:
-        raise DataFileError(f"{path} is damaged: {error}. Save or train the model again.") from None
+        reason = shortened(str(error), 200)
+        raise DataFileError(
+            f"{path} is damaged: {reason}. Save or train the model again."
+        ) from None
     if not known:
         raise DataFileError(
             f"{path} contains a model of the class {name!r}, which this version of eqrm "

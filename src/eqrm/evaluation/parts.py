@@ -35,12 +35,12 @@ from eqrm.evaluation.measuring.unusable_rows import Expected, refuse_if_never_ri
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks, Numbers, merged_moments
-from eqrm.text import counted, listed
+from eqrm.text import counted, listed, shortened
 
 PART, FORMAT = "a part of an evaluation", "eqrm part of an evaluation 1"
 ENDS = 65_536
 """Bytes at the beginning and the end of a file that, with its size, tell files apart."""
-PROBLEMS_SHOWN = 10
+PROBLEMS_SHOWN, LONGEST_REASON = 10, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,8 @@ class EvaluatedPart:
         except EqrmError as error:
             raise DataFileError(f"{path} is damaged. {error}") from None
         except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
+            wrong = shortened(repr(error), LONGEST_REASON)
+            raise DataFileError(f"{path} is damaged: {wrong} is missing or wrong.") from None
 
     @classmethod
     def _of(cls, content: Mapping[str, Any], name: str) -> EvaluatedPart:
@@ -106,6 +107,7 @@ class EvaluatedPart:
         if not all(np.isfinite(risks.risks).all() for risks in predictors.values()):
             raise ValueError("a risk that is not finite")
         _check_labels(labels, predictors)
+        _spec_of(content["measures"], None)
         dict(content["sources"]), content["measures"]["several"]
         return cls(content["measures"], content["sources"], predictors, labels, name, seen)
 

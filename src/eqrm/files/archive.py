@@ -58,7 +58,7 @@ def write_archive(
     """
     text = json.dumps(content, ensure_ascii=False)
     kept = {name: _as_tensor(value) for name, value in tensors.items()}
-    metadata = {"format": format, "content": text, "sha256": _digest(text, kept)}
+    metadata = {"format": format, "content": text, "sha256": content_digest(text, kept)}
     with whole_file(path, durable=durable) as draft:
         save_file(kept, draft, metadata)
 
@@ -116,7 +116,7 @@ def _as_tensor(value: Tensor | NDArray[Any]) -> Tensor:
     return tensor.detach().cpu().contiguous()
 
 
-def _digest(text: str, tensors: Tensors) -> str:
+def content_digest(text: str, tensors: Tensors) -> str:
     """SHA-256 over the text and every tensor's name, type, shape and bytes."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
@@ -141,7 +141,7 @@ def _content(header: Mapping[str, str], tensors: Tensors) -> tuple[str, bool]:
     if "moments" in header:
         return header["moments"], True
     text = header.get("content", header.get("state", ""))
-    return text, header.get("sha256") == _digest(text, tensors)
+    return text, header.get("sha256") == content_digest(text, tensors)
 
 
 def _digest_of_models_0_1(header: Mapping[str, str], tensors: Tensors) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from eqrm.checks import is_integer, is_number
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
+from eqrm.text import shortened
 
 FORMAT = "eqrm run record 1"
 RECORD = "record.json"
@@ -141,7 +142,8 @@ def read_record(folder: Path, run: str, name: str = RECORD) -> RunRecord:
     try:
         found = RunRecord.from_dict(content)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DataFileError(f"{path} is damaged: {error!r} is missing or wrong.") from None
+        reason = shortened(repr(error), 200)
+        raise DataFileError(f"{path} is damaged: {reason} is missing or wrong.") from None
     if found.run != run:
         raise DataFileError(f"{path} is the record of another run, {found.run!r}.")
     return found

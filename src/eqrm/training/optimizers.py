@@ -77,6 +77,10 @@ class Optimizers:
         """Put every optimizer back where it was."""
         for name, optimizer in self.by_name.items():
             optimizer.load_state_dict(states[name])
+            for parameter, state in optimizer.state.items():
+                for kept in state.values():
+                    if isinstance(kept, Tensor) and kept.shape not in ((), parameter.shape):
+                        raise ValueError(f"the optimizer {name!r} is of other weights")
 
 
 def _holds(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:

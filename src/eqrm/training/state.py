@@ -125,7 +125,7 @@ class TrainingState:
             _set_own_random_states(state["random"], self.settings.seed, self.step)
         except EqrmError:
             raise
-        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CheckpointError(f"It does not fit this run ({error}).") from None
 
 

@@ -243,7 +243,7 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
         return found, _settings_in(content)
     except EqrmError as error:
         raise DataFileError(f"{path}: {error} {advice}") from None
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
         raise DataFileError(f"{path} is an evaluation that was damaged. {advice}") from None
 
 

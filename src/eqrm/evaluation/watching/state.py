@@ -14,11 +14,11 @@ from typing import Any
 
 from eqrm.data.times import as_times
 from eqrm.domains import name_order
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS, Watch, WatchReport
 from eqrm.evaluation.watching.arrivals import Arrival
 from eqrm.evaluation.watching.claim import WatchedCertificate, plain_times
-from eqrm.text import counted, listed
+from eqrm.text import counted, listed, shortened
 
 Record = dict[str, Any]
 """A domain, ready for JSON: its name, its time, its parts (source, examples, mean, and since
@@ -137,8 +137,9 @@ class WatchState:
             _ = found.claim
             if len(found.judged) != found.report.domains:
                 raise ValueError(f"{len(found.judged)} domains, of {found.report.domains}")
-        except (AttributeError, LookupError, TypeError, ValueError, EqrmError) as error:
-            raise DataFileError(f"{name} is not the state of a watch: {error!r}.") from None
+        except (AttributeError, LookupError, TypeError, ArithmeticError, ValueError) as error:
+            reason = shortened(repr(error), 200)
+            raise DataFileError(f"{name} is not the state of a watch: {reason}.") from None
         return found
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from eqrm.data.seen_domains import SeenDomains
@@ -22,7 +20,7 @@ from eqrm.training.preflight import as_predictor
 from eqrm.training.random_states import random_states, set_random_states
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
-from eqrm.training.runs.run_folder import RunFolder
+from eqrm.training.runs.run_folder import WEIGHTS, RunFolder
 
 EXAMPLES_AT_ONCE = 16_384
 
@@ -119,14 +117,11 @@ def _loaded(files: RunFolder, config: RunConfig, spec: PredictorSpec) -> Predict
             predictor = phase.minimised.prepare(predictor, spec.domains)
     finally:
         set_random_states(before)
-    file = files.path / "weights.safetensors"
     try:
-        predictor.load_state_dict(load_file(file))
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"The weights {file} cannot be read: {error}.") from None
+        predictor.load_state_dict(files.read_weights())
     except RuntimeError:
         raise CheckpointError(
-            f"The weights {file} do not fit the run's configuration and data. If the data has "
-            "changed since, restore the data that the run was trained on."
+            f"The weights {files.path / WEIGHTS} do not fit the run's configuration and data. If "
+            "the data has changed since, restore the data that the run was trained on."
         ) from None
     return predictor.eval()

@@ -19,10 +19,10 @@ from eqrm.errors import DataFileError, EqrmError, SettingError
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.registry import predictor
 from eqrm.training.runs.config import DataConfig, Names, PredictorConfig
-from eqrm.training.runs.run_folder import RunFolder
+from eqrm.training.runs.run_folder import PREDICTOR, RunFolder
 from eqrm.training.training_settings import naming_field
 
-FILE, FORMAT = "predictor.json", "eqrm predictor 1"
+FORMAT = "eqrm predictor 1"
 
 
 @dataclass(frozen=True)
@@ -172,17 +172,17 @@ class PredictorSpec:
 
     def save(self, files: RunFolder) -> None:
         """Write it to the folder of a run."""
-        files.write_json(FILE, self.to_dict())
+        files.write_json(PREDICTOR, self.to_dict())
 
     @classmethod
     def saved_in(cls, files: RunFolder) -> PredictorSpec | None:
         """What :meth:`save` wrote; None for a run of version 0.1, which did not."""
-        content = files.read_json(FILE)
+        content = files.read_json(PREDICTOR)
         try:
             return None if content is None else cls.from_dict(content)
         except (KeyError, TypeError, ValueError) as error:
             raise DataFileError(
-                f"{files.path / FILE} is damaged ({error}). Train the network again."
+                f"{files.path / PREDICTOR} is damaged ({error}). Train the network again."
             ) from None
 
     def to_dict(self) -> dict[str, Any]:

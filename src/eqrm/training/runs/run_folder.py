@@ -15,16 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
+from eqrm.files.archive import content_digest
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
 from eqrm.text import csv_text, printable
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
+WEIGHTS, PREDICTOR = "weights.safetensors", "predictor.json"
 COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", "accuracy")
 
 
@@ -80,7 +83,7 @@ class RunFolder:
     def clear(self) -> None:
         """Remove what an earlier run left, to begin again."""
         self.checkpoints.clear()
-        for name in ("DONE", "metrics.jsonl", "risks.parquet", "risks.csv", "weights.safetensors"):
+        for name in ("DONE", "metrics.jsonl", "risks.parquet", "risks.csv", WEIGHTS):
             (self.path / name).unlink(missing_ok=True)
 
     def add_metrics(self, record: Mapping[str, Any]) -> None:
@@ -117,10 +120,31 @@ class RunFolder:
             os.truncate(self.metrics_path, size)
 
     def write_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """The weights that the run ended with."""
+        """The weights that the run ended with, and a digest of them and of ``predictor.json``."""
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
-        with whole_file(self.path / "weights.safetensors") as draft:
-            save_file(tensors, draft, metadata={"format": "pt"})
+        digest = content_digest(self._described(), tensors)
+        with whole_file(self.path / WEIGHTS) as draft:
+            save_file(tensors, draft, metadata={"format": "pt", "sha256": digest})
+
+    def read_weights(self) -> dict[str, Tensor]:
+        """What :meth:`write_weights` wrote; earlier versions wrote no digest."""
+        file = self.path / WEIGHTS
+        try:
+            with safe_open(file, framework="pt") as opened:
+                known = (opened.metadata() or {}).get("sha256")
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"The weights {file} cannot be read: {error}.") from None
+        if known is not None and known != content_digest(self._described(), tensors):
+            raise CheckpointError(
+                f"{file} or {PREDICTOR} beside it is damaged: their content does not match the "
+                "checksum. Restore both, or train the network again."
+            )
+        return tensors
+
+    def _described(self) -> str:
+        """``predictor.json``, whatever its layout."""
+        return json.dumps(self.read_json(PREDICTOR), sort_keys=True)
 
     def write_risks(self, risks: Iterable[HeldOutRisks]) -> Path:
         """A row per held-out domain: Parquet, or CSV where pyarrow is not installed."""

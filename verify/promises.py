@@ -68,6 +68,7 @@ PROMISES = (
             "data.damaged-files",
             "data.downloads",
             "data.official-layouts",
+            "data.tests",
         ),
     ),
     Promise(

@@ -16,13 +16,11 @@ TESTS = Path(__file__).parent
 UNMEASURED = {
     "adversarial/test_control_characters.py",
     "architecture/test_layout.py",
-    "distributions/test_derivatives.py",
     "distributions/test_properties.py",
     "estimators/test_sklearn_conformity.py",
     "evaluation/test_coverage.py",
     "evaluation/test_page.py",
     "examples/test_evaluation_tour.py",
-    "linear/test_closed_form.py",
     "sweeps/test_page.py",
     "tabular/test_recalibration_page.py",
     "training/test_killing.py",

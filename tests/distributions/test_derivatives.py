@@ -21,6 +21,7 @@ SOME_LEVELS = ["0.01", "0.9", "1-e^-100"]
 OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("level", [*SOME_LEVELS, *in_full(*OTHER_LEVELS)])
 @pytest.mark.parametrize("m", [6, *in_full(2, 3, 15)])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

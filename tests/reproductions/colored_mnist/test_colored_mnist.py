@@ -283,6 +283,19 @@ def test_each_rule_chooses_by_its_own_accuracies() -> None:
     assert not claims["IRM, erm initialisation"].holds
 
 
+@pytest.mark.parametrize(("changed", "holds"), [(69.0, True), (60.0, False)])
+def test_a_change_of_the_recipe_may_explain_a_cell(changed: float, holds: bool) -> None:
+    values = [TableSetting("irm", PRETRAINED, value) for value in TINY.values("paper", "irm")]
+    standard = {s: result(s, validation_point9=60, test_point9=60) for s in values}
+    more_dropout = {values[0]: result(values[0], validation_point9=60, test_point9=changed)}
+    findings = MnistFindings(TINY, standard, {"more dropout": more_dropout}, ())
+    claims = {c.claim: c for c in check_mnist(findings, "full")}
+    check = claims["IRM, erm initialisation"]
+    assert check.holds is holds
+    explained = "69.0 ± 0.7 (more dropout" if holds else "none of those tried"
+    assert f"Explained by a change of the recipe: {explained}" in check.measured
+
+
 def test_operations_are_those_of_the_products() -> None:
     small = dataclasses.replace(SMALL, depth=1, width=4)
     assert step_operations(small, 10, iga=False) == 2 * 10 * (2 * 392 * 4 + 3 * 4)

@@ -39,7 +39,10 @@ is the paper's, the second needs no look at the test domain, the last is the pub
 
 @dataclass(frozen=True)
 class MnistCell:
-    """A cell of Table 1: the chosen setting, and its accuracies (seeds,) in per cent."""
+    """A cell of Table 1: the chosen setting, and its accuracies (seeds,) in per cent.
+
+    ``grid`` is that of the values it was chosen from, or the change of the recipe.
+    """
 
     grid: str
     selection: str
@@ -120,6 +123,15 @@ class MnistFindings:
         if not found or len(found) < len(results):
             return None
         return MnistCell(grid, rule, max(found, key=RULES[rule]))
+
+    def with_changes(self, method: str, start: str) -> list[MnistCell]:
+        """The same cell by every changed recipe and value that was trained with it."""
+        return [
+            MnistCell(name, BY_TEST_DOMAIN, result)
+            for name, results in self.changed.items()
+            for setting, result in results.items()
+            if (setting.method, setting.initialisation) == (method, start)
+        ]
 
     def flattery(self) -> float | None:
         """By how much the test set as judge raises test accuracies, over the paper's rule."""

@@ -28,19 +28,27 @@ import eqrm
 COUNTS = (2, 3, 10, 100, 1000, 44_930, 1_000_000)
 QUICK_COUNTS = (2, 10, 1000)
 TIMED_LEVELS = ("0.75", "1-e^-1000")
-TIMED_COUNTS = (2, 1000, 44_930, 1_000_000)
+TIMED_COUNTS = (2, 100, 1000, 44_930, 1_000_000, 10_000_000)
 LARGEST_FOR_BISECTION = 1_000_000
 LARGEST_COMPILED = 1000
+CHECKS = ("synchronisation", "graphs", "agreement", "double", "bad", "compile")
 
 
-def outcomes(device: torch.device, counts: list[int]) -> Iterator[Outcome]:
-    """All checks that this device allows."""
+def outcomes(device: torch.device, counts: list[int], wanted: list[str]) -> Iterator[Outcome]:
+    """The wanted checks, as far as this device allows them."""
     if device.type == "cuda":
-        yield from checks.check_no_synchronisation(device, counts)
-        yield from checks.check_graphs(device, counts)
-    yield from checks.check_compile(device, [m for m in counts if m in (100, 44_930)])
-    yield from checks.check_agreement(device, counts)
-    yield from checks.check_bad_risks(device)
+        if "synchronisation" in wanted:
+            yield from checks.check_no_synchronisation(device, counts)
+        if "graphs" in wanted:
+            yield from checks.check_graphs(device, counts)
+    if "agreement" in wanted:
+        yield from checks.check_agreement(device, counts)
+    if "double" in wanted:
+        yield from checks.check_double_precision(device, counts)
+    if "bad" in wanted:
+        yield from checks.check_bad_risks(device)
+    if "compile" in wanted:
+        yield from checks.check_compile(device, [m for m in counts if m in (100, 44_930)])
 
 
 def timed_actions(device: torch.device, m: int, text: str) -> dict[str, Callable[[], object]]:
@@ -132,6 +140,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--checks", nargs="*", default=CHECKS, choices=CHECKS, help="default: all")
+    parser.add_argument("--no-times", action="store_true", help="check only")
     parser.add_argument("--quick", action="store_true", help="few sizes, for trying the script")
     return parser.parse_args(arguments)
 
@@ -146,18 +156,19 @@ def main(arguments: list[str]) -> int:
     counts = list(QUICK_COUNTS if options.quick else COUNTS)
     here = machine() if device.type == "cuda" else {**machine(), "device": "cpu"}
     found: list[Outcome] = []
-    for outcome in outcomes(device, counts):
+    for outcome in outcomes(device, counts, options.checks):
         found.append(outcome)
         verdict = "PASS" if outcome.passed else "FAIL"
         print(f"{verdict} {outcome.name} {outcome.note}", file=sys.stderr, flush=True)
     rows = {
         (m, text): time_row(device, m, text)
-        for m in counts
-        if m in TIMED_COUNTS
+        for m in (() if options.no_times else QUICK_COUNTS if options.quick else TIMED_COUNTS)
         for text in TIMED_LEVELS
     }
     about = ", ".join(f"{key} {value}" for key, value in here.items())
-    page = "\n\n".join([f"Measured on: {about}.", outcome_table(found), timing_table(rows)])
+    tables = [outcome_table(found)] if found else []
+    tables += [timing_table(rows)] if rows else []
+    page = "\n\n".join([f"Measured on: {about}.", *tables])
     print(page)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "cuda_quantile.md").write_text(page + "\n")

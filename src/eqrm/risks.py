@@ -20,6 +20,7 @@ from torch import Tensor
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
+from eqrm.execution import being_transformed, has_kernels
 
 __all__ = ["DomainRisks", "MeasuredRisks", "domain_risks"]
 
@@ -34,7 +35,7 @@ class DomainRisks:
 
     ``values`` (m,) are differentiable in the losses; ``counts`` (m,) are the examples of each
     domain; ``names`` are what the domains were called (0 … m−1 for integer ids). Absent
-    domains have count 0, value 0 and weight 0.
+    domains have count 0, value 0 and weight 0. ``shares`` are the weights, where they are known.
     """
 
     values: Tensor
@@ -43,12 +44,15 @@ class DomainRisks:
     all_present: bool
     losses: Tensor
     ids: Tensor
+    shares: Tensor | None = None
 
     @property
     def weights(self) -> Tensor | None:
         """1/k for each of the k domains present, 0 for the rest; None if all are present."""
         if self.all_present:
             return None
+        if self.shares is not None:
+            return self.shares
         present = (self.counts > 0).to(torch.float64)
         return present / present.sum()
 
@@ -296,6 +300,12 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
         ids, names = _numbered(domains, losses)
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
+    if num_domains is not None and not being_transformed() and has_kernels(losses):
+        from eqrm.triton_means import DomainMeans
+
+        found = DomainMeans.apply(losses, ids, num_domains)  # type: ignore[no-untyped-call]
+        values, counts, shares = found
+        return DomainRisks(values, counts, names, False, losses, ids, shares)
     # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
     # float32 sum of many losses drifts, and cannot count beyond 2^24.
     stacked = torch.stack([losses.to(torch.float64), torch.ones_like(losses, dtype=torch.float64)])
@@ -311,6 +321,16 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
         losses=losses,
         ids=ids,
     )
+
+
+def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[Tensor, Tensor]:
+    """Losses (n,) and ids (n,) on their device, refused where their shapes do not fit.
+
+    >>> checked_batch(torch.tensor([1.0, 3.0]), [1, 0], 2)[1]
+    tensor([1, 0])
+    """
+    losses = _checked_losses(losses)
+    return losses, _given_ids(domains, num_domains, losses)
 
 
 def _checked_losses(given: Any) -> Tensor:

@@ -22,6 +22,7 @@ from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
 
 ROADS = ("one row", "one call", "sums in C", "numpy", "blocks", "batch", "fixed steps")
+"""Those of a CPU. The kernels of a GPU are the road "gpu", see benchmarks/cuda_oracle.py."""
 
 
 @contextmanager
@@ -55,7 +56,10 @@ def quantile_and_gradient(case: Case, road: str = "one row") -> tuple[float, Flo
     given = None if weights is None else torch.from_numpy(weights)
     level = eqrm.Level(log_tail=case.log_tail)
     risks = torch.from_numpy(case.risks()).requires_grad_()
-    if road == "batch":
+    if road == "gpu":
+        there = None if given is None else given.cuda()
+        value = eqrm.KDE(risks.cuda(), bandwidth=case.bandwidth, weights=there).quantile(level)
+    elif road == "batch":
         # A second row that converges at another step must not disturb the first.
         other = torch.linspace(0.0, 1.0, case.m, dtype=torch.float64)
         rows = torch.stack([risks, other])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import torch
@@ -12,17 +13,10 @@ from torch import Tensor
 
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
+from eqrm.execution import being_transformed, has_kernels
 from eqrm.level import Level
 
 LevelLike = Level | float | str
-
-
-def being_transformed() -> bool:
-    """Whether ``torch.compile`` or a transform of ``torch.func`` is active.
-
-    Values cannot be inspected then, and only differentiable operations are allowed.
-    """
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 class RiskDistribution(ABC):
@@ -48,14 +42,20 @@ class RiskDistribution(ABC):
         validate: bool | None = None,
     ) -> None:
         self._risks = _checked_shape(_as_tensor(risks, "Risks"))
-        self._given_weights: Tensor | None = None
+        self._raw_weights: Tensor | None = None
         if validate is None:
             validate = self._risks.device.type == "cpu" and not being_transformed()
         self._validate = validate
         if weights is not None:
-            self._given_weights = _checked_weights(weights, self._risks, validate)
+            self._raw_weights = _checked_weights(weights, self._risks, validate)
         if validate:
             self._refuse_bad_risks()
+
+    @cached_property
+    def _given_weights(self) -> Tensor | None:
+        """p, summing to 1; None stands for equal weights."""
+        raw = self._raw_weights
+        return raw if raw is None or not _are_raw(raw, self._validate) else _shares(raw)
 
     @property
     def risks(self) -> Tensor:
@@ -244,5 +244,14 @@ def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate:
             )
         if bool((p.sum(-1) <= 0).any()):
             raise DomainDataError("All weights are 0: at least one must be positive.")
-    p = p / p.amax(-1, keepdim=True)  # so that the sum cannot overflow
+    return p if _are_raw(p, validate) else _shares(p)
+
+
+def _are_raw(weights: Tensor, validate: bool) -> bool:
+    """Whether weights are left as given, because a kernel on a GPU divides them by their sum."""
+    return not (validate or being_transformed()) and has_kernels(weights)
+
+
+def _shares(weights: Tensor) -> Tensor:
+    p = weights / weights.amax(-1, keepdim=True)  # so that the sum cannot overflow
     return p / p.sum(-1, keepdim=True)

@@ -10,8 +10,14 @@ from torch import Tensor
 
 from eqrm.checks import one_of
 from eqrm.distributions import normal_tails
-from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, resolve_bandwidth
-from eqrm.distributions.base import LevelLike, RiskDistribution, being_transformed
+from eqrm.distributions.bandwidths import (
+    Bandwidth,
+    BandwidthFunction,
+    SigmaRule,
+    resolve_bandwidth,
+)
+from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.kde.compiled import compiled_quantile
 from eqrm.distributions.kde.gradient import (
     centres_and_root,
     kde_quantile,
@@ -21,6 +27,7 @@ from eqrm.distributions.kde.gradient import (
 )
 from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError
+from eqrm.execution import being_transformed
 from eqrm.level import Level
 
 GRADIENTS = ("implicit", "bisection")
@@ -99,6 +106,9 @@ class KDE(RiskDistribution):
             return self._finite((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._finite(self._quantile_with_published_gradient(level).squeeze(-1))
+        if torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active():
+            rule = self._rule if isinstance(self._rule, SigmaRule) else self._h
+            return compiled_quantile(self._risks, rule, self._raw_weights, level)
         if being_transformed():
             composed = quantile_by_composition(self._moments, self._h, self.weights, level)
             return self._back(composed.squeeze(-1))
@@ -107,7 +117,7 @@ class KDE(RiskDistribution):
             bandwidth = self._h
             if self._validate and bandwidth.requires_grad:
                 bandwidth.register_hook(self._refuse_large_slopes)
-        return self._finite(kde_quantile(self._risks, bandwidth, self._given_weights, level))
+        return self._finite(kde_quantile(self._risks, bandwidth, self._raw_weights, level))
 
     def _refuse_large_slopes(self, slopes: Tensor) -> None:
         """Refuse dq/dh with which the graph of h would overflow: it multiplies by the spread."""

@@ -50,6 +50,8 @@ class LowQuantileWatch:
     eqrm.objectives.quantile_warnings.QuantileBelowRisksWarning: The quantile at alpha = 0.1 ...
     """
 
+    possible_below = 0.5
+
     def __init__(self, level: Level) -> None:
         self.level = level
         self.warned = False
@@ -58,7 +60,7 @@ class LowQuantileWatch:
 
     def look(self, quantile: Tensor, risks: Tensor, weights: Tensor | None) -> None:
         """Compare a quantile (...) with the risks (..., m) it was estimated from."""
-        if self.level.alpha >= 0.5 or self.warned or torch.compiler.is_compiling():
+        if self.level.alpha >= self.possible_below or self.warned or torch.compiler.is_compiling():
             return
         with torch.no_grad():
             if risks.device.type == "cpu":

@@ -10,9 +10,15 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import NON_NEGATIVE, POSITIVE
-from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, resolve_bandwidth
+from eqrm.distributions.bandwidths import (
+    Bandwidth,
+    BandwidthFunction,
+    SigmaRule,
+    resolve_bandwidth,
+)
 from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.execution import being_transformed, has_kernels
 from eqrm.level import Level
 from eqrm.measures import (
     UNBOUNDED,
@@ -27,9 +33,14 @@ from eqrm.objectives.base import Phase, annealing
 from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
-from eqrm.objectives.risk_objective import RiskObjective, keep_state, refuse_bad_risks
+from eqrm.objectives.risk_objective import (
+    RiskObjective,
+    keep_state,
+    refuse_bad_risks,
+    several_processes,
+)
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks
+from eqrm.risks import DomainRisks, checked_batch
 
 
 class ERM(RiskObjective):
@@ -112,6 +123,15 @@ class EQRM(RiskObjective):
                 "so it cannot be combined with weights. Leave out weights, or set denoise=False."
             )
         self._watch = LowQuantileWatch(self.level)
+        self._is_one_function = (
+            type(self) is EQRM
+            and self.estimator is KDE
+            and isinstance(self._arguments["bandwidth"], SigmaRule)
+            and not self.options
+            and self.weights is None
+            and self.memory is None
+            and self.level.alpha >= LowQuantileWatch.possible_below
+        )
 
     def _refuse_level(self, what: str) -> None:
         self.level.interior(what)
@@ -161,7 +181,22 @@ class EQRM(RiskObjective):
         """The objective of a batch: losses (n,), one domain (integer or string) per example."""
         if self.memory is not None and num_domains is None:
             num_domains = self.memory.num_domains
+        if num_domains is not None and self._is_one_function and self._has_kernels(losses):
+            from eqrm.objectives.triton_batch_quantile import BatchQuantile
+
+            losses, ids = checked_batch(losses, domains, num_domains)
+            rule = self._arguments["bandwidth"]
+            value: Tensor = BatchQuantile.apply(  # type: ignore[no-untyped-call]
+                losses, ids, num_domains, rule, self.level
+            )
+            return value
         return super().forward(losses, domains, num_domains)
+
+    def _has_kernels(self, losses: Any) -> bool:
+        """Whether a kernel on a GPU takes the batch from its losses to the quantile."""
+        if being_transformed() or not isinstance(losses, Tensor) or not has_kernels(losses):
+            return False
+        return not (self.across_processes and several_processes())
 
 
 del EQRM.memory  # a default on the class would hide the module that nn.Module keeps elsewhere

@@ -150,7 +150,7 @@ class RiskMemory(nn.Module):
         noise = batch.sampling_variances if self.denoise else None
         recalled = self._recall(batch, present, None if noise is None else noise.detach())
         weights = self._weights(recalled.last_seen, recalled.step)
-        share = self._share(present, recalled.last_seen, weights)
+        share = self._share(present, weights)
         risks = _flowing_into(batch.values, share, recalled.risks)
         if noise is None:
             complete = _can_look(risks) and bool((weights > 0.0).all()) and self.half_life is None
@@ -164,7 +164,7 @@ class RiskMemory(nn.Module):
         self._remember(recalled)
         return value.to(batch.values.dtype)
 
-    def _share(self, present: Tensor, last_seen: Tensor, weights: Tensor) -> Tensor:
+    def _share(self, present: Tensor, weights: Tensor) -> Tensor:
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
@@ -172,8 +172,8 @@ class RiskMemory(nn.Module):
         equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
         number = present.sum()
-        if self.half_life is None:
-            return (last_seen >= 0).sum().to(torch.float64) / number
+        if self._weighs_equally:
+            return weights.sum() / number
         return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
 
     @torch.no_grad()
@@ -213,19 +213,30 @@ class RiskMemory(nn.Module):
         if not _can_look(recalled.risks) or not math.isfinite(
             float(recalled.risks.sum() + recalled.variances.sum())
         ):
-            finite = recalled.risks.isfinite() & recalled.variances.isfinite()
+            finite = recalled.risks.isfinite()
+            if self.denoise:
+                finite &= recalled.variances.isfinite()
             found = {n: torch.where(finite, new, getattr(self, n)) for n, new in found.items()}
         for name, new in found.items():
             keep_state(self, name, new)
         keep_state(self, "step", recalled.step)
 
     def _weights(self, last_seen: Tensor, step: Tensor) -> Tensor:
-        """p over all domains: 0 for those never seen, smaller for old ones."""
+        """p over all domains: 0 for those never seen, smaller for old ones.
+
+        Where all others count the same, they are 1, and divided by their sum where they are used.
+        """
         weights = (last_seen >= 0).to(torch.float64)
+        if self._weighs_equally:
+            return weights
         if self.half_life is not None:
             age = (step - last_seen).to(torch.float64)
             weights = weights * torch.exp2(-age / self.half_life)
         return weights / weights.sum()
+
+    @property
+    def _weighs_equally(self) -> bool:
+        return self.half_life is None and not self.denoise
 
     def staleness(self) -> Staleness:
         """How old the remembered risks are; looks at the device, so not for every step."""
@@ -265,9 +276,24 @@ def _can_look(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+class _FlowingInto(torch.autograd.Function):
     """What is remembered, with a gradient that flows into the batch's own, times a factor."""
-    return remembered + factor * (own - own.detach())
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+        ctx.save_for_backward(factor)
+        ctx.dtype = own.dtype
+        return remembered.view_as(remembered)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (factor,) = ctx.saved_tensors
+        return (factor * grad).to(ctx.dtype), None, None
+
+
+def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+    value: Tensor = _FlowingInto.apply(own, factor, remembered)  # type: ignore[no-untyped-call]
+    return value
 
 
 def _with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tensor) -> Tensor:

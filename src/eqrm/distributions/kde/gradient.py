@@ -27,6 +27,7 @@ from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
 from eqrm.distributions.kde.sums import NARROWEST, risk_near_quantile
 from eqrm.distributions.moments import Moments, moments, row_moments
 from eqrm.errors import DomainDataError
+from eqrm.execution import has_kernels
 from eqrm.level import Level
 
 LARGE = 1e90
@@ -169,7 +170,10 @@ class KdeQuantile(torch.autograd.Function):
 
 
 class _Inputs(NamedTuple):
-    """Risks, their weights, and either a bandwidth (..., 1) or a rule that knows its slope."""
+    """Risks, their weights, and either a bandwidth (..., 1) or a rule that knows its slope.
+
+    Weights sum to 1, except where a kernel on a GPU divides them by their sum itself.
+    """
 
     risks: Tensor
     given: Any
@@ -198,6 +202,8 @@ _Found = tuple[Tensor, Tensor | None, Tensor | None]
 
 def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
     """dq/dR and dq/dh, to be differentiated once more."""
+    if inputs.weights is not None:
+        inputs = inputs._replace(weights=inputs.weights / inputs.weights.sum(-1, keepdim=True))
     # Other views of the inputs, so that a bandwidth that depends on the risks counts as given.
     risks = inputs.risks.view_as(inputs.risks)
     given = None if inputs.given is None else inputs.given.view_as(inputs.given)
@@ -213,12 +219,30 @@ def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
     ]
 
 
+def value_and_gradients(
+    risks: Tensor, given: Tensor | None, weights: Tensor | None, rule: Any, level: Level
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """q, dq/dR, and dq/dh where h is given."""
+    found: Any = _value_and_gradients(_Inputs(risks, given, weights, rule, level), True)
+    return tuple(found)
+
+
 def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
     if _is_one_row(inputs.risks):
         return _of_one_row(inputs, wants_gradient)
+    if has_kernels(inputs.risks):
+        return _in_one_launch(inputs, wants_gradient)
     dtype = inputs.risks.dtype
     value, gradient, by_given = _of_rows(inputs, wants_gradient)
     return value.to(dtype), None if gradient is None else _in_dtype(gradient, dtype), by_given
+
+
+def _in_one_launch(inputs: _Inputs, wants_gradient: bool) -> _Found:
+    from eqrm.distributions.kde.triton_quantile import quantile_rows
+
+    risks, given, weights, rule, level = inputs
+    constant = rule.constant if given is None else 1.0
+    return quantile_rows(risks, weights, given, constant, level, wants_gradient)
 
 
 def _in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:

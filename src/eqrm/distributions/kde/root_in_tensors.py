@@ -7,14 +7,12 @@ asks the device for a value, so away from the CPU a fixed number of steps is tak
 from __future__ import annotations
 
 import math
-from functools import cache
-from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from eqrm.distributions import normal_tails
+from eqrm.execution import has_kernels
 from eqrm.level import Level
 
 MAX_STEPS = 160
@@ -43,46 +41,29 @@ def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tens
 
 
 def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tensor:
+    if has_kernels(centres):
+        return _roots_in_one_launch(centres, log_weights, Level(log_tail=target))
     present = log_weights > -math.inf
     largest = torch.where(present, centres, -math.inf).amax(-1, keepdim=True)
     smallest = torch.where(present, centres, math.inf).amin(-1, keepdim=True)
     if target >= -15.0 - math.log(centres.shape[-1]):
         shifted = torch.where(present, centres, smallest)
         low, high = smallest + goal, largest + goal
-        if _one_launch_each(shifted):
-            variance = (log_weights.exp() * shifted * shifted).sum(-1, keepdim=True)
-            start = torch.minimum(torch.maximum(goal * (variance + 1.0).sqrt(), low), high)
-            return _solve_in_one_launch(shifted, log_weights, target, low, high, start, False)
         low, high, t = _start(shifted, log_weights, target, low, high)
         return _iterate(t, shifted, log_weights, target, low, high)
     # Deep in the tail only distances to the largest centre matter; with the origin there
     # they keep their digits even at log tails of -1e30.
     shifted = torch.where(present, centres, smallest) - largest
     low, high = _deep_bracket(shifted, log_weights, target, goal)
-    if _one_launch_each(shifted):
-        found = _solve_in_one_launch(shifted, log_weights, target, low, high, low, True)
-        return found + largest
     return _iterate(low, shifted, log_weights, target, low, high) + largest
 
 
-def _one_launch_each(rows: Tensor) -> bool:
-    """Whether rows on a GPU are solved by one program each."""
-    return rows.device.type == "cuda" and rows.shape[-1] <= LONGEST_LAUNCH and _triton_is_there()
+def _roots_in_one_launch(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
+    """Roots are quantiles for kernels of width 1."""
+    from eqrm.distributions.kde.triton_quantile import quantile_rows
 
-
-LONGEST_LAUNCH = 2_097_152
-"""One program works through a row: longer rows are better served by the whole device."""
-
-
-@cache
-def _triton_is_there() -> bool:
-    return find_spec("triton") is not None
-
-
-def _solve_in_one_launch(*arguments: Any) -> Tensor:
-    from eqrm.distributions.kde.triton_root import solve
-
-    return solve(*arguments)
+    one = torch.ones_like(centres[..., :1])
+    return quantile_rows(centres, log_weights.exp(), one, 1.0, level, False)[0].unsqueeze(-1)
 
 
 def _deep_bracket(

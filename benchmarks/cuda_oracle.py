@@ -1,0 +1,72 @@
+"""The quantile on a CUDA device against 50-digit arithmetic, on the whole grid of the tests.
+
+    PYTHONPATH=src:tests python3 benchmarks/cuda_oracle.py --output DIR [--workers 16] [--sample 10]
+
+Every case of ``tests/oracle/grid.py``: the truth by mpmath on the CPU, in several processes; value
+and gradient by the kernels on the device, in float64. Prints a line and writes it to
+DIR/cuda_oracle.md; exits with 1 if a case fails. ``--sample 10`` takes every tenth case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from tables import machine
+
+from oracle.grid import Case, full_grid, judge
+from oracle.kde_mpmath import KdeTruth
+from oracle.package import quantile_and_gradient
+
+
+def truth_of(case: Case) -> KdeTruth:
+    """In a process of its own."""
+    return case.truth()
+
+
+def main(arguments: list[str]) -> int:
+    """Judge, print, store; 1 when a case fails."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
+    parser.add_argument("--workers", type=int, default=16, help="processes for the truth")
+    parser.add_argument("--sample", type=int, default=1, help="take every so many-th case")
+    parser.add_argument("--device", default="cuda", help="'cpu' tries the script without CUDA")
+    options = parser.parse_args(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device is available; --device cpu tries the script without one")
+        return 2
+    grid = sorted(full_grid(), key=lambda case: -case.m)[:: options.sample]
+    road = "gpu" if options.device == "cuda" else "one row"
+    failures, gaps = [], 0
+    worst = {"value": 0.0, "gradient": 0.0, "residual in gaps": 0.0, "at 1-e^-1e6": 0.0}
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        for case, truth in zip(grid, pool.map(truth_of, grid, chunksize=4), strict=True):
+            found = judge(truth, *quantile_and_gradient(case, road))
+            if not found.passed:
+                failures.append(f"{case}: {found}")
+            if found.in_gap:
+                gaps += 1
+                worst["residual in gaps"] = max(worst["residual in gaps"], found.residual)
+            elif case.log_tail < -1000.0:
+                error = max(found.value_error, found.gradient_error)
+                worst["at 1-e^-1e6"] = max(worst["at 1-e^-1e6"], error)
+            else:
+                worst["value"] = max(worst["value"], found.value_error)
+                worst["gradient"] = max(worst["gradient"], found.gradient_error)
+    shown = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
+    here = machine()["device"] if options.device == "cuda" else "cpu"
+    line = f"{here}: worst {shown}; {len(failures)} failures in {len(grid)} cases, {gaps} in gaps"
+    print("\n".join([*failures[:20], line]))
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "cuda_oracle.md").write_text(line + "\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,263 @@
+"""Passes over a row of risks on a GPU: moments, brackets, the root, the nearest kernel."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from eqrm.distributions.kde.triton_sums import (
+    centres,
+    log1p,
+    part_of_row,
+    shared,
+    tails,
+    weights_at,
+)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def heaviest_of(  # type: ignore[no-untyped-def]
+    weights,
+    place,
+    size,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Σp, Σp², and where the first of the largest weights is."""
+    total = tl.zeros([BLOCK], tl.float64)
+    squares = tl.zeros([BLOCK], tl.float64)
+    most = tl.zeros([BLOCK], tl.float64)
+    where = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCKS * BLOCK):
+        at = begin + place
+        p = weights_at(weights, at, at < size, MODE)
+        total += p
+        squares += p * p
+        where = tl.where(p > most, -at.to(tl.float64), where)
+        most = tl.maximum(most, p)
+    largest = tl.max(most, 0)
+    first = tl.max(tl.where(most == largest, where, -float("inf")), 0)
+    none = largest * 0.0
+    weight, square = tl.sum(total, 0), tl.sum(squares, 0)
+    weight, square, _, _ = shared(meeting, times + 1, weight, square, none, none, False, BLOCKS)
+    overall, _, _, _ = shared(meeting, times + 2, largest, none, none, none, True, BLOCKS)
+    first = tl.where(largest == overall, first, -float("inf"))
+    first, _, _, _ = shared(meeting, times + 3, first, none, none, none, True, BLOCKS)
+    return weight, square, (-first).to(tl.int64), times + 3
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def moments_of(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    each,
+    pivot,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Of differences to the pivot: mean, largest, smallest; and the mean of x² and the unit of x.
+
+    x are differences to the mean in units of the largest of them, so that squares neither
+    overflow nor underflow.
+    """
+    total = tl.zeros([BLOCK], tl.float64)
+    above = total - float("inf")
+    below = total - float("inf")
+    for begin in range(0, size, BLOCKS * BLOCK):
+        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        total += p * d
+        above = tl.maximum(above, tl.where(p > 0.0, d, -float("inf")))
+        below = tl.maximum(below, tl.where(p > 0.0, -d, -float("inf")))
+    sum_of_all = tl.sum(total, 0)
+    none = tl.sum(tl.zeros([BLOCK], tl.float64), 0)
+    mean, _, _, _ = shared(meeting, times + 1, sum_of_all, none, none, none, False, BLOCKS)
+    top, bottom, _, _ = shared(
+        meeting, times + 2, tl.max(above, 0), tl.max(below, 0), none, none, True, BLOCKS
+    )
+    mean, bottom = mean * each, -bottom
+    reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
+    unit = tl.where(reach > 0.0, reach, 1.0)
+    total = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCKS * BLOCK):
+        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        x = (d - mean) / unit
+        total += tl.where(p > 0.0, p * x * x, 0.0)
+    square, _, _, _ = shared(meeting, times + 3, tl.sum(total, 0), none, none, none, False, BLOCKS)
+    return mean, top, bottom, square * each, unit, times + 3
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def deep_start(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    each,
+    pivot,
+    extreme,
+    target,
+    goal,
+    otherwise,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """A lower end of the bracket: the root of the outermost risk's kernel alone, or less.
+
+    See ``_deep_bracket`` of :mod:`.root_in_tensors`.
+    """
+    weight = each + 0.0
+    if MODE:
+        most = tl.zeros([BLOCK], tl.float64)
+        for begin in range(0, size, BLOCKS * BLOCK):
+            d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+            most = tl.maximum(most, tl.where(d == extreme, p, 0.0))
+        times += 1
+        largest = tl.max(most, 0)
+        none = largest * 0.0
+        largest, _, _, _ = shared(meeting, times, largest, none, none, none, True, BLOCKS)
+        weight = largest * each
+    square = -2.0 * (target - tl.log(weight))
+    square = tl.where(square > 0.0, square, 0.0)
+    floor = square - 2.0 * log1p(tl.sqrt(square)) - 1.8378770664093453
+    low = tl.where(floor > 1.0, tl.sqrt(tl.where(floor > 0.0, floor, 0.0)), otherwise)
+    return tl.minimum(low, goal), times
+
+
+@triton.jit
+def near_kernels(y, p, t, nearest):  # type: ignore[no-untyped-def]
+    """p·φ(t−y) relative to the nearest kernel: differences keep the digits that squares lose."""
+    return tl.where(p > 0.0, p * tl.exp(-0.5 * (nearest - y) * ((t - y) + (t - nearest))), 0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def nearest_to(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    pivot,
+    origin,
+    h,
+    t,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    LOWER: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The centre whose kernel counts most at ``t``."""
+    largest = tl.zeros([BLOCK], tl.float64) - float("inf")
+    where = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCKS * BLOCK):
+        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        y = centres(d, origin, h, LOWER)
+        logit = y * (t - 0.5 * y)  # −(t−y)²/2, but for a constant
+        if MODE:
+            logit += tl.log(p)
+        logit = tl.where(p > 0.0, logit, -float("inf"))
+        where = tl.where(logit > largest, y, where)
+        largest = tl.maximum(largest, logit)
+    own = tl.max(largest, 0)
+    found = tl.max(tl.where(largest == own, where, -float("inf")), 0)
+    none = own * 0.0
+    overall, _, _, _ = shared(meeting, times + 1, own, none, none, none, True, BLOCKS)
+    found = tl.where(own == overall, found, -float("inf"))
+    found, _, _, _ = shared(meeting, times + 2, found, none, none, none, True, BLOCKS)
+    return found, times + 2
+
+
+@triton.jit
+def _step(error, log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def]
+    """The step of second order that root_in_tensors.py takes; ``error`` is log S − target."""
+    scale = tl.sqrt(-2.0 * log_sf)
+    newton = 2.0 * error / (tl.sqrt(-2.0 * target) + scale) * scale / hazard
+    factor = 1.0 + 0.5 * newton * (hazard - mean_z - hazard / (scale * scale))
+    return newton / tl.where(factor > 0.5, tl.where(factor < 2.0, factor, 2.0), 0.5)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def root_from(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    each,
+    pivot,
+    origin,
+    h,
+    t,
+    low,
+    high,
+    target,
+    tail,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    LOWER: tl.constexpr,
+    DEEP: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``."""
+    before = tl.abs(t) * 0.0 + 1e300
+    count = 0
+    done = 0
+    while (count < STEPS) & (done == 0):
+        above = tl.zeros([BLOCK], tl.float64)
+        rest = tl.zeros([BLOCK], tl.float64)
+        zeroth = tl.zeros([BLOCK], tl.float64)
+        first = tl.zeros([BLOCK], tl.float64)
+        for begin in range(0, size, BLOCKS * BLOCK):
+            d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+            a, b, kernel, moment = tails(centres(d, origin, h, LOWER), p, t, DEEP)
+            above += a
+            rest += b
+            zeroth += kernel
+            first += moment
+        times += 1
+        over, beside, density, moment = shared(
+            meeting,
+            times,
+            tl.sum(above, 0),
+            tl.sum(rest, 0),
+            tl.sum(zeroth, 0),
+            tl.sum(first, 0),
+            False,
+            BLOCKS,
+        )
+        over, beside = over * each, beside * each
+        if DEEP:
+            log_sf = tl.log(beside) - 0.5 * t * t
+            error = log_sf - target
+        else:
+            error = log1p(((over - tail) + beside) / tail)
+            log_sf = target + error
+        hazard = density * each * 0.3989422804014327 / (over + beside)
+        step = _step(error, log_sf, hazard, moment / density, target)
+        low = tl.where(error > 0.0, t, low)
+        high = tl.where(error > 0.0, high, t)
+        proposal = t + step
+        within = (proposal >= low) & (proposal <= high)
+        settled = (tl.abs(step) < 1e-10 + 1e-15 * tl.abs(t)) & within
+        now = tl.abs(error)
+        # In a gap between risks the curve is flat, and steps along it lead nowhere.
+        good = settled | (within & (now <= 0.5 * before))
+        before = now
+        closed = (high - low) <= 4e-16 * tl.maximum(tl.abs(low), tl.abs(high))
+        t = tl.where(error == 0.0, t, tl.where(good, proposal, 0.5 * (low + high)))
+        done = (settled | closed | (error == 0.0)).to(tl.int32)
+        count += 1
+    return t, times

@@ -1,0 +1,339 @@
+"""KDE quantiles with their gradients on a GPU, in one kernel launch.
+
+A row of risks that one program can hold well is served by one; a long row by programs on the
+whole device. Nothing is read by the host. The mathematics is that of :mod:`.root_in_tensors` and
+:mod:`.gradient`. Imported only where triton and a GPU are; Triton's interpreter
+(``TRITON_INTERPRET=1``) runs the same code on a CPU, for tests.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eqrm.distributions.kde.sums import NARROWEST
+from eqrm.distributions.kde.triton_passes import (
+    deep_start,
+    heaviest_of,
+    moments_of,
+    near_kernels,
+    nearest_to,
+    root_from,
+)
+from eqrm.distributions.kde.triton_sums import (
+    NUMBERS_SHARED,
+    centres,
+    double,
+    part_of_row,
+    risks_at,
+    shared,
+)
+from eqrm.level import Level
+
+MAX_STEPS = 100
+
+ONE_PROGRAM = 4096
+"""Rows up to this length are served by one program each."""
+
+BLOCK, WARPS = 1024, 8
+"""Risks that a program takes at once, and its warps; twice as many in the longest rows."""
+
+LONGEST_OF_SMALL_BLOCKS = 500_000
+
+EQUAL, GIVEN_WEIGHTS, COUNTS = 0, 1, 2
+"""How domains are weighed: equally, as given, or equally if they have examples."""
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _write_gradient(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    each,
+    pivot,
+    mean,
+    origin,
+    h,
+    t,
+    by_std,
+    gradient,
+    slope,
+    meeting,
+    times,
+    MODE: tl.constexpr,
+    GIVEN: tl.constexpr,
+    LOWER: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given."""
+    nearest, times = nearest_to(
+        risks, weights, place, size, pivot, origin, h, t, meeting, times,
+        MODE, LOWER, BLOCKS, BLOCK,
+    )  # fmt: skip
+    zeroth = tl.zeros([BLOCK], tl.float64)
+    first = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCKS * BLOCK):
+        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        y = centres(d, origin, h, LOWER)
+        kernel = near_kernels(y, p, t, nearest)
+        zeroth += kernel
+        first += kernel * (y - nearest)
+    times += 1
+    total, moment = tl.sum(zeroth, 0), tl.sum(first, 0)
+    none = total * 0.0
+    total, moment, _, _ = shared(meeting, times, total, moment, none, none, False, BLOCKS)
+    mean_z = (t - nearest) - moment / total
+    mean_z = -mean_z if LOWER else mean_z
+    if GIVEN and (BLOCKS == 1 or tl.program_id(0) == 0):
+        tl.store(slope, mean_z)
+    for begin in range(0, size, BLOCKS * BLOCK):
+        at = begin + place
+        d, p = part_of_row(risks, weights, at, size, pivot, MODE)
+        found = near_kernels(centres(d, origin, h, LOWER), p, t, nearest) / total
+        if not GIVEN:
+            found += p * each * centres(d, mean, h, False) * (mean_z * by_std)
+        tl.store(gradient + at, found, mask=at < size)
+    return times
+
+
+@triton.jit
+def _bandwidth(factor, several, spread, mean):  # type: ignore[no-untyped-def]
+    """h = factor·σ̂; 0 for a single domain, and NaN where the mean is."""
+    known = tl.where(several > 1e-12, several, 1.0)
+    h = factor * tl.where(several > 1e-12, spread / tl.sqrt(known), 0.0)
+    return tl.where(mean == mean, h, mean)
+
+
+@triton.jit(do_not_specialize=["size", "rows", "stride"])  # type: ignore[untyped-decorator]
+def _quantile_rows(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    stride,
+    given,
+    values,
+    gradients,
+    slopes,
+    meeting,
+    rows,
+    size,
+    target_1,
+    target_2,
+    target_3,
+    tail_1,
+    tail_2,
+    tail_3,
+    goal_1,
+    goal_2,
+    goal_3,
+    factor_1,
+    factor_2,
+    factor_3,
+    MODE: tl.constexpr,
+    GIVEN: tl.constexpr,
+    LOWER: tl.constexpr,
+    DEEP: tl.constexpr,
+    GRADIENT: tl.constexpr,
+    NARROW: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """A program for each row, or ``BLOCKS`` programs for all rows, one after the other."""
+    target, tail = double(target_1, target_2, target_3), double(tail_1, tail_2, tail_3)
+    goal, factor = double(goal_1, goal_2, goal_3), double(factor_1, factor_2, factor_3)
+    each = 1.0 / tl.cast(size, tl.float64)
+    concentration = each
+    part, begin_row, end_row = tl.program_id(0), 0, rows
+    if BLOCKS == 1:
+        part, begin_row = 0, tl.program_id(0)
+        end_row = begin_row + 1
+    place = part * BLOCK + tl.arange(0, BLOCK)
+    times = 0
+    for number in range(begin_row, end_row):
+        row = tl.cast(number, tl.int64)
+        own, p = risks + row * size, weights + row * stride
+        pivot = tl.load(own).to(tl.float64)
+        if MODE:
+            weight, square, heaviest, times = heaviest_of(
+                p, place, size, meeting, times, MODE, BLOCKS, BLOCK
+            )
+            each = 1.0 / weight
+            concentration = square * each * each
+            pivot = risks_at(own, p, heaviest, heaviest < size, MODE)
+        mean, top, bottom, square, unit, times = moments_of(
+            own, p, place, size, each, pivot, meeting, times, MODE, BLOCKS, BLOCK
+        )
+        several = 1.0 - concentration
+        spread = tl.sqrt(square)
+        reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
+        if GIVEN:
+            h = tl.load(given + row)
+            h = tl.where(h > 0.0, tl.maximum(h, reach * NARROW), h)
+        else:
+            if MODE:
+                factor = double(factor_1, factor_2, factor_3) * tl.exp(0.2 * tl.log(concentration))
+            h = _bandwidth(factor, several, unit * spread, mean)
+        extreme = bottom if LOWER else top
+        innermost = top if LOWER else bottom
+        origin = extreme if DEEP else mean
+        low = centres(innermost, origin, h, LOWER) + goal
+        high = centres(extreme, origin, h, LOWER) + goal
+        if DEEP:
+            low, times = deep_start(
+                own, p, place, size, each, pivot, extreme, target, goal, low, meeting, times,
+                MODE, BLOCKS, BLOCK,
+            )  # fmt: skip
+            t = low
+        else:
+            variance = spread * (unit / tl.where(h > 0.0, h, 1.0))
+            t = goal * tl.sqrt(1.0 + tl.where(h > 0.0, variance * variance, 0.0))
+            t = tl.minimum(tl.maximum(t, low), high)
+        t, times = root_from(
+            own, p, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
+            MODE, LOWER, DEEP, STEPS, BLOCKS, BLOCK,
+        )  # fmt: skip
+        # A risk that is not finite spoils the mean, whatever the steps have made of it.
+        value = pivot + (origin + h * (-t if LOWER else t))
+        value = tl.where(mean - mean == 0.0, value, mean - mean)
+        if part == 0:
+            tl.store(values + row, value)
+        if GRADIENT:
+            by_std = factor * factor / tl.maximum(several, 1e-12)
+            times = _write_gradient(
+                own, p, place, size, each, pivot, mean, origin, h, t, by_std,
+                gradients + row * size, slopes + row, meeting, times,
+                MODE, GIVEN, LOWER, BLOCKS, BLOCK,
+            )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _in_three(value: float) -> tuple[float, float, float]:
+    """Three float32 numbers whose sum is this one.
+
+    >>> sum(_in_three(-1e30 / 3)) == -1e30 / 3
+    True
+    """
+    high = float(np.float32(value))
+    middle = float(np.float32(value - high))
+    return high, middle, float(np.float32(value - high - middle))
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def _programs(rows: int, size: int, device: torch.device) -> int:
+    """How many programs share a row: a power of 2, so few that all run at the same time."""
+    everywhere = _multiprocessors(device)
+    if size <= ONE_PROGRAM or rows >= everywhere:
+        return 1
+    most = min(everywhere, -(-size // BLOCK))
+    return 1 << (most.bit_length() - 1)
+
+
+def quantile_rows(
+    risks: Tensor,
+    weights: Tensor | None,
+    given: Tensor | None,
+    constant: float,
+    level: Level,
+    wants_gradient: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """q and dq/dR of rows ``(..., m)`` in their dtype, and dq/dh (..., 1) where h is given.
+
+    ``given`` is a bandwidth (..., 1), float64; without it h = ``constant``·m^−0.2·σ̂. ``weights``
+    are float64, in any unit.
+    """
+    size = risks.shape[-1]
+    own = risks.detach().contiguous()
+    stride = 0
+    if weights is not None and weights.numel() != size:
+        weights, stride = weights.expand(risks.shape), size
+    value, gradient, slopes = own.new_empty(risks.shape[:-1]), None, None
+    if wants_gradient:
+        gradient = torch.empty_like(own)
+    if given is not None:
+        given = given.detach().expand(*risks.shape[:-1], 1).contiguous()
+        slopes = torch.empty_like(given) if wants_gradient else None
+    mode = EQUAL if weights is None else GIVEN_WEIGHTS
+    weights = own if weights is None else weights.contiguous()
+    outputs = (value, gradient, slopes)
+    _launch(own, weights, stride, mode, given, outputs, size, constant, level)
+    return outputs
+
+
+def quantile_of_totals(
+    totals: Tensor, size: int, constant: float, level: Level, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """q and dq/dR of risks given as sums of losses (m,) and, behind them, numbers of examples."""
+    value = totals.new_empty((), dtype=dtype)
+    gradient = totals.new_empty(size, dtype=dtype)
+    outputs = (value, gradient, None)
+    _launch(totals, totals[size:], 0, COUNTS, None, outputs, size, constant, level)
+    return value, gradient
+
+
+def _launch(
+    risks: Tensor,
+    weights: Tensor,
+    stride: int,
+    mode: int,
+    given: Tensor | None,
+    outputs: tuple[Tensor, Tensor | None, Tensor | None],
+    size: int,
+    constant: float,
+    level: Level,
+) -> None:
+    value, gradient, slopes = outputs
+    rows, device = value.numel(), risks.device
+    lower = level.log_tail > -math.log(2.0)
+    target = level.log_alpha if lower else level.log_tail
+    programs = _programs(rows, size, device)
+    block, warps, meeting, options = BLOCK, WARPS, value, {}
+    if programs > 1:
+        numbers = 1 + 2 * NUMBERS_SHARED * programs
+        meeting = torch.zeros(numbers, dtype=torch.float64, device=device)
+        options["launch_cooperative_grid"] = True
+        if size >= LONGEST_OF_SMALL_BLOCKS:
+            block, warps = 2 * BLOCK, 2 * WARPS
+    else:
+        block = min(BLOCK, max(32, triton.next_power_of_2(size)))
+        warps = max(1, min(WARPS, block // 128))
+    _quantile_rows[(programs if programs > 1 else rows,)](
+        risks,
+        weights,
+        stride,
+        value if given is None else given,
+        value,
+        value if gradient is None else gradient,
+        value if slopes is None else slopes,
+        meeting,
+        rows,
+        size,
+        *_in_three(target),
+        *_in_three(level.alpha if lower else level.tail),
+        *_in_three(abs(level.z)),
+        *_in_three(constant if mode else constant * size**-0.2),
+        MODE=mode,
+        GIVEN=given is not None,
+        LOWER=lower,
+        DEEP=target < -15.0 - math.log(size),
+        GRADIENT=gradient is not None,
+        NARROW=NARROWEST,
+        STEPS=MAX_STEPS,
+        BLOCKS=programs,
+        BLOCK=block,
+        num_warps=warps,
+        **options,
+    )

@@ -1,0 +1,154 @@
+"""What the kernels of :mod:`.triton_quantile` are made of.
+
+Programs that share a row meet after every pass over the data: each adds up its part, waits for
+the others, and takes the same step from the sums of all. Special functions are written out,
+because Triton's interpreter has none.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+NUMBERS_SHARED = 4
+"""Numbers that programs exchange when they meet."""
+
+
+@triton.jit
+def erfcx(x):  # type: ignore[no-untyped-def]
+    """exp(x²)·erfc(x) for x ≥ 0, to 5e-16: (1+2x)·erfcx(x) by a polynomial in (x−3)/(x+3)."""
+    u = (x - 3.0) / (x + 3.0)
+    r = 8.393734858690877e-10 * u + 9.862533510345587e-10
+    r = r * u - 8.217595058711455e-09
+    r = r * u - 1.3312919661038687e-08
+    r = r * u + 4.1064013667940355e-08
+    r = r * u + 1.0183620603842736e-07
+    r = r * u - 1.4047654315428462e-07
+    r = r * u - 6.166011460398726e-07
+    r = r * u + 3.5576086684080595e-07
+    r = r * u + 3.472370944977168e-06
+    r = r * u - 7.308281468783614e-07
+    r = r * u - 2.0100542268525612e-05
+    r = r * u + 4.949196649968345e-06
+    r = r * u + 0.0001250993424583729
+    r = r * u - 0.00010515971958448065
+    r = r * u - 0.0007798322696543306
+    r = r * u + 0.0018886903449991718
+    r = r * u + 0.0025293918156939696
+    r = r * u - 0.02377051491717134
+    r = r * u + 0.0683080273440099
+    r = r * u - 0.11927366341538638
+    r = r * u + 0.1296451587027594
+    r = r * u - 0.0475622943534492
+    r = r * u - 0.13562110612458117
+    r = r * u + 1.2530080582697296
+    return r / (1.0 + 2.0 * x)
+
+
+@triton.jit
+def log1p(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) with the digits of a small x."""
+    near = 1.0 + x
+    return tl.where(near == 1.0, x, tl.log(near) * (x / tl.where(near == 1.0, 1.0, near - 1.0)))
+
+
+@triton.jit
+def double(high, middle, low):  # type: ignore[no-untyped-def]
+    """A float64 from three float32: a Python float reaches a kernel as one float32."""
+    return tl.cast(high, tl.float64) + tl.cast(middle, tl.float64) + tl.cast(low, tl.float64)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _meet(counter, times, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Wait until all programs have come here this many times."""
+    tl.debug_barrier()
+    tl.atomic_add(counter, 1, sem="release", scope="gpu")
+    while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < times * BLOCKS:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def shared(  # type: ignore[no-untyped-def]
+    meeting, times, a, b, c, d, LARGEST: tl.constexpr, BLOCKS: tl.constexpr
+):
+    """The sums of four numbers over all programs, or the largest of each."""
+    if BLOCKS > 1:
+        # The counter stands first. Places alternate: nobody writes where another may still read.
+        place = meeting + 1 + (times % 2) * 4 * BLOCKS
+        mine = place + tl.program_id(0)
+        tl.store(mine, a)
+        tl.store(mine + BLOCKS, b)
+        tl.store(mine + 2 * BLOCKS, c)
+        tl.store(mine + 3 * BLOCKS, d)
+        _meet(meeting.to(tl.pointer_type(tl.int32), bitcast=True), times, BLOCKS)
+        # From the second-level cache, which all multiprocessors share.
+        each = place + tl.arange(0, BLOCKS)
+        of_a = tl.load(each, cache_modifier=".cg")
+        of_b = tl.load(each + BLOCKS, cache_modifier=".cg")
+        of_c = tl.load(each + 2 * BLOCKS, cache_modifier=".cg")
+        of_d = tl.load(each + 3 * BLOCKS, cache_modifier=".cg")
+        if LARGEST:
+            a, b, c, d = tl.max(of_a, 0), tl.max(of_b, 0), tl.max(of_c, 0), tl.max(of_d, 0)
+        else:
+            a, b, c, d = tl.sum(of_a, 0), tl.sum(of_b, 0), tl.sum(of_c, 0), tl.sum(of_d, 0)
+    return a, b, c, d
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def weights_at(weights, place, inside, MODE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Weights, in any unit: 1 for every domain, or for those that have examples, or as given."""
+    if MODE == 0:
+        return inside.to(tl.float64)
+    else:
+        p = tl.load(weights + place, mask=inside, other=0.0)
+        return (p > 0.0).to(tl.float64) if MODE == 2 else p
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def risks_at(risks, weights, place, inside, MODE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Risks in float64: as given, or sums of losses divided by the numbers of examples."""
+    risk = tl.load(risks + place, mask=inside, other=0.0).to(tl.float64)
+    if MODE == 2:
+        risk = risk / tl.maximum(tl.load(weights + place, mask=inside, other=0.0), 1.0)
+    return risk
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def part_of_row(  # type: ignore[no-untyped-def]
+    risks, weights, place, size, pivot, MODE: tl.constexpr
+):
+    """Differences to the pivot, and weights; both 0 for domains that are absent."""
+    inside = place < size
+    p = weights_at(weights, place, inside, MODE)
+    risk = risks_at(risks, weights, place, inside, MODE)
+    return tl.where(p > 0.0, risk - pivot, 0.0), p
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def centres(differences, origin, h, LOWER: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Distances to the origin in bandwidths, mirrored for levels under one half."""
+    y = (differences - origin) / tl.where(h > 0.0, h, 1.0)
+    y = tl.where(h > 0.0, y, 0.0)
+    return -y if LOWER else y
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def tails(y, p, t, DEEP: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Four terms: of the weight of the risks above, of the tail probability less that weight, of
+    √2π times the density, and of the latter times z.
+
+    The first sum is exact, so that in a gap between risks, where the tail probability is flat, its
+    distance to the target keeps its digits.
+    """
+    z = t - y
+    scaled = erfcx(tl.abs(z) * 0.7071067811865476)
+    if DEEP:
+        # Relative to the kernel at the origin, the largest: nothing underflows.
+        kernel = p * tl.exp(y * (t - 0.5 * y))
+        scaled = tl.where(z >= 0.0, scaled, 2.0 * tl.exp(0.5 * z * z) - scaled)
+        return p * 0.0, 0.5 * kernel * scaled, kernel, kernel * z
+    else:
+        kernel = p * tl.exp(-0.5 * z * z)
+        tail = 0.5 * kernel * scaled
+        return tl.where(z < 0.0, p, 0.0), tl.where(z < 0.0, -tail, tail), kernel, kernel * z

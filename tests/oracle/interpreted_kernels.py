@@ -1,0 +1,120 @@
+"""The kernels of GPUs in Triton's interpreter, against the same in tensors on the CPU.
+
+Run as a program, because the interpreter is chosen before triton is imported:
+``python -m oracle.interpreted_kernels [--all]`` with ``TRITON_INTERPRET=1`` prints one line of JSON
+per case, with the larger of the errors of value and gradient. Rows that several programs share
+cannot be interpreted, since programs run one after the other there: those are checked on a device
+(benchmarks/cuda_quantile.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+import eqrm
+from eqrm.distributions.kde.triton_quantile import quantile_rows
+from eqrm.objectives.triton_batch_quantile import BatchQuantile
+from eqrm.triton_means import DomainMeans
+
+LEVELS = ("0.1", "0.5", "0.9", "1-e^-1000", "1-e^-1e30")
+RULE = eqrm.KDE([0.0, 1.0]).rule
+
+
+def risks_of(law: str, m: int) -> Tensor:
+    """Risks of a law, float64."""
+    drawn = torch.randn(m, dtype=torch.float64, generator=torch.Generator().manual_seed(m))
+    laws = {"normal": drawn, "ties": (2.0 * drawn).round(), "spread 1e-9": 0.7 + 1e-9 * drawn}
+    return {**laws, "equal": torch.full_like(drawn, 0.7)}[law]
+
+
+def error_of(found: tuple[Tensor, Tensor], risks: Tensor, true: Tensor) -> float:
+    """The larger of the relative errors of a value and of its gradient."""
+    (gradient,) = torch.autograd.grad(true.sum(), risks)
+    true = true.detach().double()
+    value_error = ((found[0].double() - true).abs() / true.abs().clamp(min=1.0)).max()
+    scale = float(gradient.abs().max().clamp(min=1.0))
+    return max(float(value_error), float((found[1] - gradient).abs().max()) / scale)
+
+
+def quantiles(all_cases: bool) -> Iterator[tuple[str, float]]:
+    """Quantiles by rule, with and without weights, at every depth."""
+    sizes = (1, 2, 7, 40, 1100) if all_cases else (7,)
+    laws = ("normal", "ties", "spread 1e-9", "equal") if all_cases else ("normal", "spread 1e-9")
+    for m, law, text in itertools.product(sizes, laws, LEVELS):
+        for weighted, given in itertools.product((False, True), (False, True)):
+            if not all_cases and weighted and given:
+                continue
+            risks = risks_of(law, m).requires_grad_()
+            weights = torch.linspace(0.0, 2.0, m, dtype=torch.float64) + (m == 1)
+            h = torch.full((1,), 0.3, dtype=torch.float64) if given else None
+            options = {"weights": weights} if weighted else {}
+            level = eqrm.Level.parse(text)
+            true = eqrm.KDE(risks, 0.3 if given else RULE, **options).quantile(level)
+            own = weights if weighted else None
+            found = quantile_rows(risks, own, h, RULE.constant, level, True)
+            name = f"{law}, m = {m}, {text}, weighted {weighted}, bandwidth given {given}"
+            yield name, error_of(found[:2], risks, true)
+
+
+def kinds_and_rows() -> Iterator[tuple[str, float]]:
+    """Rows in a batch, other dtypes, and risks that are not finite."""
+    rows = torch.stack([risks_of("normal", 7), 3.0 * risks_of("ties", 7)]).requires_grad_()
+    true = eqrm.KDE(rows).quantile(0.9)
+    level = eqrm.Level(0.9)
+    found = quantile_rows(rows, None, None, RULE.constant, level, True)
+    yield "two rows", error_of(found[:2], rows, true)
+    for dtype, most in ((torch.float32, 1e-6), (torch.float16, 2e-3)):
+        risks = risks_of("normal", 7).to(dtype).requires_grad_()
+        found = quantile_rows(risks, None, None, RULE.constant, level, True)
+        error = error_of(found[:2], risks, eqrm.KDE(risks).quantile(level))
+        yield f"{dtype}", 0.0 if error <= most and found[0].dtype == dtype else error
+    for bad in (math.nan, math.inf, -math.inf):
+        risks = risks_of("normal", 7)
+        risks[3] = bad
+        found = quantile_rows(risks, None, None, RULE.constant, level, True)
+        yield f"a risk of {bad}", 0.0 if bool(found[0].isnan()) else 1.0
+
+
+def batches() -> Iterator[tuple[str, float]]:
+    """Losses to risks, and losses to the quantile, with domains that are absent."""
+    for domains in (3, 20):
+        generator = torch.Generator().manual_seed(domains)
+        losses = torch.rand(50, generator=generator).requires_grad_()
+        ids = torch.randint(0, domains - 1, (50,), generator=generator)
+        risks = eqrm.domain_risks(losses, ids, domains)
+        values, counts, weights = DomainMeans.apply(losses, ids, domains)  # type: ignore[no-untyped-call]
+        (slopes,) = torch.autograd.grad((values * torch.arange(domains)).sum(), losses)
+        true = (risks.values * torch.arange(domains)).sum()
+        yield f"means of {domains} domains", error_of((true.detach(), slopes), losses, true)
+        same = bool((counts == risks.counts).all()) and torch.allclose(values, risks.values)
+        right = risks.weights is not None and torch.allclose(weights, risks.weights)
+        yield f"counts and weights of {domains} domains", 0.0 if same and right else 1.0
+        level = eqrm.Level(0.9)
+        value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
+        (slopes,) = torch.autograd.grad(2.0 * value, losses)
+        true = 2.0 * eqrm.EQRM(0.9)(losses, ids, domains)
+        error = error_of((2.0 * value.detach(), slopes), losses, true)
+        yield f"quantile of {domains} domains", 0.0 if error < 1e-6 else error
+        value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
+        first, again = _twice(value, losses), _twice(eqrm.EQRM(0.9)(losses, ids, domains), losses)
+        yield f"second derivatives of {domains} domains", float((first - again).abs().max() > 1e-5)
+    ids[7] = 20
+    value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
+    yield "an id out of range gives NaN", 0.0 if bool(value.isnan()) else 1.0
+
+
+def _twice(value: Tensor, losses: Tensor) -> Tensor:
+    (gradient,) = torch.autograd.grad(value, losses, create_graph=True)
+    return torch.autograd.grad(gradient.square().sum(), losses)[0]
+
+
+if __name__ == "__main__":
+    for case, wrong in itertools.chain(quantiles("--all" in sys.argv), kinds_and_rows(), batches()):
+        print(json.dumps({"case": case, "error": wrong}))

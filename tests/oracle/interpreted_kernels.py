@@ -20,7 +20,7 @@ from torch import Tensor
 
 import eqrm
 from eqrm.distributions.kde.triton_quantile import quantile_rows
-from eqrm.objectives.triton_batch_quantile import BatchQuantile
+from eqrm.objectives.risk_based import BatchQuantile
 from eqrm.triton_means import DomainMeans
 
 LEVELS = ("0.1", "0.5", "0.9", "1-e^-1000", "1-e^-1e30")

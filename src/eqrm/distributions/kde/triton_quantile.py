@@ -49,28 +49,14 @@ LONGEST_OF_SMALL_BLOCKS = 500_000
 EQUAL, GIVEN_WEIGHTS, COUNTS = 0, 1, 2
 """How domains are weighed: equally, as given, or equally if they have examples."""
 
+# fmt: off
+# Kernels have long lists of arguments, which read better in lines than in columns.
+
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _write_gradient(  # type: ignore[no-untyped-def]
-    risks,
-    weights,
-    place,
-    size,
-    each,
-    pivot,
-    mean,
-    origin,
-    h,
-    t,
-    by_std,
-    gradient,
-    slope,
-    meeting,
-    times,
-    MODE: tl.constexpr,
-    GIVEN: tl.constexpr,
-    LOWER: tl.constexpr,
-    BLOCKS: tl.constexpr,
+    risks, weights, place, size, each, pivot, mean, origin, h, t, by_std, gradient, slope, meeting,
+    times, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, BLOCKS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given."""
@@ -114,37 +100,11 @@ def _bandwidth(factor, several, spread, mean):  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["size", "rows", "stride"])  # type: ignore[untyped-decorator]
 def _quantile_rows(  # type: ignore[no-untyped-def]
-    risks,
-    weights,
-    stride,
-    given,
-    values,
-    gradients,
-    slopes,
-    meeting,
-    rows,
-    size,
-    target_1,
-    target_2,
-    target_3,
-    tail_1,
-    tail_2,
-    tail_3,
-    goal_1,
-    goal_2,
-    goal_3,
-    factor_1,
-    factor_2,
-    factor_3,
-    MODE: tl.constexpr,
-    GIVEN: tl.constexpr,
-    LOWER: tl.constexpr,
-    DEEP: tl.constexpr,
-    GRADIENT: tl.constexpr,
-    NARROW: tl.constexpr,
-    STEPS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_1,
+    target_2, target_3, tail_1, tail_2, tail_3, goal_1, goal_2, goal_3, factor_1, factor_2,
+    factor_3, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr,
+    GRADIENT: tl.constexpr, NARROW: tl.constexpr, STEPS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK:
+    tl.constexpr,
 ):
     """A program for each row, or ``BLOCKS`` programs for all rows, one after the other."""
     target, tail = double(target_1, target_2, target_3), double(tail_1, tail_2, tail_3)
@@ -212,6 +172,8 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
                 gradients + row * size, slopes + row, meeting, times,
                 MODE, GIVEN, LOWER, BLOCKS, BLOCK,
             )  # fmt: skip
+
+# fmt: on
 
 
 @lru_cache(maxsize=256)

@@ -43,14 +43,7 @@ def _operator(
 
 
 @_operator.register_fake
-def _(
-    risks: Tensor,
-    given: Tensor | None,
-    weights: Tensor | None,
-    constant: float,
-    alpha: float,
-    log_tail: float,
-) -> Outputs:
+def _(risks: Tensor, given: Tensor | None, *_: Any) -> Outputs:
     slope = risks.new_empty(0 if given is None else (*risks.shape[:-1], 1), dtype=torch.float64)
     return risks.new_empty(risks.shape[:-1]), torch.empty_like(risks), slope
 

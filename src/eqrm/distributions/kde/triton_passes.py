@@ -17,14 +17,11 @@ from eqrm.distributions.kde.triton_sums import (
 # fmt: off
 # Kernels have long lists of arguments, which read better in lines than in columns.
 
-# fmt: off
-# Kernels have long lists of arguments, which read better in lines than in columns.
-
 
 @triton.jit  # type: ignore[untyped-decorator]
 def heaviest_of(  # type: ignore[no-untyped-def]
-    weights, place, size, meeting, times, MODE: tl.constexpr, BLOCKS: tl.constexpr, BLOCK:
-    tl.constexpr,
+    weights, place, size, meeting, times, MODE: tl.constexpr, BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """Σp, Σp², and where the first of the largest weights is."""
     total = tl.zeros([BLOCK], tl.float64)
@@ -51,8 +48,8 @@ def heaviest_of(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def moments_of(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, meeting, times, MODE: tl.constexpr, BLOCKS:
-    tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, meeting, times, MODE: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Of differences to the pivot: mean, largest, smallest; and the mean of x² and the unit of x.
 
@@ -120,8 +117,8 @@ def near_kernels(y, p, t, nearest):  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def nearest_to(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, pivot, origin, h, t, meeting, times, MODE: tl.constexpr, LOWER:
-    tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, pivot, origin, h, t, meeting, times, MODE: tl.constexpr,
+    LOWER: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """The centre whose kernel counts most at ``t``."""
     largest = tl.zeros([BLOCK], tl.float64) - float("inf")
@@ -156,8 +153,8 @@ def _step(error, log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def
 @triton.jit  # type: ignore[untyped-decorator]
 def root_from(  # type: ignore[no-untyped-def]
     risks, weights, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
-    MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr, BLOCKS:
-    tl.constexpr, BLOCK: tl.constexpr,
+    MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``."""
     before = tl.abs(t) * 0.0 + 1e300

@@ -103,8 +103,8 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
     risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_1,
     target_2, target_3, tail_1, tail_2, tail_3, goal_1, goal_2, goal_3, factor_1, factor_2,
     factor_3, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr,
-    GRADIENT: tl.constexpr, NARROW: tl.constexpr, STEPS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK:
-    tl.constexpr,
+    GRADIENT: tl.constexpr, NARROW: tl.constexpr, STEPS: tl.constexpr, BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """A program for each row, or ``BLOCKS`` programs for all rows, one after the other."""
     target, tail = double(target_1, target_2, target_3), double(tail_1, tail_2, tail_3)
@@ -113,8 +113,7 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
     concentration = each
     part, begin_row, end_row = tl.program_id(0), 0, rows
     if BLOCKS == 1:
-        part, begin_row = 0, tl.program_id(0)
-        end_row = begin_row + 1
+        part, begin_row, end_row = 0, tl.program_id(0), tl.program_id(0) + 1
     place = part * BLOCK + tl.arange(0, BLOCK)
     times = 0
     for number in range(begin_row, end_row):
@@ -125,14 +124,12 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             weight, square, heaviest, times = heaviest_of(
                 p, place, size, meeting, times, MODE, BLOCKS, BLOCK
             )
-            each = 1.0 / weight
-            concentration = square * each * each
+            each, concentration = 1.0 / weight, square / (weight * weight)
             pivot = risks_at(own, p, heaviest, heaviest < size, MODE)
         mean, top, bottom, square, unit, times = moments_of(
             own, p, place, size, each, pivot, meeting, times, MODE, BLOCKS, BLOCK
         )
-        several = 1.0 - concentration
-        spread = tl.sqrt(square)
+        several, spread = 1.0 - concentration, tl.sqrt(square)
         reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
         if GIVEN:
             h = tl.load(given + row)
@@ -142,9 +139,8 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
                 factor = double(factor_1, factor_2, factor_3) * tl.exp(0.2 * tl.log(concentration))
             h = _bandwidth(factor, several, unit * spread, mean)
         extreme = bottom if LOWER else top
-        innermost = top if LOWER else bottom
         origin = extreme if DEEP else mean
-        low = centres(innermost, origin, h, LOWER) + goal
+        low = centres(top if LOWER else bottom, origin, h, LOWER) + goal
         high = centres(extreme, origin, h, LOWER) + goal
         if DEEP:
             low, times = deep_start(
@@ -153,18 +149,17 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             t = low
         else:
-            variance = spread * (unit / tl.where(h > 0.0, h, 1.0))
-            t = goal * tl.sqrt(1.0 + tl.where(h > 0.0, variance * variance, 0.0))
-            t = tl.minimum(tl.maximum(t, low), high)
+            bandwidths = tl.where(h > 0.0, spread * (unit / tl.where(h > 0.0, h, 1.0)), 0.0)
+            t = tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low)
+            t = tl.minimum(t, high)
         t, times = root_from(
             own, p, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
             MODE, LOWER, DEEP, STEPS, BLOCKS, BLOCK,
         )  # fmt: skip
         # A risk that is not finite spoils the mean, whatever the steps have made of it.
         value = pivot + (origin + h * (-t if LOWER else t))
-        value = tl.where(mean - mean == 0.0, value, mean - mean)
         if part == 0:
-            tl.store(values + row, value)
+            tl.store(values + row, tl.where(mean - mean == 0.0, value, mean - mean))
         if GRADIENT:
             by_std = factor * factor / tl.maximum(several, 1e-12)
             times = _write_gradient(
@@ -236,7 +231,11 @@ def quantile_rows(
 
 
 def quantile_of_totals(
-    totals: Tensor, size: int, constant: float, level: Level, dtype: torch.dtype
+    totals: Tensor,
+    size: int,
+    constant: float,
+    level: Level,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """q and dq/dR of risks given as sums of losses (m,) and, behind them, numbers of examples."""
     value = totals.new_empty((), dtype=dtype)

@@ -111,6 +111,7 @@ def test_the_summary_tells_every_level_and_known_groups() -> None:
     assert "needs 29 members of it: 1 of the 36 groups has as many" in text
     assert "in 'H0'" in text
     assert "Standard deviations of the risks of" in text
+    assert "Sampling noise explains" not in text, "one share of noise, that of the levels"
     assert "Approximate, because how alike members are is estimated" in text
     assert "treat domains as independent" in text
     few = summarised(evaluate(rows(8, 3), domains="hospital", within="ward", losses="loss"))

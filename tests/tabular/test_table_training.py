@@ -60,7 +60,7 @@ def written(
 
 @pytest.fixture(scope="module")
 def training() -> TableTraining:
-    return train_on_table(*world(seed=2).split(0.5), TrainingPlan.of([0.5, 0.9]))
+    return train_on_table(*world(seed=2, spread=1.2).split(0.5), TrainingPlan.of([0.5, 0.9]))
 
 
 @pytest.fixture(scope="module")

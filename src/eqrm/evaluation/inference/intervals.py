@@ -45,7 +45,7 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
 
     >>> low, high = mean_interval(np.random.default_rng(0).lognormal(size=100), 0.95)
     >>> round(low, 1), round(high, 1)
-    (1.3, 2.1)
+    (1.4, 2.1)
     >>> mean_interval(np.arange(29.0), 0.95), mean_interval(np.ones(100), 0.95)
     ((-inf, inf), (-inf, inf))
     """

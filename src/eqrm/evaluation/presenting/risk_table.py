@@ -55,7 +55,7 @@ class RiskTable:
     >>> found = eqrm.evaluate(domains=[0, 0, 1, 1, 2, 2], losses=[0.1, 0.2, 0.3, 0.5, 0.4, 1.0])
     >>> table = found.risk_table(levels=[0.5, 1], superquantiles=[])
     >>> [cell.text for cell in table.cells["predictor"]]
-    ['0.42', '0.40', '0.70']
+    ['0.417', '0.40', '0.70']
     >>> print(table.to_markdown(intervals=False))
     | predictor | mean | 0.5 | 1 |
     |---|---:|---:|---:|

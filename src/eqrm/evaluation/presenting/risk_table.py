@@ -59,7 +59,7 @@ class RiskTable:
     >>> print(table.to_markdown(intervals=False))
     | predictor | mean | 0.5 | 1 |
     |---|---:|---:|---:|
-    | predictor | 0.42 | 0.40 | 0.70 |
+    | predictor | 0.417 | 0.40 | 0.70 |
     """
 
     statistics: tuple[Statistic, ...]

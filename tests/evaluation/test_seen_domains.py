@@ -144,7 +144,7 @@ def test_the_command_says_so_in_every_format(
     world().to_csv(tmp_path / "p.csv", index=False)
     command = ["evaluate", str(tmp_path / "p.csv"), "--domain", "day", "--loss", "loss"]
     code, out, err = run(capsys, *command, "--report", str(tmp_path / "r.html"))
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"Report: {tmp_path / 'r.html'}\n")
     assert "200 examples in 10 domains. Left out because training has seen them: 4" in out
     assert "training has seen them: 4 domains" in (tmp_path / "r.html").read_text()
     code, out, err = run(capsys, *command, "--format", "json")

@@ -188,6 +188,14 @@ def test_the_same_seed_gives_the_same_table_and_another_seed_another(
         assert row in first
     other = ColoredMnist(**options).run(tmp_path / "other", "quick", seed=1)  # type: ignore[arg-type]
     assert other.outcome.tables[1].rows != same.outcome.tables[1].rows
+    with pytest.raises(SettingError, match=r"other seeds.*would be overwritten.*another --output"):
+        ColoredMnist(**options).run(tmp_path / "same", "quick", seed=1)  # type: ignore[arg-type]
+    name = "standard.eqrm-erm--1000.safetensors"
+    parts = tmp_path / "same" / "parts"
+    (parts / name).replace(parts / name.replace("--1000", "-0.99"))
+    settings = {"minutes": 0, **options}
+    left = ColoredMnist(**settings).run(tmp_path / "same", "quick")  # type: ignore[arg-type]
+    assert left.outcome.answer.startswith("Not computed yet")  # a result under another name
 
 
 def test_without_time_it_says_what_is_missing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import DataFileError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.predictors.mlp import MLP
 from eqrm.reproductions.colored_mnist.digits_by_seed import MEASURED, DigitsBySeed
@@ -126,11 +126,29 @@ class MnistStudy:
             archive = read_archive(path, {FORMAT}, "a result of ColoredMNIST")
         except DataFileError:
             return None
-        if archive.content["key"] != self.key(recipe):
+        content = archive.content
+        if (
+            content["key"] != self.key(recipe)
+            or content.get("setting", setting.name) != setting.name
+        ):
             return None
         arrays = {name: values.astype(np.float64) for name, values in archive.arrays().items()}
-        cost = BlockCost(**archive.content["cost"])
+        cost = BlockCost(**content["cost"])
         return SettingResult(setting, arrays["accuracies"], arrays["risks"], cost)
+
+    def refuse_another_study(self, block: Block) -> None:
+        """Results of other seeds, sizes or products would be overwritten."""
+        for setting in block.settings:
+            path = self.file(block.recipe_name, setting)
+            try:
+                archive = read_archive(path, {FORMAT}, "a result of ColoredMNIST")
+            except DataFileError:
+                continue
+            if archive.content["key"] != self.key(block.recipe):
+                raise SettingError(
+                    f"{path} is a result of other seeds, another size or other products, and would "
+                    "be overwritten. Give another --output."
+                )
 
     def missing(self, block: Block) -> Block:
         """What of a block is still to be trained."""
@@ -155,7 +173,11 @@ class MnistStudy:
         risks = trained.risks[torch.arange(len(last)), last].double().numpy()
         for number, setting in enumerate(block.settings):
             rows = slice(number * many, (number + 1) * many)
-            content = {"key": self.key(block.recipe), "cost": asdict(cost)}
+            content = {
+                "key": self.key(block.recipe),
+                "setting": setting.name,
+                "cost": asdict(cost),
+            }
             arrays = {"accuracies": accuracies[rows], "risks": risks[rows]}
             write_archive(self.file(block.recipe_name, setting), FORMAT, content, arrays)
 

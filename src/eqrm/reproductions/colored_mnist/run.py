@@ -167,6 +167,8 @@ class ColoredMnist(Reproduction):
     def _train(self, study: MnistStudy, blocks: list[Block], progress: Progress) -> list[str]:
         """Train what is missing; the titles of blocks that there was no time for."""
         begin, unfinished = time.monotonic(), []
+        for block in blocks:
+            study.refuse_another_study(block)
         for number, block in enumerate(blocks):
             left = study.missing(block)
             if not left.settings:

@@ -239,9 +239,9 @@ CANDIDATES: dict[str, RecipeChange] = {
 }
 """What may explain the difference from the paper, one change at a time. The published code draws
 the examples of its batches with replacement, and has three hidden layers where the paper says
-two. SD passes through the paper's accuracy soon after the burn-in and loses it again; the rates
-after the burn-in, which its code has an option for, decide where it ends. They, and the further
-values of the first change, were added after the first results had been seen."""
+two. Where SD ends depends on the rate after the burn-in, which the published code has an option
+for. These rates, and the further values of the first change, were added after the first results
+had been seen."""
 
 
 @dataclass(frozen=True)

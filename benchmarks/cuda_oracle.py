@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from tables import machine
 
-from oracle.grid import Case, full_grid, judge
+from oracle.grid import Case, Tally, full_grid, judge
 from oracle.kde_mpmath import KdeTruth
 from oracle.package import quantile_and_gradient
 
@@ -43,29 +43,19 @@ def main(arguments: list[str]) -> int:
         return 2
     grid = sorted(full_grid(), key=lambda case: -case.m)[:: options.sample]
     road = "gpu" if options.device == "cuda" else "one row"
-    failures, gaps = [], 0
-    worst = {"value": 0.0, "gradient": 0.0, "residual in gaps": 0.0, "at 1-e^-1e6": 0.0}
+    tally, gaps = Tally(), 0
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         for case, truth in zip(grid, pool.map(truth_of, grid, chunksize=4), strict=True):
             found = judge(truth, *quantile_and_gradient(case, road))
-            if not found.passed:
-                failures.append(f"{case}: {found}")
-            if found.in_gap:
-                gaps += 1
-                worst["residual in gaps"] = max(worst["residual in gaps"], found.residual)
-            elif case.log_tail < -1000.0:
-                error = max(found.value_error, found.gradient_error)
-                worst["at 1-e^-1e6"] = max(worst["at 1-e^-1e6"], error)
-            else:
-                worst["value"] = max(worst["value"], found.value_error)
-                worst["gradient"] = max(worst["gradient"], found.gradient_error)
-    shown = ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
+            tally.add(case, found)
+            gaps += found.in_gap
     here = machine()["device"] if options.device == "cuda" else "cpu"
-    line = f"{here}: worst {shown}; {len(failures)} failures in {len(grid)} cases, {gaps} in gaps"
-    print("\n".join([*failures[:20], line]))
+    failed = len(tally.failures)
+    line = f"{here}: {tally}; {failed} failures in {len(grid)} cases, {gaps} in gaps"
+    print("\n".join([*tally.failures[:20], line]))
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "cuda_oracle.md").write_text(line + "\n")
-    return 1 if failures else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from multiprocessing import get_context
 
 import torch
@@ -21,7 +20,7 @@ from verify.registry import (
     skipped,
 )
 
-from oracle.grid import Case, Judgement, full_grid
+from oracle.grid import Case, Judgement, Tally, full_grid
 from oracle.package import ROADS, judge_case
 
 
@@ -43,30 +42,19 @@ def _judged_grid(workers: int) -> Iterator[tuple[Case, dict[str, Judgement]]]:
     "quantile and gradient against 50-digit arithmetic, on every code path",
 )
 def fifty_digits(options: Options) -> Result:
-    worst = {"value": 0.0, "gradient": 0.0, "residual in gaps": 0.0, "at 1-e^-1e6": 0.0}
-    failures: list[str] = []
+    tally = Tally()
     cases = gaps = 0
     for case, judgements in _judged_grid(options.workers):
         cases += 1
         gaps += any(j.in_gap for j in judgements.values())
-        for road, j in judgements.items():
-            if not j.passed:
-                failures.append(f"{case} ({road}): {asdict(j)}")
-            if j.in_gap:
-                worst["residual in gaps"] = max(worst["residual in gaps"], j.residual)
-            elif case.log_tail < -1000.0:
-                error = max(j.value_error, j.gradient_error)
-                worst["at 1-e^-1e6"] = max(worst["at 1-e^-1e6"], error)
-            else:
-                worst["value"] = max(worst["value"], j.value_error)
-                worst["gradient"] = max(worst["gradient"], j.gradient_error)
-    summary = "worst " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
+        for road, judgement in judgements.items():
+            tally.add(case, judgement, f" ({road})")
     return passed(
-        not failures,
-        f"{summary}; {len(failures)} failures in {cases} cases × {len(ROADS)} code paths, "
+        not tally.failures,
+        f"{tally}; {len(tally.failures)} failures in {cases} cases × {len(ROADS)} code paths, "
         f"{gaps} cases in gaps",
-        worst=worst,
-        failures=failures,
+        worst=tally.worst,
+        failures=tally.failures,
         cases=cases,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -95,6 +95,36 @@ def judge(truth: KdeTruth, quantile: float, gradient: Floats) -> Judgement:
     at_rounding = abs(quantile - float(truth.quantile)) <= math.ulp(quantile)
     passed = finite and (residual <= bound or at_rounding)
     return Judgement(True, value_error, gradient_error, residual, at_rounding, passed)
+
+
+@dataclass
+class Tally:
+    """The worst errors over many cases, and how many there were."""
+
+    worst: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("value", "gradient", "residual in gaps", "at 1-e^-1e6"), 0.0
+        )
+    )
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, case: Case, found: Judgement, where: str = "") -> None:
+        """Count a case, and keep its text if it failed."""
+        if not found.passed:
+            self.failures.append(f"{case}{where}: {found}")
+        if found.in_gap:
+            self._raise("residual in gaps", found.residual)
+        elif case.log_tail < -1000.0:
+            self._raise("at 1-e^-1e6", max(found.value_error, found.gradient_error))
+        else:
+            self._raise("value", found.value_error)
+            self._raise("gradient", found.gradient_error)
+
+    def _raise(self, name: str, error: float) -> None:
+        self.worst[name] = max(self.worst[name], error)
+
+    def __str__(self) -> str:
+        return "worst " + ", ".join(f"{name} {error:.1e}" for name, error in self.worst.items())
 
 
 def log_tails() -> tuple[float, ...]:

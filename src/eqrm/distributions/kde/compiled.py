@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import SigmaRule
-from eqrm.distributions.kde.gradient import value_and_gradients
+from eqrm.distributions.kde.gradient import QuantileInputs, value_and_gradients
 from eqrm.level import Level
 
 Outputs = tuple[Tensor, Tensor, Tensor]
@@ -38,7 +38,8 @@ def _operator(
 ) -> Outputs:
     level = Level(alpha) if alpha < 0.5 else Level(log_tail=log_tail)
     rule = SigmaRule(constant) if given is None else None
-    value, gradient, slope = value_and_gradients(risks, given, weights, rule, level)
+    found: Any = value_and_gradients(QuantileInputs(risks, given, weights, rule, level), True)
+    value, gradient, slope = found
     return value, gradient, value.new_zeros(0, dtype=torch.float64) if slope is None else slope
 
 

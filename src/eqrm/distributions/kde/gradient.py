@@ -149,7 +149,7 @@ class KdeQuantile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, risks: Tensor, given: Tensor | None, *settings: Any) -> Tensor:
         wanted = any(ctx.needs_input_grad)
-        value, *gradients = _value_and_gradients(_Inputs(risks, given, *settings), wanted)
+        value, *gradients = value_and_gradients(QuantileInputs(risks, given, *settings), wanted)
         if wanted:
             ctx.save_for_backward(risks, given)
             ctx.settings, ctx.gradients = settings, gradients
@@ -159,17 +159,17 @@ class KdeQuantile(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         each = grad.unsqueeze(-1) if grad.ndim else grad
         if torch.is_grad_enabled():
-            gradients = _gradients_with_graph(_Inputs(*ctx.saved_tensors, *ctx.settings))
+            gradients = _gradients_with_graph(QuantileInputs(*ctx.saved_tensors, *ctx.settings))
             return *(None if g is None else each * g for g in gradients), None, None, None
         found: Any = ctx.gradients
         ctx.gradients = None
         if found is None:  # asked for a second time, by retain_graph
-            found = _value_and_gradients(_Inputs(*ctx.saved_tensors, *ctx.settings), True)[1:]
+            found = value_and_gradients(QuantileInputs(*ctx.saved_tensors, *ctx.settings), True)[1:]
         by_risks, by_given = found
         return by_risks.mul_(each), None if by_given is None else each * by_given, None, None, None
 
 
-class _Inputs(NamedTuple):
+class QuantileInputs(NamedTuple):
     """Risks, their weights, and either a bandwidth (..., 1) or a rule that knows its slope.
 
     Weights sum to 1, except where a kernel on a GPU divides them by their sum itself.
@@ -200,7 +200,7 @@ _Found = tuple[Tensor, Tensor | None, Tensor | None]
 """q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
 
 
-def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
+def _gradients_with_graph(inputs: QuantileInputs) -> list[Tensor | None]:
     """dq/dR and dq/dh, to be differentiated once more."""
     if inputs.weights is not None:
         inputs = inputs._replace(weights=inputs.weights / inputs.weights.sum(-1, keepdim=True))
@@ -219,15 +219,8 @@ def _gradients_with_graph(inputs: _Inputs) -> list[Tensor | None]:
     ]
 
 
-def value_and_gradients(
-    risks: Tensor, given: Tensor | None, weights: Tensor | None, rule: Any, level: Level
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """q, dq/dR, and dq/dh where h is given."""
-    found: Any = _value_and_gradients(_Inputs(risks, given, weights, rule, level), True)
-    return tuple(found)
-
-
-def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
+def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
+    """q, and where they are wanted dq/dR, and dq/dh where h is given."""
     if _is_one_row(inputs.risks):
         return _of_one_row(inputs, wants_gradient)
     if has_kernels(inputs.risks):
@@ -237,7 +230,7 @@ def _value_and_gradients(inputs: _Inputs, wants_gradient: bool) -> _Found:
     return value.to(dtype), None if gradient is None else _in_dtype(gradient, dtype), by_given
 
 
-def _in_one_launch(inputs: _Inputs, wants_gradient: bool) -> _Found:
+def _in_one_launch(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     from eqrm.distributions.kde.triton_quantile import quantile_rows
 
     risks, given, weights, rule, level = inputs
@@ -261,7 +254,7 @@ def _in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
     return result
 
 
-def _of_one_row(inputs: _Inputs, wants_gradient: bool) -> _Found:
+def _of_one_row(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     """One row on the CPU. Domains without weight are left out; equal weights are none."""
     risks, given, weights, rule, level = inputs
     dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
@@ -343,7 +336,7 @@ def polished(
     return value + bandwidth * (step if lower else -step) if abs(step) < 1e-6 else value
 
 
-def _of_rows(inputs: _Inputs, wants_gradient: bool) -> _Found:
+def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     """Rows in a batch and on other devices; on the CPU, those that need care one by one."""
     wide = inputs.wide
     found = moments(wide, inputs.weights)
@@ -364,7 +357,7 @@ def _of_rows(inputs: _Inputs, wants_gradient: bool) -> _Found:
 
 
 def _replace_row(
-    results: _Found, place: tuple[int, ...], inputs: _Inputs, wants_gradient: bool
+    results: _Found, place: tuple[int, ...], inputs: QuantileInputs, wants_gradient: bool
 ) -> None:
     given, weights = inputs.given, inputs.weights
     row = inputs._replace(
@@ -378,7 +371,7 @@ def _replace_row(
 
 
 def _in_tensors(
-    inputs: _Inputs, found: Moments, h: Tensor, ratio: Tensor | None, wants_gradient: bool
+    inputs: QuantileInputs, found: Moments, h: Tensor, ratio: Tensor | None, wants_gradient: bool
 ) -> _Found:
     """All rows in tensors, without a look at them; ``ratio`` is h/σ̂ where h follows σ̂."""
     shares = inputs.shares

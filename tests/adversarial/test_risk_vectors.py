@@ -28,8 +28,16 @@ def test_fuzzed_risk_vectors_are_solved_alike_on_every_road_or_refused() -> None
     assert report.outcomes["solved"] > 2 * report.vectors
 
 
-def test_gradients_at_two_values_in_a_gap_differ_as_the_values_do() -> None:
-    assert judged(batch_of(97)).problems == []
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(97, id="gradients at two values in a gap differ as the values do"),
+        pytest.param(1758, id="a float16 gradient of a batch is too large"),
+        pytest.param(1891, id="one domain has nearly all the weight"),
+    ],
+)
+def test_what_was_wrong_once_is_right(seed: int) -> None:
+    assert judged(batch_of(seed)).problems == []
 
 
 @pytest.mark.full

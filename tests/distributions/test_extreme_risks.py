@@ -119,12 +119,23 @@ def test_what_is_too_large_is_refused(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_a_gradient_that_is_too_large_for_its_dtype_is_refused(rows: bool) -> None:
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_a_gradient_that_is_too_large_for_its_dtype_is_refused(bandwidth: str, rows: bool) -> None:
     risks = torch.tensor([1e-4, 2e-4, 3e-4], dtype=torch.float16, requires_grad=True)
     level = eqrm.Level(log_tail=-1e14)
     with pytest.raises(DomainDataError, match="The gradient of the quantile is too large"):
-        eqrm.KDE(risks[None] if rows else risks).quantile(level)
-    assert eqrm.KDE(risks.detach()).quantile(level).isfinite()
+        eqrm.KDE(risks[None] if rows else risks, bandwidth).quantile(level)
+    assert eqrm.KDE(risks.detach(), bandwidth).quantile(level).isfinite()
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_gradient_adds_up_beside_a_domain_that_has_nearly_all_the_weight(road: str) -> None:
+    """Silverman's quartiles take the same risk up to 1e-10, and z̄ is 4e7."""
+    risks = torch.tensor([3.0, 1.0, 0.0, 0.0, -1.0], dtype=torch.float64)
+    weights = torch.tensor([0.05, 1.25e-11, 5e-30, 1e-22, 6e-13], dtype=torch.float64)
+    level = eqrm.Level(log_tail=-1e15)
+    _, gradient = _solved(road, risks, level, bandwidth="silverman", weights=weights)
+    assert abs(math.fsum(gradient.tolist()) - 1.0) < 1e-14
 
 
 def test_the_spread_of_huge_risks_is_a_number() -> None:

@@ -98,6 +98,19 @@ class Bandwidth(ABC):
         """
         raise NotImplementedError
 
+    def of_rows(
+        self, risks: Tensor, weights: Tensor | None, wants_slope: bool
+    ) -> tuple[Tensor, Tensor | float]:
+        """The bandwidths without a graph, and ∂h/∂R_i by autograd where they are wanted (else 0).
+
+        Each row's bandwidth follows from the risks of that row alone.
+        """
+        with torch.set_grad_enabled(wants_slope):
+            leaf = risks.detach().requires_grad_(wants_slope)
+            h = self(leaf, weights)
+            slope = torch.autograd.grad(h.sum(), leaf)[0] if h.requires_grad else 0.0
+        return h.detach(), slope
+
     @property
     def has_closed_form(self) -> bool:
         """Whether :meth:`of_row` is defined, and not inherited from another rule."""

@@ -138,12 +138,26 @@ def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     """
     values, order = risks.sort(-1)
     given = None if weights is None else weights.expand(risks.shape).gather(-1, order)
-    lower = linear_mix(values, given, 0.25)
-    mix = linear_mix(values, given, 0.75) - lower
+    mix, lower = _between_quartiles(values, given)
     # Differences to a value of the lower quartile keep the digits of nearly equal risks, and are
     # 0 where both quartiles are the same value.
     origin = values.detach().gather(-1, first_true(lower > 0.0))
     return (mix * (values - origin)).sum(-1, keepdim=True)
+
+
+def _between_quartiles(risks: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The mix of sorted risks that makes the interquartile range, and that of the lower quartile.
+
+    The first sums to 0 to the last digit of its parts: a domain with nearly all the weight makes
+    almost all of both quartiles, and what is left there after rounding is what the others need.
+    """
+    lower = linear_mix(risks, weights, 0.25)
+    mix = linear_mix(risks, weights, 0.75) - lower
+    if weights is None:
+        return mix, lower
+    heaviest = lower.argmax(-1, keepdim=True)
+    others = mix.scatter(-1, heaviest, 0.0)
+    return others.scatter(-1, heaviest, -others.sum(-1, keepdim=True)), lower
 
 
 def row_interquartile_range(
@@ -161,8 +175,8 @@ def row_interquartile_range(
     else:
         places = values.argsort()
         given = torch.from_numpy(weights[places])
-        lower = linear_mix(given, given, 0.25)
-        shares, first = (linear_mix(given, given, 0.75) - lower).numpy(), int(first_true(lower > 0))
+        mix, lower = _between_quartiles(given, given)
+        shares, first = mix.numpy(), int(first_true(lower > 0))
     chosen = values[places]
     with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
         return float(shares.dot(chosen - chosen[first])), places, shares

@@ -114,8 +114,11 @@ def quantile_by_composition(
 
 
 def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
-    """Whether the rule itself says how h follows these risks; else autograd has to."""
-    return rule.has_closed_form and (isinstance(rule, SigmaRule) or _is_one_row(risks))
+    """Whether h follows from these risks alone and dq/dR is known with it; else autograd flows on.
+
+    A rule of a user may depend on more than the risks.
+    """
+    return rule.has_closed_form and (isinstance(rule, SigmaRule) or risks.device.type == "cpu")
 
 
 def _is_one_row(risks: Tensor) -> bool:
@@ -340,13 +343,18 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     """Rows in a batch and on other devices; on the CPU, those that need care one by one."""
     wide = inputs.wide
     found = moments(wide, inputs.weights)
-    rule, ratio = inputs.rule, None
+    rule, ratio, slope = inputs.rule, None, 0.0
     if isinstance(rule, SigmaRule):
         ratio = rule.factor(found.effective)
         h = ratio * found.std
+    elif rule is not None:
+        h, slope = rule.of_rows(wide, inputs.weights, wants_gradient)
     else:
         h = inputs.given
-    results = _in_tensors(inputs, found, h, ratio, wants_gradient)
+    value, gradient, by_given = _in_tensors(inputs, found, h, ratio, wants_gradient)
+    if gradient is not None and by_given is not None and rule is not None:
+        gradient, by_given = gradient + by_given * slope, None
+    results = value, gradient, by_given
     if may_look(wide):
         sizes = torch.maximum(wide.abs().amax(-1, keepdim=True), h)
         usual = (sizes == 0.0) | ((sizes < LARGE) & (sizes > 1.0 / LARGE))

@@ -2,73 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import torch
-from verify.registry import ROOT, Options, Result, check, package_environment, passed, run_program
+from verify.registry import Options, Result, check, package_environment, passed, run_program
 
-from adversarial.risk_vectors import ROWS, Report, batch_of, judged
+from adversarial.fuzzing import VECTORS, Progress, judged_for
 from adversarial.thread_counts import BOUNDS, difference
-
-VECTORS = 1_000_000
-BATCHES_AT_ONCE = 50
-FIRST_OF_MORE = VECTORS
-"""``make fuzz`` goes on where ``make verify`` ends: a seed is a batch."""
-
-
-def _judged(first: int) -> Report:
-    torch.set_num_threads(1)
-    report = Report()
-    for seed in range(first, first + BATCHES_AT_ONCE):
-        report.add(judged(batch_of(seed)))
-    return report
-
-
-class Progress:
-    """What was found so far of a million vectors, so that a run that was stopped goes on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.report, self.next = path, Report(), 0
-        sources = [ROOT / "tests" / "adversarial" / "risk_vectors.py"]
-        sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pc]*"))
-        digest = hashlib.sha256()
-        for source in sources:
-            if source.suffix in (".py", ".c") and not source.name.startswith("triton_"):
-                digest.update(source.read_bytes())
-        self.digest = digest.hexdigest()
-        if path.exists():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if found["digest"] == self.digest:  # else another version found it
-                outcomes = Counter(found["outcomes"])
-                self.report = Report(found["vectors"], outcomes, found["problems"])
-                self.next = found["next"]
-
-    def add(self, report: Report) -> None:
-        """Count the next batches in, and keep the state."""
-        self.report.add(report)
-        self.next += BATCHES_AT_ONCE
-        content = {"digest": self.digest, "next": self.next, **vars(self.report)}
-        self.path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def _more(pool: ProcessPoolExecutor, workers: int, minutes: float) -> Iterator[Report]:
-    """Of as many vectors as some minutes are enough for."""
-    end, first = time.monotonic() + 60.0 * minutes, FIRST_OF_MORE
-    while time.monotonic() < end:
-        starts = [first + BATCHES_AT_ONCE * each for each in range(workers)]
-        yield from pool.map(_judged, starts)
-        first = starts[-1] + BATCHES_AT_ONCE
+from eqrm.distributions.kde import native
 
 
 @check(
@@ -77,18 +23,21 @@ def _more(pool: ProcessPoolExecutor, workers: int, minutes: float) -> Iterator[R
 )
 def risk_vectors(options: Options) -> Result:
     minutes = float(os.environ.get("EQRM_FUZZ_MINUTES", "0"))
-    progress, more = Progress(options.output / "risk-vectors.json"), Report()
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        if minutes:
-            for found in _more(pool, options.workers, minutes):
-                more.add(found)
-            return passed(not more.problems, str(more), problems=more.problems[:100])
-        for found in pool.map(_judged, range(progress.next, -(-VECTORS // ROWS), BATCHES_AT_ONCE)):
-            progress.add(found)
+    if minutes:
+        more = judged_for(minutes, options.workers)
+        return passed(not more.problems, str(more), problems=more.problems[:100])
+    progress = Progress(options.output / "risk-vectors.json")
+    earlier = progress.processor_seconds
+    for _ in progress.go_on(VECTORS, options.workers):
+        pass
     report = progress.report
     progress.path.unlink(missing_ok=True)
-    enough = report.vectors >= VECTORS
-    return passed(enough and not report.problems, str(report), problems=report.problems[:100])
+    return passed(
+        report.vectors >= VECTORS and not report.problems,
+        str(report) if native.LIBRARY else f"{report}; the C part is not built here",
+        problems=report.problems[:100],
+        earlier_processor_seconds=earlier,
+    )
 
 
 KILLS = {"training": 300, "sweeps": 200, "watches": 300, "reports": 250}

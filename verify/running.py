@@ -81,7 +81,8 @@ class Processes:
         else:
             ending = f"the process of this check ended with {process.returncode}; see {stream.name}"
             record = _record(check, Result("FAIL", ending), seconds)
-        return {**record, "processor_seconds": used.ru_utime + used.ru_stime}
+        earlier = record["details"].get("earlier_processor_seconds", 0.0)  # of a run that went on
+        return {**record, "processor_seconds": used.ru_utime + used.ru_stime + earlier}
 
     def _environment(self, check: Check, workers: int) -> dict[str, str]:
         if check.alone:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from unittest import mock
 
@@ -406,9 +405,3 @@ def judged(batch: Batch) -> Report:
     for place, answers in enumerate(zip(*by_level, strict=True)):  # type: ignore[arg-type]
         judge.monotone(place, list(answers))
     return judge.report
-
-
-def judged_batches(seeds: range) -> Iterator[Report]:
-    """A report for each seed."""
-    for seed in seeds:
-        yield judged(batch_of(seed))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
 import pytest
 import torch
 
 import eqrm
+from adversarial import fuzzing
 from adversarial.risk_vectors import KINDS, ROWS, Batch, Judge, Report, batch_of, judged
 from adversarial.risk_vectors import Answer as Found
 from eqrm.distributions import BANDWIDTHS
@@ -38,6 +44,22 @@ def test_fuzzed_risk_vectors_are_solved_alike_on_every_road_or_refused() -> None
 )
 def test_what_was_wrong_once_is_right(seed: int) -> None:
     assert judged(batch_of(seed)).problems == []
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    told: list[str] = []
+    few = [f"--json={tmp_path / 'found.json'}", "--workers=1", "--first=100"]
+    with (
+        mock.patch.object(fuzzing, "BATCHES_AT_ONCE", 1),
+        mock.patch.object(fuzzing, "_pool", lambda workers: ThreadPoolExecutor(workers)),
+    ):
+        assert fuzzing.main([*few, f"--count={ROWS}"], told.append) == 0
+        assert fuzzing.main([*few, f"--count={2 * ROWS}"], told.append) == 0
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["next"] == 102
+    assert found["vectors"] == 2 * ROWS
+    assert told[-1].startswith("100 vectors: ")
+    assert "; 0 problems (" in told[-1]
 
 
 @pytest.mark.full

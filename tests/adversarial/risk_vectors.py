@@ -15,12 +15,13 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp, softmax
 from torch import Tensor
 
 import eqrm
 from eqrm.distributions import BANDWIDTHS
 from eqrm.distributions.kde import native
+from eqrm.distributions.kde.sums import NARROWEST
 from eqrm.errors import DomainDataError
 
 Floats = npt.NDArray[np.float64]
@@ -32,6 +33,8 @@ DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32, torch.bflo
 LARGEST_EXPONENT = {torch.float64: 300.0, torch.float32: 37.0, torch.bfloat16: 37.0}
 LOG_TAILS = (-20.0, -745.0, -1e3, -1e6, -1e15, -1e30)
 OF_THE_SCALE = 1e-10
+LAST_DIGITS = 4e-15
+"""To which log S is right."""
 
 
 @dataclass
@@ -263,6 +266,17 @@ def _log_error(batch: Batch, place: int, level: eqrm.Level, quantile: float) -> 
     return 0.0 if min(errors) <= 0.0 <= max(errors) else min(map(abs, errors))
 
 
+def _root(centres: Floats, log_weights: Floats, goal: float, farthest: float) -> float:
+    """t with log Σ p_i Φ(y_i − t) = goal, by halving."""
+    low, high = float(centres.min()) - 2.0 * farthest, float(centres.max()) + 2.0 * farthest
+    middle = 0.5 * (low + high)
+    while low < middle < high:
+        above = logsumexp(log_weights + log_ndtr(centres - middle)) > goal
+        low, high = (middle, high) if above else (low, middle)
+        middle = 0.5 * (low + high)
+    return low
+
+
 class Judge:
     """Compares the answers for one batch and collects what is wrong."""
 
@@ -346,7 +360,7 @@ class Judge:
         elif not self.slack and self.without_ties:
             largest = max(1.0, float(np.abs(one.gradient).max()))
             apart = float(np.abs(one.gradient - other.gradient).max()) / largest
-            if apart > 1e-8 and apart > 1e-8 + self.moved(place, one.value, other.value):
+            if apart > 1e-8 and not apart <= 1e-8 + self.moved(place, level, one.value):
                 self.complain(
                     f"{roads}: gradients",
                     place,
@@ -355,16 +369,31 @@ class Judge:
                     other.gradient.tolist(),
                 )
 
-    def moved(self, place: int, one: float, other: float) -> float:
-        """By how much gradients at two values in a gap differ, relative to the largest: |Δq|·z/h.
+    def moved(self, place: int, level: eqrm.Level, value: float) -> float:
+        """By how much gradients differ between values for which S is the same to its last digits.
 
-        Both values are right where S is the same to the last digit; d log φ(z)/dq = z/h.
+        Values are told by their distance to the nearest risk, which may be finer than they are.
         """
         weights = None if self.batch.weights is None else torch.from_numpy(self.batch.weights)
-        row = self.batch.risks[place].double()
-        h = float(eqrm.KDE(row, self.batch.bandwidth, weights=weights).bandwidth)
-        reach = float(np.abs(row.numpy()[self.present] - one).max())
-        return 2.0 * (abs(one - other) / h) * (reach / h)
+        leaf = self.batch.risks[place].double().requires_grad_()
+        estimate = eqrm.KDE(leaf, self.batch.bandwidth, weights=weights)
+        h, slope = estimate.bandwidth, 0.0
+        if h.requires_grad:
+            slope = float(torch.autograd.grad(h, leaf)[0].abs().max())
+        row = leaf.detach().numpy()[self.present]
+        distances = row - row[np.abs(row - value).argmin()]
+        centres = distances / max(h.item(), NARROWEST * float(np.abs(distances).max()))
+        shares = np.log(estimate.weights.numpy()[self.present])
+        sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
+        found = []
+        for slack in (-LAST_DIGITS, LAST_DIGITS):
+            goal = target + slack * max(1.0, -target)
+            z = _root(sign * centres, shares, goal, abs(level.z)) - sign * centres
+            nearest = z[np.abs(z).argmin()]
+            kernels = softmax(shares - 0.5 * (z - nearest) * (z + nearest))
+            found.append((kernels, float(kernels @ z)))
+        (one, one_z), (other, other_z) = found
+        return float(np.abs(one - other).max()) + abs(one_z - other_z) * slope
 
     def monotone(self, place: int, answers: list[Answer]) -> None:
         """The second level is above the first."""

@@ -40,6 +40,9 @@ def test_fuzzed_risk_vectors_are_solved_alike_on_every_road_or_refused() -> None
         pytest.param(97, id="gradients at two values in a gap differ as the values do"),
         pytest.param(1758, id="a float16 gradient of a batch is too large"),
         pytest.param(1891, id="one domain has nearly all the weight"),
+        pytest.param(40154, id="and the others are far away"),
+        pytest.param(40439, id="the value has fewer digits than the bandwidth"),
+        pytest.param(41422, id="kernels are 1e-100 of the spread"),
     ],
 )
 def test_what_was_wrong_once_is_right(seed: int) -> None:
@@ -95,6 +98,7 @@ def test_the_judge_notices_what_is_wrong() -> None:
     judge.one(0, Found(0.0, right.gradient, "IndexError"))
     judge.pair(0, level, right, Found(3.0 + 1e-6, right.gradient), "C and numpy")
     judge.pair(0, level, right, Found(3.0, right.gradient, "too large"), "C and numpy")
+    judge.pair(0, level, right, Found(3.0, right.gradient * (1.0 + 1e-6)), "C and numpy")
     judge.monotone(0, [right, Found(2.9, right.gradient)])
     told = [problem.split(" at row")[0] for problem in judge.report.problems]
     assert told == [
@@ -104,5 +108,6 @@ def test_the_judge_notices_what_is_wrong() -> None:
         "odd refusal",
         "C and numpy: values",
         "C and numpy: refused once",
+        "C and numpy: gradients",
         "not monotone",
     ]

@@ -129,6 +129,29 @@ def test_a_gradient_that_is_too_large_for_its_dtype_is_refused(bandwidth: str, r
 
 
 @pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("bandwidth", [1e-30, 1e-60, 1e-100])
+def test_beside_a_wide_gap_the_gradient_is_that_of_the_risk_which_makes_the_quantile(
+    bandwidth: float, road: str
+) -> None:
+    """Halving a gap of so many bandwidths takes many steps."""
+    risks = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
+    value, gradient = _solved(road, risks, eqrm.Level(1.0 / 3.0 + 1e-13), bandwidth=bandwidth)
+    assert value == 2.0
+    assert gradient.tolist() == pytest.approx([0.0, 0.0, 1.0], abs=1e-200)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_domain_with_nearly_all_the_weight_is_the_quantile_however_far_others_are(
+    road: str,
+) -> None:
+    risks = torch.tensor([-1e138, -1e122], dtype=torch.float64)
+    weights = torch.tensor([1e-30, 1e-3], dtype=torch.float64)
+    value, gradient = _solved(road, risks, eqrm.Level(0.01), bandwidth=1e89, weights=weights)
+    assert value == pytest.approx(-1e122, rel=1e-15)
+    assert gradient.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("road", ROADS)
 def test_a_gradient_adds_up_beside_a_domain_that_has_nearly_all_the_weight(road: str) -> None:
     """Silverman's quartiles take the same risk up to 1e-10, and z̄ is 4e7."""
     risks = torch.tensor([3.0, 1.0, 0.0, 0.0, -1.0], dtype=torch.float64)

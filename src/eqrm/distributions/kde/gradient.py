@@ -302,7 +302,9 @@ def _quantile_with_care(
         # A bad risk that nobody refused, or risks too far apart.
         nan = torch.full_like(risks, math.nan)
         return RowQuantile(math.nan, nan if wanted else None, math.nan)
-    if h == bandwidth.fixed and row.std > FAR_FROM_MEAN * h > 0.0:
+    # A domain with nearly all the weight leaves no spread, however far the others are.
+    spread = row.std if weights is None else float(np.abs(row.centred).max())
+    if h == bandwidth.fixed and spread > FAR_FROM_MEAN * h > 0.0:
         # Differences to a risk near the quantile keep the digits that those to the mean lose.
         near = risk_near_quantile(risks.numpy(), weights, level)
         row = row._replace(pivot=near, mean_offset=0.0, centred=risks.numpy() - near)
@@ -358,7 +360,8 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     if may_look(wide):
         sizes = torch.maximum(wide.abs().amax(-1, keepdim=True), h)
         usual = (sizes == 0.0) | ((sizes < LARGE) & (sizes > 1.0 / LARGE))
-        careful = ~(usual & (found.std <= FAR_FROM_MEAN * h)) & sizes.isfinite() & (h > 0.0)
+        far = found.std if inputs.weights is None else found.centred.abs().amax(-1, keepdim=True)
+        careful = ~(usual & (far <= FAR_FROM_MEAN * h)) & sizes.isfinite() & (h > 0.0)
         for place in careful.squeeze(-1).nonzero().tolist():
             _replace_row(results, tuple(place), inputs._replace(risks=wide), wants_gradient)
     return results

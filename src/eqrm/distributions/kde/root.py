@@ -38,7 +38,8 @@ from eqrm.distributions.moments import RowMoments
 from eqrm.distributions.normal_tails import LOG_SQRT_2PI
 from eqrm.level import Level, normal_upper_quantile
 
-MAX_STEPS = 160
+MAX_STEPS = 500
+"""Enough to halve an interval of 1e90 bandwidths."""
 
 FEW_PLACES = 8
 """Up to so many derivatives are added one by one, which is faster."""

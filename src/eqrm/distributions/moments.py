@@ -115,11 +115,11 @@ def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
     """
     m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    if native.LIBRARY is not None:
-        pivot, offset, centred, square = native.centre(risks.contiguous(), weights)
+    if native.LIBRARY is not None and weights is None:
+        pivot, offset, centred, square = native.centre(risks.contiguous(), None)
     else:
         values = risks.numpy()
-        pivot = float(values[0])
+        pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments
         with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
             centred = values - pivot
             offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))

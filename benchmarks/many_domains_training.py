@@ -12,7 +12,7 @@ and the resident memory of the process early and late in a run of a narrow netwo
 every domain several times.
 
 ``make verify`` requires at most 3 ms and 1.1 ERM steps (training.many-domains); bounds that are
-exceeded are measured again, up to three times. Takes about 3 minutes on 2 cores.
+exceeded are measured again, up to three times. Takes about 2 minutes on 2 cores.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     )
     print(f"{torch.get_num_threads()} threads")
     data = world(DOMAINS)
-    held = growth(data, 200 if given.quick else 1500)
+    held = growth(data, 200 if given.quick else 600)
     grown = held["late"] - held["early"]
     rows: list[Row] = []
     while len(rows) < ATTEMPTS and not (rows and rows[-1].passed):

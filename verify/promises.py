@@ -101,7 +101,6 @@ PROMISES = (
             "linear.speed",
             "objectives.step-cost",
             "package.import-time",
-            "reproductions.cost",
             "sweeps.overhead",
             "sweeps.tables",
             "training.step-cost",

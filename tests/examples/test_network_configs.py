@@ -27,17 +27,6 @@ def test_every_configuration_says_what_to_train_in_phases(path: Path) -> None:
     assert RunConfig.read(config.plain()).run_name == config.run_name
 
 
-@pytest.mark.full
-def test_colored_mnist_erm_learns_colour_and_eqrm_shape_at_small_size() -> None:
-    example = _module(EXAMPLES / "colored_mnist.py")
-    erm = example.trained_row("ERM, as many steps", 0, stand_in=True, quick=True)
-    eqrm = example.trained_row("EQRM", 0, stand_in=True, quick=True)
-    assert erm.test < 0.35
-    assert min(erm.train.values()) > 0.75
-    assert eqrm.test > 0.6
-    assert max(abs(eqrm.test - accuracy) for accuracy in eqrm.train.values()) < 0.1
-
-
 SMILES = [
     f"{chain}{ring}"
     for ring in ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCOCC1", "c1ccsc1", "C1CCNC1")

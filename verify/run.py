@@ -33,11 +33,11 @@ from eqrm.text import did_you_mean  # noqa: E402
 NOT_CHECKS = {"run", "running", "registry", "promises", "demo", "__init__"}
 
 
-def load_checks() -> None:
-    """Import every module beside this file, each of which registers its checks."""
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem not in NOT_CHECKS:
-            importlib.import_module(f"verify.{path.stem}")
+def load_checks(module: str | None = None) -> None:
+    """Import every module beside this file, each of which registers its checks; or only one."""
+    found = {f"verify.{path.stem}" for path in Path(__file__).parent.glob("*.py")}
+    for name in [module] if module else sorted(found - {f"verify.{each}" for each in NOT_CHECKS}):
+        importlib.import_module(name)
     CHECKS.sort(key=lambda check: check.name)
 
 
@@ -124,12 +124,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="also run `make test` and `make demo` in a fresh clone (many minutes)",
     )
     parser.add_argument("--here", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument("--module", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
     given = parse(arguments)
-    load_checks()
+    load_checks(given.module)
     chosen = choose([given.here] if given.here else given.only)
     if given.list:
         list_checks(chosen)

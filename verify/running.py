@@ -56,6 +56,7 @@ class Processes:
         path = self.options.output / f"{check.name}.record.json"
         path.unlink(missing_ok=True)
         command = [sys.executable, str(ROOT / "verify" / "run.py"), "--here", check.name]
+        command += ["--module", check.run.__module__]  # the others need not be imported again
         command += ["--workers", str(workers), "--json", str(path)]
         command += ["--clean-clone"] if self.options.clean_clone else []
         start = time.perf_counter()

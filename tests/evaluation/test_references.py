@@ -303,9 +303,10 @@ class TestWhereTheyAreShown:
     def test_the_report_has_their_rows_and_verdicts(self) -> None:
         page = report_html(found(rows(60)))
         content = json.loads(page.split('type="application/json">')[1].split("</script>")[0])
-        shown = content["references"]
-        assert [line[0] for line in shown["lines"][1:3]] == ["sure", "fair"]
-        assert any("Recalibrate" in text for text in shown["verdicts"])
+        assert content["predictors"][:2] == ["sure", "fair"]
+        assert content["references"][:3] == [0, 0, 1]
+        assert set(content["predictors"][2:]) == set(found(rows(60)).references.risks)
+        assert "Recalibrate it (eqrm recalibrate)." in page
 
     def test_json_goes_there_and_back(self) -> None:
         evaluation = found(rows(12))

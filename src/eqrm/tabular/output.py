@@ -12,6 +12,7 @@ from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.files.writing import DRAFT, whole_file, whole_files, write_text
+from eqrm.tabular.answer import report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.training import TableTraining
@@ -73,7 +74,9 @@ def _written(
     (folder / "models").mkdir()
     judged, table, summary = training.evaluation, compared.table, compared.summary
     report = folder / "report.html"
-    write_report(judged, report, command=command, summary=summary, confidence=compared.confidence)
+    shown = report_table(training, compared.confidence)
+    answer = training_answer(training, compared, shown)
+    write_report(judged, report, command=command, table=shown, summary=summary, answer=answer)
     texts = {
         "summary.txt": _summary(training, compared),
         "risk-table.md": table.to_markdown() + "\n",

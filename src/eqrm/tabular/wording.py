@@ -36,8 +36,8 @@ def in_words(training: TableTraining, compared: TrainingComparison) -> str:
     """The verdict first, then the numbers it rests on, then what makes them less certain."""
     sure, first = as_percent(compared.confidence), compared.first
     last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
-    answers = [_answer(training, compared, result) for result in compared.results]
-    answers += [_unseen(training, compared), _dearer_than_constants(training)]
+    answers = [answer_in_words(training, compared, result) for result in compared.results]
+    answers += [unseen_in_words(training, compared), _dearer_than_constants(training)]
     told = [
         wrapped(_opening(training) + MINIMISED[training.measure]),
         *([wrapped(*filter(None, answers))] if any(answers) else []),
@@ -77,7 +77,9 @@ def choices_in_words(compared: TrainingComparison) -> str:
     return "\n\n".join(told)
 
 
-def _answer(training: TableTraining, compared: TrainingComparison, result: LevelResult) -> str:
+def answer_in_words(
+    training: TableTraining, compared: TrainingComparison, result: LevelResult
+) -> str:
     """What to think of a level, what to use, and what it is worse than."""
     verdict, choice = result.verdict, result.choice
     parts = [] if verdict is None else [verdict.sentence]
@@ -113,7 +115,7 @@ def _answer(training: TableTraining, compared: TrainingComparison, result: Level
     return " ".join(parts)
 
 
-def _unseen(training: TableTraining, compared: TrainingComparison) -> str:
+def unseen_in_words(training: TableTraining, compared: TrainingComparison) -> str:
     """Which domains the verdicts are about."""
     if all(result.verdict is None for result in compared.results):
         return ""

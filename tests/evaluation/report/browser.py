@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import importlib.util
 import json
 import os
 import select
@@ -23,6 +24,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 ABSENT = (
     "no Chromium here: install it with scripts/install_chromium.sh (root), "
     "or name one in EQRM_CHROMIUM"
+)
+WITHOUT_AXE = (
+    "axe-core is not installed: pip install axe-core-python, or name axe.min.js in EQRM_AXE"
 )
 PATIENCE = 30.0
 FLAGS = (
@@ -44,12 +48,24 @@ def chromium() -> str | None:
     return given or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+def axe() -> str | None:
+    """The source of axe-core, the library that checks accessibility, or None."""
+    given = os.environ.get("EQRM_AXE")
+    if given:
+        return Path(given).read_text("utf-8")
+    spec = importlib.util.find_spec("axe_core_python")
+    if spec is None or spec.origin is None:
+        return None
+    return (Path(spec.origin).parent / "axe.min.js").read_text("utf-8")
+
+
 class Browser:
     """One page at a time; what it logs, asks for and throws is kept in ``events``."""
 
     def __init__(self, process: subprocess.Popen[bytes], to: int, back: int) -> None:
         self.process, self._to, self._back = process, to, back
         self._buffer, self._number, self._session = b"", 0, None
+        self._scripts = True
         self.events: list[dict[str, Any]] = []
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
@@ -64,6 +80,7 @@ class Browser:
             self.send(f"{part}.enable")
         self.resize(width, height)
         self.medium("screen", dark)
+        self.send("Emulation.setScriptExecutionDisabled", value=not self._scripts)
         self.send("Page.navigate", url=path.as_uri())
         self.wait_for("Page.loadEventFired")
 
@@ -98,9 +115,13 @@ class Browser:
             )
 
     def screenshot(self, path: Path) -> None:
-        """The whole page as PNG."""
-        taken = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        """The first screen as PNG."""
+        taken = self.send("Page.captureScreenshot")
         path.write_bytes(base64.b64decode(taken["data"]))
+
+    def scripts(self, allowed: bool) -> None:
+        """Whether pages may run scripts, from the next one that is opened."""
+        self._scripts = allowed
 
     def pdf(self) -> bytes:
         """The page as printed."""

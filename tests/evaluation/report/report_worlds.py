@@ -22,6 +22,21 @@ HOSTILE = [
     "a" * 10_000,
 ]
 PREDICTORS = ("ERM", "EQRM", "third")
+TWELVE = (
+    "ERM",
+    "EQRM alpha 0.9",
+    "gradient boosting, depth 6",
+    "random forest",
+    "GroupDRO",
+    "mixture-of-experts_large_v2",
+    "VREx",
+    "IRM penalty 1000",
+    "logistic regression",
+    "CORAL",
+    "neural network",
+    "isotonic_calibrated_trees",
+)
+"""Names as people give them: long, with blanks, hyphens and underscores."""
 
 
 def measured(
@@ -42,6 +57,17 @@ def measured(
         risks = 0.5 + (hardness - 0.48) / (1 + i) + 0.02 * i + noise
         found[name] = MeasuredRisks.of(called, counts, risks, np.full(domains, 0.09))
     return Evaluation(found, "log-loss", bounds)
+
+
+def with_references(domains: int = 40, predictors: Sequence[str] = ("sure",)) -> Evaluation:
+    """Predicted probabilities that are too sure, beside constants and recalibrations."""
+    rng = np.random.default_rng(0)
+    day, logits = np.repeat(np.arange(domains), 50), rng.normal(size=50 * domains)
+    label = (rng.random(logits.size) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
+    given = {
+        name: 1.0 / (1.0 + np.exp(-(4.0 - i / 4) * logits)) for i, name in enumerate(predictors)
+    }
+    return eqrm.evaluate(domains=day, labels=label, predictions=given, references=True)
 
 
 def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 
 from eqrm.evaluation.backtesting.results import JudgedWindows, WindowRisks
 from eqrm.evaluation.backtesting.words import conclusions, in_sentences, tables, warnings_of
-from eqrm.evaluation.presenting.report.content import versions
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import significant
 from eqrm.files.writing import whole_file
@@ -27,12 +26,13 @@ MOST_POINTS = 20_000
 
 def write_backtest_page(found: JudgedWindows, path: Path, command: str | None = None) -> None:
     """Write the page to ``path``: whole, or not at all."""
-    page = assembled_page("backtest.html", SCRIPTS, backtest_content(found, command))
+    made = command or "eqrm.evaluation.backtest(…) and write_report(…), called from Python"
+    page = assembled_page("backtest.html", SCRIPTS, backtest_content(found), command=made)
     with whole_file(path) as draft:
         draft.write_text(page, encoding="utf-8", newline="\n")  # the policy holds its hashes
 
 
-def backtest_content(found: JudgedWindows, command: str | None = None) -> dict[str, Any]:
+def backtest_content(found: JudgedWindows) -> dict[str, Any]:
     """Everything on the page, ready for JSON."""
     trained = [name for name in found.predictors if name not in found.references]
     first = found.predictors.index(trained[0]) if trained else 0
@@ -48,8 +48,6 @@ def backtest_content(found: JudgedWindows, command: str | None = None) -> dict[s
         "warnings": below,
         "conclusions": [text for text in conclusions(found) if text not in below],
         "sizes": [_of_size(found, certify) for certify in found.plan.certify],
-        "command": command,
-        "versions": versions(),
     }
 
 

@@ -49,7 +49,7 @@ class RiskTable:
     have no end where there are too few domains. The quantiles at 0 and 1 are the
     smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
     are those of references, where they are known; the lowest value of a column is marked among
-    predictors and references together.
+    predictors and references together. ``interpolation`` is how quantiles were computed.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=[0, 0, 1, 1, 2, 2], losses=[0.1, 0.2, 0.3, 0.5, 0.4, 1.0])
@@ -69,6 +69,7 @@ class RiskTable:
     confidence: float
     reference_cells: Mapping[str, tuple[Cell, ...]] = field(default_factory=dict)
     skills: Mapping[str, Skill] = field(default_factory=dict)
+    interpolation: str = "step"
 
     @classmethod
     def of(
@@ -101,6 +102,7 @@ class RiskTable:
             confidence=confidence,
             reference_cells={name: cells[name] for name in beside},
             skills={} if references is None else references.skills,
+            interpolation=interpolation,
         )
 
     @property

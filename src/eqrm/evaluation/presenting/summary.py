@@ -117,17 +117,22 @@ class Summary:
     def shared_gains(self) -> list[str]:
         """A sentence per predictor whose lower quantile is no clear gain over the references."""
         told = []
-        for name, found in self.references.items():
-            quantile = next(
-                (d for d in self.differences.get(name, []) if _is_quantile_at(d, self.alpha)), None
+        for name in self.unclear_gains():
+            best = self.references[name].rivals[0]
+            told.append(
+                f"At level {self.alpha} the lower risk of {one_line(name)} is not a clear "
+                f"gain: its quantile is {best.words} ({best.interval})."
             )
-            if quantile is not None and quantile.value < 0.0 and not found.clear:
-                best = found.rivals[0]
-                told.append(
-                    f"At level {self.alpha} the lower risk of {one_line(name)} is not a clear "
-                    f"gain: its quantile is {best.words} ({best.interval})."
-                )
         return told
+
+    def unclear_gains(self) -> list[str]:
+        """Predictors with a lower quantile than the baseline, but no clear gain over references."""
+        lower = {
+            name
+            for name, found in self.differences.items()
+            if any(d.value < 0.0 for d in found if _is_quantile_at(d, self.alpha))
+        }
+        return [n for n, found in self.references.items() if n in lower and not found.clear]
 
 
 def summarised(

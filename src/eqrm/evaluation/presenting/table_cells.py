@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -157,6 +158,19 @@ class CellMaker:
             return (high - low) / (2.0 * z)
         end = low if high is None else high
         return None if end is None else abs(end - value) / z
+
+
+def quantiles_at(risks: Any, levels: Sequence[float], interpolation: str = "step") -> list[float]:
+    """Quantiles of risks at several levels, as a table with this interpolation shows them.
+
+    >>> quantiles_at([0.1, 0.2, 0.4], [0.5, 0.9])
+    [0.2, 0.4]
+    """
+    values = np.asarray(risks, dtype=np.float64)
+    if interpolation == SMOOTH:
+        return [smooth_quantile(values, Level(alpha)) for alpha in levels]
+    method: Any = "inverted_cdf" if interpolation == "step" else "linear"
+    return [float(found) for found in np.quantile(values, levels, method=method)]
 
 
 def risk_and_skill(

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from eqrm.evaluation.presenting.report.content import versions
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import rounded_up, significant
 from eqrm.evaluation.watching.state import Record, WatchState
@@ -21,10 +20,11 @@ MOST_DRAWN, MOST_LISTED = 2000, 500
 
 def write_watch_page(state: WatchState, path: Path, command: str) -> None:
     """Write the page of a watch to a file that needs nothing else to be opened."""
-    write_text(path, assembled_page("watch.html", SCRIPTS, watch_content(state, command)))
+    page = assembled_page("watch.html", SCRIPTS, watch_content(state), command=command)
+    write_text(path, page)
 
 
-def watch_content(state: WatchState, command: str) -> dict[str, Any]:
+def watch_content(state: WatchState) -> dict[str, Any]:
     """Everything on the page, ready for JSON."""
     claim, report, domains = state.claim, state.report, state.domains
     certified = min(len(claim.risks), MOST_DRAWN)
@@ -45,8 +45,6 @@ def watch_content(state: WatchState, command: str) -> dict[str, Any]:
         "watched": len(domains),
         "listed": MOST_LISTED,
         "earlier": _earlier(state),
-        "command": command,
-        "versions": versions(),
     }
 
 

@@ -14,8 +14,9 @@ from eqrm.evaluation.inference.certificates import MEASURED, TRUE, assumption_ab
 from eqrm.evaluation.inference.nested.bounds import assumption_about_groups, new_members
 from eqrm.evaluation.inference.noise import denoised_risks
 from eqrm.evaluation.inference.risk_checks import Vector
-from eqrm.evaluation.presenting.report.shapes import smooth_law
+from eqrm.evaluation.presenting.report.answer import ShownModel
 from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.table_cells import quantiles_at
 from eqrm.evaluation.rounding import digits_of_spread, rounded_up, significant
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
@@ -40,13 +41,25 @@ def stops_of(table: RiskTable, start: float = 0.9) -> list[float]:
     )
 
 
+def starting_level(level: Level) -> float:
+    """Where the slider starts: at the level, or at the end of its scale."""
+    return min(max(level.alpha, LOWEST), HIGHEST)
+
+
 def about_levels(
-    evaluation: Evaluation, stops: list[float], start: float, confidence: float
+    evaluation: Evaluation, rows: list[ShownModel], table: RiskTable, start: float, picked: bool
 ) -> dict[str, Any]:
-    """For every stop: its quantiles, its certificates, or how many domains those would need."""
-    groups = evaluation.groups
+    """For every stop: quantiles, certificates, or how many domains those would need.
+
+    ``picked`` says that the chosen model was picked among all on these domains: its certificate is
+    then computed for all of them at once, too.
+    """
+    stops, groups, confidence = stops_of(table, start), evaluation.groups, table.confidence
     units = len(evaluation.domains if groups is None else set(groups))
     reach = highest_level(units, confidence)
+    models = [row for row in rows if row.name in evaluation.predictors]
+    chosen = next(row for row in rows if row.chosen)
+    compared = sum(not row.reference for row in rows)
     return {
         "alphas": stops,
         "labels": [f"{alpha:g}" for alpha in stops],
@@ -54,9 +67,10 @@ def about_levels(
         "needed": [domains_needed(a, confidence) if a > reach else None for a in stops],
         "withinReach": significant(np.floor(1000 * reach) / 1000),
         **_words(evaluation, units),
-        "predictors": [
-            _of_predictor(evaluation, name, stops, confidence) for name in evaluation.predictors
-        ],
+        "quantiles": [_quantiles(row.risks.risks, stops, table.interpolation) for row in rows],
+        "bounds": [_stated(evaluation, stops, confidence, row.name) for row in models],
+        "compared": compared if picked and compared > 1 else None,
+        "chosen": _of_chosen(evaluation, chosen, stops, confidence, compared if picked else 1),
     }
 
 
@@ -74,41 +88,42 @@ def _words(evaluation: Evaluation, units: int) -> dict[str, Any]:
     }
 
 
-def _of_predictor(
-    evaluation: Evaluation, name: str, stops: list[float], confidence: float
+def _of_chosen(
+    evaluation: Evaluation, row: ShownModel, stops: list[float], confidence: float, compared: int
 ) -> dict[str, Any]:
-    risks = evaluation[name]
-    law, band = smooth_law(risks.risks), evaluation.cdf_band(confidence, predictor=name)
-    denoised, digits = _denoised(risks), digits_of_spread(risks.risks, 7)
-    smooth = [risks.risks[0] if law is None else law.quantile(Level(alpha)) for alpha in stops]
-
-    def stated(true_risk: bool) -> list[list[Any] | None]:
-        return [_stated(evaluation, alpha, confidence, true_risk, name) for alpha in stops]
-
+    """More about the one model that the page certifies."""
+    band, denoised = evaluation.cdf_band(confidence, predictor=row.name), _denoised(row.risks)
+    together = 1.0 - (1.0 - confidence) / compared
     return {
-        "quantile": _quantiles(risks.risks, stops),
-        "smooth": significant([float(quantile) for quantile in smooth], digits),
         "denoised": None if denoised is None else _quantiles(denoised, stops),
-        "bound": stated(true_risk=False),
         "atOnce": [_upper_limit(band, alpha) for alpha in stops],
-        "true": None if evaluation.bounds is None else stated(true_risk=True),
+        "picked": _stated(evaluation, stops, together, row.name) if compared > 1 else None,
+        "true": None
+        if evaluation.bounds is None
+        else _stated(evaluation, stops, confidence, row.name, true_risk=True),
     }
 
 
-def _quantiles(risks: Vector, stops: list[float]) -> Any:
-    found = np.quantile(risks, stops, method="inverted_cdf")
-    return significant(found, digits_of_spread(risks, 7))
+def _quantiles(risks: Vector, stops: list[float], interpolation: str = "step") -> Any:
+    return significant(quantiles_at(risks, stops, interpolation), digits_of_spread(risks, 6))
 
 
 def _stated(
-    evaluation: Evaluation, alpha: float, confidence: float, true_risk: bool, name: str
-) -> list[Any] | None:
-    """The bound of a certificate as drawn and as text, and whether it is vacuous."""
-    try:
-        found = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
-    except TooFewDomainsError:
-        return None
-    return [significant(found.bound, 12), rounded_up(found.bound), found.vacuous]
+    evaluation: Evaluation,
+    stops: list[float],
+    confidence: float,
+    name: str,
+    true_risk: bool = False,
+) -> list[list[Any] | None]:
+    """The bound of each certificate as text, and whether it is vacuous; None: too few domains."""
+    found: list[list[Any] | None] = []
+    for alpha in stops:
+        try:
+            made = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
+            found.append([rounded_up(made.bound), int(made.vacuous)])
+        except TooFewDomainsError:
+            found.append(None)
+    return found
 
 
 def _upper_limit(band: CdfBand, alpha: float) -> str | None:

@@ -86,7 +86,5 @@ function drawAll() { drawControls(); drawShares(); drawRisks(); drawTables(); }
 byId("sentence").textContent = DATA.sentence;
 fill(byId("warnings"), ...DATA.warnings.map((text) => make("li", {}, text)));
 fill(byId("conclusions"), ...DATA.conclusions.map((text) => make("li", {}, text)));
-byId("command").textContent = DATA.command || "eqrm.evaluation.backtest(…) and write_report(…), called from Python";
-byId("versions").textContent = Object.entries(DATA.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
 drawAll();
 whenResized(() => { drawShares(); drawRisks(); });

@@ -44,21 +44,22 @@ function scale(low, high, from, to, log = false) {
 function chart(box, options) {
   const width = Math.max(box.clientWidth, 260);
   const height = options.height || HEIGHT;
+  const top = options.ylabel ? 32 : MARGIN.top;
   const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const x = scale(...options.xs, MARGIN.left, right, options.log);
-  const y = scale(...options.ys, bottom, MARGIN.top, options.logY);
+  const y = scale(...options.ys, bottom, top, options.logY);
   const clip = "clip-" + box.id;
   const svg = make(
     "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": options.title },
     make("title", {}, options.title),
     make("clipPath", { id: clip }, make("rect", {
-      x: MARGIN.left, y: MARGIN.top - 6, width: right - MARGIN.left, height: bottom - MARGIN.top + 12,
+      x: MARGIN.left, y: top - 6, width: right - MARGIN.left, height: bottom - top + 12,
     })),
   );
   const numbered = (list) => list.map((tick) => [tick, digits(tick)]);
   const xs = options.xticks || numbered(options.log ? logTicks(...options.xs) : ticks(...options.xs, width / 90));
   for (const [tick, label] of xs) {
-    svg.append(make("path", { class: "grid", d: `M${x(tick)} ${MARGIN.top}V${bottom}` }));
+    svg.append(make("path", { class: "grid", d: `M${x(tick)} ${top}V${bottom}` }));
     svg.append(make("text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, label));
   }
   for (const [tick, label] of numbered(options.logY ? logTicks(...options.ys) : ticks(...options.ys, 5))) {
@@ -66,11 +67,12 @@ function chart(box, options) {
     svg.append(make("text", { x: MARGIN.left - 7, y: y(tick) + 4, "text-anchor": "end" }, label));
   }
   svg.append(make("path", { class: "axis", d: `M${MARGIN.left} ${bottom}H${right}` }));
-  svg.append(make("text", { x: (MARGIN.left + right) / 2, y: height - 6, "text-anchor": "middle" }, options.xlabel));
+  svg.append(make("text", { x: (MARGIN.left + right) / 2, y: height - 6, "text-anchor": "middle", class: "axis-name" }, options.xlabel));
+  if (options.ylabel) svg.append(make("text", { class: "axis-name", x: 2, y: 13 }, "↑ " + options.ylabel));
   const plot = make("g", { "clip-path": `url(#${clip})` });
   svg.append(plot);
   fill(box, svg);
-  return { svg, x, y, plot, left: MARGIN.left, right, bottom, top: MARGIN.top };
+  return { svg, x, y, plot, left: MARGIN.left, right, bottom, top };
 }
 
 function path(points) {

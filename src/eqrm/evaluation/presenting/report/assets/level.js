@@ -1,66 +1,87 @@
-// The slider, and for each predictor a card: the quantile here, the certificate for new domains.
-function cardOf(i) {
-  const found = DATA.levels.predictors[i], s = state.stop;
-  const share = percent(DATA.levels.alphas[s]);
-  const card = make("article", { class: "card" }, make("h3", {}, named(i)));
-  card.append(make("p", { class: "number" }, digits(found.quantile[s]) + " ",
-    make("small", {}, `is the ${DATA.levels.labels[s]}-quantile: ${share} of these domains have at most this risk`)));
-  card.append(certificateOf(found, s, share));
-  if (found.bound[s] && DATA.doubts[i]) card.append(make("p", { class: "warning" }, `It assumes that ${DATA.levels.assumption}. ${DATA.doubts[i]}`));
-  if (found.true) card.append(trueOf(found, s, share));
-  const more = [`Smoothed (KDE): ${digits(found.smooth[s])}.`];
-  if (found.denoised) more.push(`Without sampling noise: about ${digits(found.denoised[s])}.`);
-  if (found.bound[s]) {
-    more.push(found.atOnce[s] === null
-      ? "If the level is chosen after seeing the risks: too few domains for a bound."
-      : `If the level is chosen after seeing the risks: at most ${minus(found.atOnce[s])}.`);
-  }
-  card.append(make("p", { class: "quiet" }, more.join(" ")));
-  return card;
-}
-
+// The slider: it moves the picture, the table's own column, the certificates and the curve.
+function quoted(i) { return `'${PREDICTORS[i]}'`; }
 function minus(text) { return text.replace("-", "−"); }
+
+function best(indices) { return indices.reduce((a, b) => (quantile(b) < quantile(a) ? b : a)); }
+
+function hereInWords() {
+  const share = percent(LEVELS.alphas[state.stop]);
+  const all = PREDICTORS.map((_, i) => i);
+  const models = all.filter((i) => !DATA.references[i]), references = all.filter((i) => DATA.references[i]);
+  const told = [`Level ${levelName()}: ${share} of these domains have a risk of at most ${shownRisk(CHOSEN, quantile(CHOSEN))} with ${quoted(CHOSEN)}`];
+  const lowest = best(DATA.references[CHOSEN] ? all : models);
+  if (quantile(lowest) < quantile(CHOSEN)) told.push(`lowest of the models: ${shownRisk(lowest, quantile(lowest))}, ${quoted(lowest)}`);
+  const others = references.filter((i) => i !== CHOSEN);
+  if (others.length) {
+    const reference = best(others);
+    told.push(`best ${DATA.references[CHOSEN] ? "other " : ""}reference: ${shownRisk(reference, quantile(reference))}, ${quoted(reference)}`);
+  }
+  const verdict = DATA.verdicts[levelName()];
+  return (verdict && state.stop !== LEVELS.start ? verdict + " " : "") + told.join("; ") + ".";
+}
 
 // The words of eqrm.evaluation.inference.certificates.statement_about; about whom is in the data.
 function statement(risk, bound, share) {
-  const which = DATA.levels.about[risk];
-  return make("p", { class: "statement" },
-    `With ${percent(DATA.confidence)} confidence, at least `, make("b", {}, share), ` of ${which} have a ${risk} risk of at most `,
-    make("b", {}, minus(bound[1])), "." + (bound[2] ? " This says nothing: collect more domains, or more examples of each." : ""));
+  return `With ${percent(DATA.confidence)} confidence, at least ${share} of ${LEVELS.about[risk]} have a ${risk} risk of at most ` +
+    `${minus(bound[0])}.` + (bound[1] ? " This says nothing: collect more domains, or more examples of each." : "");
 }
 
-function certificateOf(found, s, share) {
-  if (found.bound[s]) return statement("measured", found.bound[s], share);
-  const reach = DATA.levels.withinReach, [units, unit] = DATA.levels.units;
-  return make("p", { class: "refusal" },
-    `No certificate: ${whole(units)} ${unit} are too few to bound the ${DATA.levels.labels[s]}-quantile of risk with ` +
-    `${percent(DATA.confidence)} confidence. At least `, make("b", {}, whole(DATA.levels.needed[s])),
-    ` are needed. ${whole(units)} ${unit} can bound levels up to ${digits(reach, 3)}.`);
+function refusal() {
+  const [units, unit] = LEVELS.units;
+  return `${whole(units)} ${unit} are too few to bound the ${levelName()}-quantile of risk with ${percent(DATA.confidence)} confidence: ` +
+    `at least ${whole(LEVELS.needed[state.stop])} are needed. ${whole(units)} ${unit} can bound levels up to ${digits(LEVELS.withinReach, 3)}.`;
 }
 
-function trueOf(found, s, share) {
-  if (found.true[s]) return statement("true", found.true[s], share);
-  return make("p", { class: "quiet" }, "Too few domains to bound the true risk at this level.");
+function moreInWords(share) {
+  const s = state.stop, found = LEVELS.chosen, told = [];
+  if (LEVELS.compared && LEVELS.bounds[CHOSEN][s]) {
+    told.push(found.picked[s]
+      ? `For a model picked among these ${LEVELS.compared} by its risks on these domains: at most ${minus(found.picked[s][0])}.`
+      : `For a model picked among these ${LEVELS.compared} by its risks on these domains there are too few domains.`);
+  }
+  if (found.true) told.push(found.true[s] ? statement("true", found.true[s], share) : "Too few domains to bound the true risk at this level.");
+  if (LEVELS.bounds[CHOSEN][s]) {
+    told.push(found.atOnce[s] === null
+      ? "For a level chosen after seeing the risks there are too few domains."
+      : `For a level chosen after seeing the risks: at most ${minus(found.atOnce[s])}.`);
+  }
+  if (found.denoised) told.push(`The quantile without sampling noise: about ${shownRisk(CHOSEN, found.denoised[s])}.`);
+  return told.join(" ");
 }
 
 function moveLevel() {
-  const label = DATA.levels.labels[state.stop];
+  const label = levelName(), share = percent(LEVELS.alphas[state.stop]);
   byId("level-value").textContent = label;
-  byId("level").setAttribute("aria-valuetext", "α = " + label);
-  fill(byId("cards"), ...PREDICTORS.map((_, i) => cardOf(i)));
-  markCurves();
-  for (const cell of document.querySelectorAll("[data-level]")) cell.classList.toggle("here", cell.dataset.level === label);
+  byId("level").setAttribute("aria-valuetext", "level " + label);
+  for (const place of document.querySelectorAll(".level-here")) place.textContent = label;
+  byId("here").textContent = hereInWords();
+  const bound = LEVELS.bounds[CHOSEN][state.stop];
+  byId("stated").textContent = bound ? statement("measured", bound, share) : refusal();
+  byId("statement-more").textContent = moreInWords(share);
+  for (const cell of document.querySelectorAll("[data-model]")) {
+    const other = LEVELS.bounds[Number(cell.dataset.model)][state.stop];
+    cell.textContent = other ? minus(other[0]) : "too few domains";
+  }
+  moveColumn(label);
+  drawPicture();
+  markCurve();
+}
+
+function moveColumn(label) {
+  document.querySelectorAll("#levels [data-now]").forEach((cell, i) => {
+    const fixed = [...cell.parentElement.children].find((other) => other.dataset.level === label);
+    cell.textContent = fixed ? fixed.firstChild.textContent : shownRisk(i, quantile(i));
+    const lowest = PREDICTORS.every((_, j) => quantile(i) <= quantile(j));
+    cell.classList.toggle("lowest", lowest && PREDICTORS.length > 1);
+    cell.classList.toggle("own", DATA.trained[i] === label);
+  });
+  for (const cell of document.querySelectorAll("#levels [data-level]")) cell.classList.toggle("here", cell.dataset.level === label);
 }
 
 function startLevel() {
   const slider = byId("level");
-  slider.max = DATA.levels.alphas.length - 1;
+  slider.max = LEVELS.alphas.length - 1;
   slider.value = state.stop;
   slider.addEventListener("input", () => { state.stop = Number(slider.value); moveLevel(); });
-  byId("assumption").textContent =
-    `Assumption: ${DATA.levels.assumption}; these were not used for training or for choosing a predictor. ` +
-    (DATA.nested
-      ? "The certificate averages over all draws of one member per group, or uses one draw where there are few groups, and assumes nothing else."
-      : "The certificate is an order statistic of the measured risks and assumes nothing else.") +
-    " Its confidence holds for a level that was chosen before seeing the risks.";
+  document.querySelector(".level").hidden = false;
 }

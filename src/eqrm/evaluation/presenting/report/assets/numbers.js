@@ -2,7 +2,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const PREDICTORS = DATA.predictors;
 const SVG = "http://www.w3.org/2000/svg";
-const state = { stop: DATA.levels ? DATA.levels.start : 0, hidden: new Set(), band: PREDICTORS.length <= 3 && !DATA.nested };
+const state = { stop: DATA.levels ? DATA.levels.start : 0, hidden: new Set() };
 
 function byId(id) { return document.getElementById(id); }
 
@@ -18,10 +18,16 @@ function make(tag, attributes, ...children) {
 
 function fill(element, ...children) { element.replaceChildren(...children); return element; }
 
-function named(index, swatch = true) {
-  const name = make("span", { class: "name", title: PREDICTORS[index] }, PREDICTORS[index]);
-  return make("span", { class: "named" }, swatch ? swatchOf(index) : null, name);
+// A name that may be broken after a hyphen, a dot and the like, not inside a word (as markup.py does).
+function labelOf(name) {
+  const shown = name.length > 40 ? name.slice(0, 39) + "…" : name;
+  const parts = shown.match(/[^_\-/.:=,|]*[_\-/.:=,|]+|[^_\-/.:=,|]+/g) || [];
+  const long = parts.some((part) => part.split(/\s/).some((word) => word.length >= 18));
+  return make("bdi", { class: long ? "name long" : "name", title: shown === name ? null : name },
+    ...parts.flatMap((part, i) => (i ? [make("wbr"), part] : [part])));
 }
+
+function nameOf(index) { return labelOf(PREDICTORS[index]); }
 
 // How many decimals a number deserves, by its standard error (as eqrm/evaluation/rounding.py).
 function decimals(value, error) {

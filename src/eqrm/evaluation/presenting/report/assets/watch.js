@@ -78,8 +78,6 @@ function drawTexts() {
   fill(byId("claim"), ...DATA.claim.map((text) => make("p", {}, text)));
   byId("earlier-section").hidden = !DATA.earlier.length;
   fill(byId("earlier"), ...DATA.earlier.map((text) => make("li", {}, text)));
-  byId("command").textContent = DATA.command;
-  byId("versions").textContent = Object.entries(DATA.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
 }
 
 function drawAll() { drawRisks(); drawEvidence(); }

@@ -5,7 +5,8 @@
 Each module beside this file registers the checks of one capability with
 ``@check("capability.promise", "title")``; ``marked_tests.py`` adds one per folder of tests;
 ``promises.py`` says which checks hold which promise. Each check runs in a process of its own, two
-side by side; those that measure time run alone, at the end.
+side by side; those that measure time run alone, at the end, and need a quiet machine: where others
+are running, their lines say so.
 The exit code is 0 if all checks passed or were skipped, 1 if any failed and 2 for unknown names.
 """
 

@@ -12,12 +12,16 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from verify.registry import ROOT, THREADS, Check, Options, Result, package_environment
 
 LONGEST = 3 * 3600.0
 """Seconds after which a check counts as hung and is ended."""
+
+MANY_OTHERS = 0.5
+"""Other running processes from which on a record of a check that measures time says so."""
 
 Record = dict[str, Any]
 
@@ -44,6 +48,22 @@ def _record(check: Check, result: Result, seconds: float) -> Record:
     }
 
 
+def others_running() -> float:
+    """How many other processes wanted a processor during the last second; 0 where that is unknown.
+
+    The load average would still count the checks that ended a moment ago.
+    """
+    counts = []
+    for _ in range(20):
+        try:
+            running = Path("/proc/loadavg").read_text(encoding="utf-8").split()[3].split("/")[0]
+        except OSError:
+            return 0.0
+        counts.append(max(0, int(running) - 1))
+        time.sleep(0.05)
+    return sum(counts) / len(counts)
+
+
 class Processes:
     """Runs checks in processes of their own and ends those that are left when it is left."""
 
@@ -59,6 +79,7 @@ class Processes:
         command += ["--module", check.run.__module__]  # the others need not be imported again
         command += ["--workers", str(workers), "--json", str(path)]
         command += ["--clean-clone"] if self.options.clean_clone else []
+        busy = others_running() if check.alone else 0.0
         start = time.perf_counter()
         with (self.options.output / f"{check.name}.out").open("w") as stream:
             process = subprocess.Popen(
@@ -82,6 +103,8 @@ class Processes:
         else:
             ending = f"the process of this check ended with {process.returncode}; see {stream.name}"
             record = _record(check, Result("FAIL", ending), seconds)
+        if busy > MANY_OTHERS:
+            record["summary"] += f"; times need a quiet machine, and {busy:.1f} others were running"
         earlier = record["details"].get("earlier_processor_seconds", 0.0)  # of a run that went on
         return {**record, "processor_seconds": used.ru_utime + used.ru_stime + earlier}
 

@@ -39,9 +39,11 @@ PROMISES = (
     ),
     Promise(
         "Coverage",
-        "A certificate or an interval that is printed with a percentage holds in at least that "
-        "share of simulated worlds, under the assumption that it names; where nothing holds, none "
-        "is printed.",
+        "A certificate that is printed with a percentage holds in at least that share of simulated "
+        "worlds, under the assumption that it names. An interval that is printed with one holds in "
+        "at least that share less two points ([how often each does](reproductions/intervals/"
+        "README.md), by statistic, number of domains and law). Where nothing holds, none is "
+        "printed.",
         (
             "evaluation.tests",
             "reproductions.intervals",

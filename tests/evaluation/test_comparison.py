@@ -15,8 +15,10 @@ from eqrm.evaluation.inference.comparison import paired_differences, risk_interv
 from eqrm.evaluation.inference.intervals import (
     _likelihood_ratios,
     mean_interval,
+    most_ratio,
     quantile_needs,
     quantile_pairs,
+    superquantile_interval,
 )
 
 LEVELS = [Level(level) for level in (0.0, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0)]
@@ -118,7 +120,7 @@ def test_of_many_domains_the_ranks_are_thinned_out_safely(monkeypatch: pytest.Mo
 def test_the_domains_that_a_comparison_needs_are_the_fewest_that_bound_it() -> None:
     risks = np.random.default_rng(0).lognormal(size=400)
     for alpha, confidence in ((0.9, 0.95), (0.5, 0.99), (0.05, 0.8), (0.99, 0.95)):
-        needed = int(quantile_needs(Level(alpha), 1 - confidence))
+        needed = int(quantile_needs(Level(alpha), (1 - confidence) / 2))
         assert (
             quantile_pairs(risks[: needed - 1], risks[: needed - 1], Level(alpha), confidence)
             is None
@@ -127,6 +129,45 @@ def test_the_domains_that_a_comparison_needs_are_the_fewest_that_bound_it() -> N
         assert pairs is not None
         assert np.isfinite(pairs.difference()).all()
     assert quantile_needs(Level(1.0), 0.05) == quantile_needs(Level(0.0), 0.05) == math.inf
+
+
+def test_the_disk_of_pairs_meets_every_curve_as_often_as_stated() -> None:
+    """A ray is the least favourable curve; a bent one and a line are met more often."""
+    places = np.random.default_rng(0).normal(size=(200_000, 2))
+    radius = math.sqrt(most_ratio(0.05))
+    beside, behind = np.abs(places[:, 0]), np.hypot(*places.T)
+    ray = np.where(places[:, 1] > 0, beside, behind)
+    right_angle = np.hypot(*np.minimum(places.T, 0.0))
+    assert (ray <= radius).mean() == pytest.approx(0.95, abs=0.0015)
+    assert (right_angle <= radius).mean() > 0.955
+    assert (beside <= radius).mean() > 0.97
+    assert most_ratio(0.01) < stats.chi2.ppf(0.99, 2)
+
+
+def test_beside_a_constant_a_difference_of_quantiles_holds_as_often_as_stated() -> None:
+    """By the binomial law, without a simulation."""
+    for alpha, domains, confidence in ((0.9, 36, 0.95), (0.95, 103, 0.95), (0.5, 11, 0.99)):
+        pairs = quantile_pairs(np.arange(domains), np.zeros(domains), Level(alpha), confidence)
+        assert pairs is not None
+        low, high = (round(-end) for end in pairs.difference())
+        below = stats.binom(domains, alpha)  # risks below the true quantile, high + 1 to low
+        assert below.cdf(low) - below.cdf(high) >= confidence - 0.002
+
+
+@pytest.mark.parametrize("confidence", [1e-9, 0.05, 0.3])
+def test_little_confidence_gives_short_intervals_and_no_error(confidence: float) -> None:
+    for domains in (2, 5, 12):
+        first, second = np.random.default_rng(domains).normal(size=(2, domains))
+        for found in paired_differences(first, second, [0.0, 0.5, 0.9, 1.0], confidence):
+            assert found.refused or found.low <= found.value <= found.high
+
+
+def test_a_gap_beside_the_quantile_does_not_hide_how_low_a_superquantile_may_be() -> None:
+    """A tenth of new domains is bad; of these, a few more: the mean of the worst is 3.95."""
+    risks = np.append(np.linspace(0.0, 0.9, 263), np.linspace(3.9, 4.0, 37))
+    low, high = superquantile_interval(risks, Level(0.9), 0.95)
+    assert low < 3.9 < 3.96 < high
+    assert high < 4.01
 
 
 def test_pairing_makes_a_small_difference_clear() -> None:
@@ -154,7 +195,7 @@ def test_ends_that_nothing_supports_are_open_and_say_how_many_domains_they_need(
     assert (beyond.low, beyond.high, beyond.needed) == (found["quantile", 0.9].low, math.inf, 100)
     few = paired_differences(np.arange(20.0), np.arange(1.0, 21.0), [0.9])
     assert all(d.refused and not d.clear for d in few)
-    assert few[1].sentence.endswith("20 domains are too few, 29 are needed.")
+    assert few[1].sentence.endswith("20 domains are too few, 36 are needed.")
     assert few[0].to_dict()["low"] is None
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eqrm.evaluation.inference import intervals
+from eqrm.level import Level
 from eqrm.reproductions.interval_coverage import run, worlds
 from eqrm.reproductions.interval_coverage.coverage import (
     CHANGE,
@@ -16,6 +18,7 @@ from eqrm.reproductions.interval_coverage.coverage import (
     TWO,
     CoveredInterval,
     IntervalCase,
+    best_reference,
     bootstrap_coverage,
     interval_coverage,
 )
@@ -55,6 +58,23 @@ def test_intervals_hold_in_a_sample_of_worlds(law: str) -> None:
     """The promise, in few worlds: less two points and four standard errors."""
     for each in interval_coverage(IntervalCase(law, 40, 0.95), 60, seed=1):
         assert each.coverage >= 0.93 - 4 * math.sqrt(0.05 * 0.95 / 60), each
+
+
+def test_one_degree_of_freedom_is_not_enough_where_a_density_jumps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, shares = IntervalCase("density jumps", 100, 0.95), []
+    for most in (intervals.most_ratio, lambda miss: stats.chi2.ppf(1.0 - miss, 1)):
+        monkeypatch.setattr(intervals, "most_ratio", most)
+        found = interval_coverage(case, 150, seed=0)
+        shares.append(next(e.coverage for e in found if (e.what, e.label) == (TWO, "0.9")))
+    assert shares[1] < 0.93 < shares[0]
+
+
+def test_the_best_reference_is_the_one_that_is_gained_on_least() -> None:
+    risks = np.random.default_rng(0).random(60)
+    references = [2.0 * risks, 0.5 * risks, 1.5 * risks]
+    assert best_reference(risks, references, Level(0.9)) is references[1]
 
 
 def test_the_bootstrap_holds_less_often_than_it_says_where_signs_flip() -> None:

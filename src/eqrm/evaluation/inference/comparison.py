@@ -125,7 +125,6 @@ def risk_intervals(
             ends = intervals.mean_interval(values, asked)
         elif kind == QUANTILE:
             ends = intervals.order_statistic_interval(values, level, asked)
-            about["needed"] = intervals.quantile_needs(level, (1.0 - asked) / 2.0)
         else:
             ends = intervals.superquantile_interval(values, level, asked)
         found.append(Interval(statistic=kind, value=value, low=ends[0], high=ends[1], **about))
@@ -145,8 +144,9 @@ def paired_differences(
     ``first`` and ``second`` (m,) are the risks of two predictors on the same domains, in the
     same order. Intervals of mean and superquantiles are those of :func:`risk_intervals`, of the
     differences domain by domain. That of a quantile spans all pairs of quantiles that a likelihood
-    ratio test does not reject, and holds for every law. ``interpolation`` of quantiles is "step",
-    an order statistic, or "smooth", the Harrell–Davis estimate.
+    ratio test does not reject, and holds for every law in the limit of many domains.
+    ``interpolation`` of quantiles is "step", an order statistic, or "smooth", the Harrell–Davis
+    estimate.
 
     >>> easy, noise = np.random.default_rng(0).lognormal(size=(2, 300))
     >>> mean = paired_differences(easy, easy + 0.1 * noise, levels=[0.9])[0]
@@ -193,10 +193,7 @@ def _ends_of_difference(
     if kind == QUANTILE:
         pairs = intervals.quantile_pairs(one, two, level, confidence)
         return intervals.OPEN if pairs is None else pairs.difference()
-    if one.size < intervals.superquantile_needs(level, confidence):
-        return intervals.OPEN
-    scores = [intervals.superquantile_scores(risks, level) for risks in (one, two)]
-    return intervals.mean_interval(scores[1] - scores[0], confidence)
+    return intervals.superquantile_difference(one, two, level, confidence)
 
 
 def _statistics(
@@ -214,7 +211,7 @@ def _statistics(
         for level in levels:
             needed = intervals.superquantile_needs(level, confidence)
             if kind == QUANTILE:
-                needed = intervals.quantile_needs(level, 1.0 - confidence)
+                needed = intervals.quantile_needs(level, (1.0 - confidence) / 2.0)
             yield {"statistic": kind, "at": level, "level": level.alpha, "needed": needed} | same
 
 

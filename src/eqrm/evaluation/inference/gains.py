@@ -35,7 +35,7 @@ RESAMPLES = 1000
 class Gain(Finding):
     """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
 
-    ``low`` and ``high`` hold it with the stated confidence, whatever the law of the risks; they are
+    ``low`` and ``high`` hold it with the stated confidence (``eqrm reproduce intervals``); they are
     infinite where there are too few domains, or where the reference's quantile may be 0. ``error``
     is the standard error of the change by a bootstrap over domains. Negative is better.
     """
@@ -117,9 +117,9 @@ def fewest_to_compare(level: Level, confidence: float) -> float:
     """The fewest domains on which quantiles at a level can be compared.
 
     >>> fewest_to_compare(Level(0.9), 0.95)
-    29.0
+    36.0
     """
-    return quantile_needs(level, 1.0 - confidence)
+    return quantile_needs(level, (1.0 - confidence) / 2.0)
 
 
 def clearly_lower(gains: Sequence[Gain]) -> bool:

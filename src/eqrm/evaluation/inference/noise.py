@@ -36,14 +36,13 @@ from eqrm.evaluation.inference.risk_checks import (
     per_domain,
     without_rounding,
 )
-from eqrm.evaluation.rounding import as_percent
 
 MUCH = 0.5
 """The share of noise from which a reader is warned."""
 CLEAR, UNCLEAR = 0.05, 0.2
 """The p-values below which domains are said to differ, and to differ perhaps."""
-CONFIDENCE = 0.95
-"""Of the interval of the standard deviation between domains, for normally distributed risks."""
+LIKELY = 0.1465
+"""The least likelihood, over the largest, of a standard deviation in the range that is stated."""
 UNEQUAL = 0.1
 """By how much the noise of the median domain must differ from that of all to be mentioned."""
 ONE_EXAMPLE = (
@@ -67,15 +66,17 @@ be mostly noise: without caution the two errors add up.
 class NoiseSplit(Finding):
     """The variance of measured risks, split into noise within domains and spread between.
 
-    ``spread_variance`` is V, and ``spread_low`` and ``spread_high`` are the ends of a 95% interval
-    of the standard deviation √V (profile of the restricted likelihood), which holds where true
-    risks are normally distributed. ``mean`` is that of the
-    true risks. ``noise_variance`` N is the mean sampling variance, and ``noise_share`` is
-    N/(V + N); ``median_noise_share`` is the median over domains of v_i/(V + v_i), which a few tiny
-    domains do not move. ``q`` is Cochran's Q, the weighted sum of squared deviations from the mean
-    under equal risks, and ``p_value`` that of the test that risks are equal. V, its interval and Q
-    are of domains with two examples or more, of which there are ``measured``; the others have no
-    variance of their own. ``loss_variance`` is the variance of losses within domains.
+    ``spread_variance`` is V, and ``spread_low`` and ``spread_high`` are the ends of the range of
+    standard deviations √V whose restricted likelihood is at least ``LIKELY`` times the largest, if
+    true risks are normally distributed. It is no confidence interval: none for a standard deviation
+    holds for every law, and with few examples per domain this one would not hold for the normal
+    law either. ``mean`` is that of the true risks. ``noise_variance`` N is the mean sampling
+    variance, and ``noise_share`` is N/(V + N); ``median_noise_share`` is the median over domains of
+    v_i/(V + v_i), which a few tiny domains do not move. ``q`` is Cochran's Q, the weighted sum of
+    squared deviations from the mean under equal risks, and ``p_value`` that of the test that risks
+    are equal. V, its range and Q are of domains with two examples or more, of which there are
+    ``measured``; the others have no variance of their own. ``loss_variance`` is the variance of
+    losses within domains.
 
     ``tail_noise_share`` is the part of the distance between the mean and the risks beyond the
     α-quantile that is expected to vanish when these domains are measured again: a tail made of
@@ -126,19 +127,18 @@ class NoiseSplit(Finding):
     def _spread_in_words(self) -> str:
         p = f"= {self.p_value:.2g}" if self.p_value >= 1e-99 else "< 1e-99"
         tested = f"Cochran's Q, p {p}"
-        interval = f"{self.spread_low:.3g} to {self.spread_high:.3g} at {as_percent(CONFIDENCE)}"
-        interval += " if they are normally distributed"
+        likely = f"likelihood range {self.spread_low:.3g} to {self.spread_high:.3g}"
         about = f"about {self.spread_variance**0.5:.3g}"
         if self.spread_variance == 0.0:
             about = f"up to {self.spread_high:.3g}"
-        about = f"a standard deviation of {about} ({interval})"
+        about = f"a standard deviation of {about} ({likely})"
         if self.differs:
             return f"true risks differ between domains by {about}: {tested}"
         if self.p_value < UNCLEAR:
             return f"true risks may differ between domains by {about}, but need not: {tested}"
         return (
             f"no difference between domains is visible ({tested}), but true risks may differ by a "
-            f"standard deviation of up to {self.spread_high:.3g} ({interval})"
+            f"standard deviation of up to {self.spread_high:.3g} ({likely})"
         )
 
     @property
@@ -179,7 +179,7 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
     values, noise, losses, several, found = _measured(risks, counts, loss_variances)
     level = checked_alpha(alpha)
     spread, mean, average = float(found.variance), float(found.mean), float(noise.mean())
-    low, high = _interval(values[several], noise[several], spread)
+    low, high = _likely(values[several], noise[several], spread)
     q, p_value = cochran_q(values[several], noise[several])
     safe = np.where(noise > 0.0, spread + noise, 1.0)
     return NoiseSplit(
@@ -302,18 +302,16 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     return _Measured(values, noise, losses, several, found)
 
 
-def _interval(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:
-    """All V whose restricted likelihood is not significantly below the largest, at V = spread."""
+def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:
+    """All V whose restricted likelihood is not far below the largest, at V = spread."""
     from scipy.optimize import brentq
-    from scipy.stats import chi2
 
     if not noise.any() and spread == 0.0:
         return 0.0, 0.0
     values, variances = torch.from_numpy(risks - risks.mean()), torch.from_numpy(noise)
     unit = float(unit_of(values, variances))
     values, variances, spread = values / unit, variances / unit / unit, spread / unit / unit
-    fallen = float(chi2.ppf(CONFIDENCE, 1)) / 2.0
-    least = restricted_log_likelihood(spread, values, variances) - fallen
+    least = restricted_log_likelihood(spread, values, variances) + math.log(LIKELY)
 
     def above(log_variance: float) -> float:
         return restricted_log_likelihood(math.exp(log_variance), values, variances) - least

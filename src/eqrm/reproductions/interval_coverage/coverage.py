@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from eqrm.evaluation.inference.comparison import QUANTILE, paired_differences, risk_intervals
+from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.inference.intervals import OPEN, Ends, quantile_pairs
+from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.level import Level
 from eqrm.reproductions.interval_coverage.worlds import (
     LAWS,
+    Array,
     Truth,
     bootstrapped,
     truth_of,
@@ -22,8 +25,10 @@ from eqrm.reproductions.interval_coverage.worlds import (
 
 LEVELS = (0.5, 0.9, 0.99)
 ONE, TWO, CHANGE = "one predictor", "difference", "change"
-CHANGED, RESAMPLES = 0.9, 300
-"""The level whose quantile is compared as a share of the reference; resamples per world."""
+CHOSEN, REFERENCES = 0.9, 4
+"""The level at which a predictor is compared with the best of so many references."""
+RESAMPLES = 300
+"""Of a world."""
 SAME = 1e-9
 """Ends that miss by less, relatively to the truth, do not miss: the truth is rounded."""
 
@@ -112,13 +117,33 @@ def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covere
             true = truth.difference((two.statistic, two.level))
             ends = two.low, two.high
             counted.add(TWO, two.label, ends, true, two.needed, case.confidence)
-        true, label = truth.change((QUANTILE, CHANGED)), f"{CHANGED:g}"
-        if math.isfinite(true):
-            pairs = quantile_pairs(first, second, Level(CHANGED), case.confidence)
-            ends = OPEN if pairs is None else pairs.change()
-            needed = counted.found[TWO, label].needed
-            counted.add(CHANGE, label, ends, true, needed, case.confidence)
+        others = [LAWS[case.law](generator, (case.domains,))[0] for _ in range(1, REFERENCES)]
+        for label, level, reference in (
+            *((f"{level:g}", level, first) for level in LEVELS),
+            (
+                f"{CHOSEN:g}, best of {REFERENCES}",
+                CHOSEN,
+                best_reference(second, [first, *others], Level(CHOSEN)),
+            ),
+        ):
+            true = truth.change((QUANTILE, level))
+            if math.isfinite(true):
+                pairs = quantile_pairs(reference, second, Level(level), case.confidence)
+                ends = OPEN if pairs is None else pairs.change()
+                needed = fewest_to_compare(Level(level), case.confidence)
+                counted.add(CHANGE, label, ends, true, needed, case.confidence)
     return list(counted.found.values())
+
+
+def best_reference(predictor: Array, references: Sequence[Array], level: Level) -> Array:
+    """The one against which the predictor gains least, as a verdict chooses it.
+
+    All of them have the same law and are independent: nothing makes a choice more misleading.
+    """
+    after = smooth_quantile(predictor, level)
+    before = [smooth_quantile(each, level) for each in references]
+    changes = [(after - each) / (abs(each) or 1.0) for each in before]
+    return references[int(np.argmax(changes))]
 
 
 def bootstrap_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:

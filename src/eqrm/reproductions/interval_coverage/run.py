@@ -12,6 +12,7 @@ from eqrm.reproductions.base import Reproduction
 from eqrm.reproductions.interval_coverage.coverage import (
     CHANGE,
     ONE,
+    REFERENCES,
     TWO,
     CoveredInterval,
     IntervalCase,
@@ -214,7 +215,9 @@ def worst_table(
             row.append(text)
         rows.append(row)
     columns = ["of", "statistic", *(f"{m} domains" for m in DOMAINS)]
-    return ResultTable(name, f"{title}, at worst over eight laws", columns, rows, leading=leading)
+    return ResultTable(
+        name, f"{title}, at worst over {len(LAWS)} laws", columns, rows, leading=leading
+    )
 
 
 def law_table(counted: Sequence[CoveredInterval], what: str) -> ResultTable:
@@ -271,7 +274,7 @@ def other_table(found: CoverageFound) -> ResultTable:
             row.append(_percent(min(each.coverage for each in same)) if same else "refused")
         rows.append(row)
     tried = " and ".join(map(str, OTHER_DOMAINS))
-    title = f"Other confidences, at worst over eight laws with {tried} domains"
+    title = f"Other confidences, at worst over {len(LAWS)} laws with {tried} domains"
     return ResultTable(
         "confidences", title, ["of", "statistic", *(f"{100 * c:g}%" for c in OTHERS)], rows
     )
@@ -291,9 +294,15 @@ def _remarks() -> list[str]:
         f"computed from the rest can know. A superquantile needs {FEWEST_IN_TAIL} domains beyond "
         "its level as well; with fewer it has a lower end alone, that of the quantile.",
         "Quantiles hold whatever the law: of one predictor by order statistics, exactly; of two by "
-        "a likelihood ratio of the counts below both quantiles. Means and superquantiles cannot: "
-        "for every number of domains there is a law with a tail too rare to be seen. They hold in "
-        "the laws tried here, skewness of 6 and infinite skewness included.",
+        "a likelihood ratio of the counts below both quantiles, in the limit of many domains. The "
+        "limit is that of the least favourable law. Where densities hardly change around the "
+        "quantiles it is too cautious; where one jumps there, no smaller one holds.",
+        "Means and superquantiles cannot hold for every law: for every number of domains there is "
+        "one with a tail too rare to be seen. They hold in the laws tried here, skewness of 6 and "
+        "infinite skewness included.",
+        f"'Best of {REFERENCES}' is the change from the reference with the lowest estimate, among "
+        "as many independent ones of the same law: what a verdict prints was chosen by the same "
+        "domains.",
         "Domains are independent draws. Where they are not (domains in time, members of groups), "
         "use the certificates made for that.",
     ]

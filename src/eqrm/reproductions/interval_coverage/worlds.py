@@ -1,4 +1,4 @@
-"""Eight laws of the risks of two predictors on the same domain, and the truth about them."""
+"""Ten laws of the risks of two predictors on the same domain, and the truth about them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
 from eqrm.level import Level
@@ -73,6 +74,26 @@ def skewed_down(generator: Generator, shape: tuple[int, ...]) -> Pair:
     return -one, -other
 
 
+def bad_for_one(generator: Generator, shape: tuple[int, ...]) -> Pair:
+    """A tenth of the domains is bad for the first predictor alone: a gap just above its quantile.
+
+    The share is a little smaller, so that the 0.9-quantile is unique.
+    """
+    one, other = generator.normal(size=(2, *shape))
+    place = ndtr(one)
+    return place + 3.0 * (place > 0.9005), 2.0 + 0.97 * one + 0.24 * other
+
+
+def density_jumps(generator: Generator, shape: tuple[int, ...]) -> Pair:
+    """At the 0.9-quantiles densities jump 400-fold, down for one predictor and up for the other."""
+    one, other = generator.normal(size=(2, *shape))
+    first, second = ndtr(one) - 0.9, ndtr(0.97 * one + 0.243 * other) - 0.9
+    return (
+        20.0 + np.where(first < 0.0, 0.05, 20.0) * first,
+        20.0 + np.where(second < 0.0, 20.0, 0.05) * second,
+    )
+
+
 LAWS: dict[str, Callable[[Generator, tuple[int, ...]], Pair]] = {
     "normal": normal_risks,
     "log-normal": log_normal,
@@ -82,6 +103,8 @@ LAWS: dict[str, Callable[[Generator, tuple[int, ...]], Pair]] = {
     "bimodal, signs flip": signs_flip,
     "unequal sizes": unequal_sizes,
     "skewed down": skewed_down,
+    "bad for one": bad_for_one,
+    "density jumps": density_jumps,
 }
 
 

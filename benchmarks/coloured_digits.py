@@ -24,8 +24,9 @@ from eqrm.data import Table, coloured_digits
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.level import Level
 from eqrm.tabular.comparison import compare_training
+from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.references import trained_name
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.training import train_on_table
 
 LEVEL = Level(0.9)
 RECALIBRATED = "ERM recalibrated for 0.9"

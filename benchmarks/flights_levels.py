@@ -24,7 +24,8 @@ from tables import aligned, machine, write_json
 
 from eqrm.data import load_flights
 from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.training import train_on_table
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
 COLUMNS = ("mean", *(str(level) for level in LEVELS), "1")

@@ -21,7 +21,8 @@ from eqrm.data import Table, coloured_digits
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.presenting.plots import ACCENT, INK, QUIET, new_figure, save_figure, shades
 from eqrm.evaluation.presenting.risk_curves import step_curves
-from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.training import TableTraining, train_on_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,9 +18,9 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from eqrm.errors import EqrmError, LevelError, SettingError
+from eqrm.errors import EqrmError, LevelError, ListedProblemsError, SettingError
 from eqrm.level import Level
-from eqrm.text import did_you_mean
+from eqrm.text import counted, did_you_mean
 
 T = TypeVar("T")
 
@@ -220,6 +220,62 @@ def check_all(*checks: Callable[[], object]) -> None:
         raise next(iter(found.values()))
     if found:
         raise SettingError(" ".join(found))
+
+
+class Problems(list[str]):
+    """What is wrong with something that a user gave, each problem once.
+
+    >>> problems = Problems()
+    >>> with problems.noted("run"):
+    ...     raise SettingError("steps is missing.")
+    >>> problems.refuse("plan.yaml")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.ListedProblemsError: plan.yaml has 1 problem:
+      - run: steps is missing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[EqrmError] = []
+
+    def note(self, problem: str, where: str = "") -> None:
+        """Add a problem, unless it is there already."""
+        whole = f"{where}: {problem}" if where and not problem.startswith(where) else problem
+        if whole not in self:
+            self.append(whole)
+
+    def noted(self, where: str = "") -> _Noting:
+        """A context that notes the user's mistake that is found inside, and goes on."""
+        return _Noting(self, where)
+
+    def refuse(self, source: str, *, alone: bool = False) -> None:
+        """Raise if there are any; with ``alone``, a single error as it was raised."""
+        if alone and len(self) == 1:
+            raise self.errors[0] if self.errors else SettingError(self[0])
+        if self:
+            lines = "".join(f"\n  - {problem}" for problem in self)
+            raise ListedProblemsError(
+                f"{source} has {counted(len(self), 'problem')}:{lines}", tuple(self)
+            )
+
+
+@dataclass(frozen=True)
+class _Noting:
+    problems: Problems
+    where: str
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, EqrmError):
+            return False
+        self.problems.errors.append(error)
+        several = error.problems if isinstance(error, ListedProblemsError) else [str(error)]
+        for problem in several:
+            self.problems.note(problem, self.where)
+        return True
 
 
 def refuse_unknown(

@@ -81,6 +81,14 @@ class SettingError(EqrmError, ValueError):
     """An option or hyperparameter with a name or value that does not exist."""
 
 
+class ListedProblemsError(DomainDataError, SettingError):
+    """Several mistakes at once, one per line; ``problems`` holds them."""
+
+    def __init__(self, message: str, problems: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class MissingExtraError(EqrmError, ImportError):
     """An optional package is needed and not installed."""
 

@@ -15,6 +15,16 @@ from eqrm.errors import LevelError
 
 _TAIL_FORM = re.compile(r"^1\s*-\s*e\s*\^?\s*\(?\s*(-[0-9.]+(?:e[+-]?[0-9]+)?)\s*\)?$", re.I)
 
+MEASURES: dict[str, str] = {
+    "quantile": "kde",
+    "superquantile": "empirical",
+    "worst": "empirical",
+    "mean": "empirical",
+}
+"""What of the distribution of the risk is minimised (:mod:`eqrm.measures`), and of which one."""
+WITHOUT_LEVEL = ("worst", "mean")
+"""The measures that have no level, so that ``alpha`` is not used."""
+
 
 class Level:
     """A probability of generalising, α, kept as ``log_tail`` = log(1−α).

@@ -28,7 +28,7 @@ from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
 from eqrm.distributions.lognormal import LogNormal
 from eqrm.errors import LevelError, SettingError
-from eqrm.level import Level
+from eqrm.level import MEASURES, Level
 from eqrm.text import did_you_mean
 
 Estimator = Callable[..., Any]
@@ -39,16 +39,6 @@ DISTRIBUTIONS: dict[str, Estimator] = {
     "kde": KDE,
     "lognormal": LogNormal,
 }
-
-MEASURES: dict[str, str] = {
-    "quantile": "kde",
-    "superquantile": "empirical",
-    "worst": "empirical",
-    "mean": "empirical",
-}
-"""Every measure, and its distribution unless another is given."""
-WITHOUT_LEVEL = ("worst", "mean")
-"""The measures that have no level, so that ``alpha`` is not used."""
 
 UNBOUNDED = (Gaussian, KDE, LogNormal)
 """The distributions that have no quantile at the levels 0 and 1."""

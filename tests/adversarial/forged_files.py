@@ -44,7 +44,7 @@ from eqrm.linear import DomainMoments
 from eqrm.predictors.pretrained import read_weights
 from eqrm.sweeps.records import Checkpoint, RunRecord, read_record, write_record
 from eqrm.sweeps.tables.tabulating import sweep_tables
-from eqrm.tabular.correction_files import SavedCorrection
+from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 from eqrm.training import load_table_network
 from eqrm.training.runs.checkpoint import read_checkpoint, write_checkpoint
 from eqrm.training.runs.config import RunConfig

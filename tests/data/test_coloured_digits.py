@@ -12,7 +12,8 @@ from sklearn.decomposition import PCA
 from eqrm.data import Table, coloured_digits
 from eqrm.errors import SettingError
 from eqrm.tabular.comparison import compare_training
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.training import train_on_table
 from eqrm.tabular.wording import choices_in_words, in_words
 
 PAGES = Path(__file__).parents[2]

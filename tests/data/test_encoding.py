@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from eqrm.data.tables.encoder import MOST_CATEGORIES, TableEncoder, UnseenCategoryWarning
+from eqrm.data.tables.encoded_columns import MOST_CATEGORIES, UnseenCategoryWarning
+from eqrm.data.tables.encoder import TableEncoder
 from eqrm.errors import DomainDataError, SettingError
 
 RNG = np.random.default_rng(0)
@@ -103,16 +104,108 @@ def test_missing_categories_are_a_category_of_their_own() -> None:
     assert encoder.transform({"ward": wards})[-1].tolist() == [1.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("column", [[1.0] * 8 + [np.nan] * 2, ["A", "B"] * 4 + ["", " "]])
-def test_more_than_a_tenth_missing_is_an_error(column: list[object]) -> None:
-    with pytest.raises(DomainDataError, match=r"missing in 20% of the rows \(2 of 10\)"):
+DAYS = np.array(["2013-01-30", "2013-02-01", "2014-02-01"] * 3 + ["NaT"] * 2, dtype="M8[us]")
+
+
+@pytest.mark.parametrize("column", [[1.0, 2.0] * 4 + [np.nan] * 2, DAYS[1:]])
+def test_more_than_a_tenth_missing_is_an_error_or_allowed(column: list[object]) -> None:
+    with pytest.raises(DomainDataError, match=r"missing in 20% of .* \(2 of 10\).*-missing 0.2"):
         TableEncoder.fit({"x": column})
+    allowed = TableEncoder.fit({"x": column}, max_missing=0.2)
+    assert allowed.features[-1] == "x is missing"
+    assert allowed.transform({"x": column})[:, -1].tolist() == [0.0] * 8 + [1.0] * 2
+    native = TableEncoder.fit({"x": column}, native=True)
+    assert "x is missing" not in native.features
+    matrix = native.transform({"x": column})
+    assert np.isnan(matrix[-2:]).any(axis=1).all()
+    assert not np.isnan(matrix[:-2]).any()
+    np.testing.assert_array_equal(matrix, _saved(native).transform({"x": column}))
 
 
-def test_values_missing_only_when_predicting_are_an_error() -> None:
-    encoder = TableEncoder.fit({"age": [1.0, 2.0], "ward": ["A", "B"]})
-    with pytest.raises(DomainDataError, match=r"'age' is missing in 1 of 2 rows \(first: row 2\)"):
-        encoder.transform({"age": [1.0, np.nan], "ward": ["A", "B"]})
+def test_empty_text_is_a_category_however_much_of_it_there_is() -> None:
+    encoder = TableEncoder.fit({"x": ["A", "B", "", " ", ""]})
+    assert encoder.features == ("x is missing", "x=A", "x=B")
+
+
+def test_dates_become_year_month_weekday_and_days_since_the_first() -> None:
+    encoder = TableEncoder.fit({"x": DAYS[:9]})
+    assert encoder.features == (
+        *("x year", "x month=1", "x month=2", "x weekday=Wed", "x weekday=Fri", "x weekday=Sat"),
+        "x days since 2013-01-30",
+    )
+    days = pd.Series(pd.to_datetime(["2013-02-01 00:00", "2015-03-02 12:00"]))
+    matrix = encoder.transform({"x": days})
+    year, since = np.array([2013.0, 2013, 2014] * 3), np.array([0.0, 2, 367] * 3)
+    expected = [
+        [(2013 - year.mean()) / year.std(), 0, 1, 0, 1, 0, (2 - since.mean()) / since.std()],
+        [(2015 - year.mean()) / year.std(), 0, 0, 0, 0, 0, (761.5 - since.mean()) / since.std()],
+    ]
+    np.testing.assert_allclose(matrix, expected)
+    texts = encoder.transform({"x": ["2013-02-01", "2015-03-02 12:00"]})
+    np.testing.assert_array_equal(matrix, texts)
+    np.testing.assert_array_equal(matrix, _saved(encoder).transform({"x": days}))
+    for wrong in (["soon"], [1.0]):
+        with pytest.raises(DomainDataError, match="'x' held dates in training"):
+            encoder.transform({"x": wrong})
+    with pytest.raises(DomainDataError, match="'x' is missing in 1 of 1 rows"):
+        encoder.transform({"x": [""]}, unseen="error")
+    with pytest.warns(UnseenCategoryWarning, match="'x' is missing in 1 of 1 rows"):
+        assert not encoder.transform({"x": ["NA"]}).any()
+    with pytest.raises(DomainDataError, match="'x' held categories in training"):
+        TableEncoder.fit({"x": ["A", "B"]}).transform({"x": DAYS})
+
+
+def test_earlier_versions_read_what_uses_nothing_new() -> None:
+    assert TableEncoder.fit({"x": ["A", "B"], "y": [1.0, 2.0]}).to_dict() == {
+        "format": "eqrm table encoder 1",
+        "columns": [
+            {"kind": "category", "name": "x", "categories": ["A", "B"]},
+            {"kind": "number", "name": "y", "mean": 1.5, "scale": 0.5, "may_be_missing": False},
+        ],
+        "notes": [],
+    }
+
+
+def _saved(encoder: TableEncoder) -> TableEncoder:
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
+    assert again == encoder
+    return again
+
+
+def test_identifiers_are_left_out_unless_asked_for() -> None:
+    rows = np.arange(120)
+    frame = {
+        "id": rows[::-1] + 5000.0,
+        "code": (rows // 6) * 3.0 + 1,
+        "beds": np.repeat(RNG.permutation(2000)[:20], 6).astype(float),
+        "income": np.repeat(RNG.normal(size=20), 6),
+        "name": [f"N{row // 6}" for row in rows],
+        "key": [f"K{row}" for row in rows],
+        "age": RNG.normal(size=120),
+    }
+    encoder = TableEncoder.fit(frame, domains=rows // 6)
+    assert encoder.names == ("beds", "income", "age")
+    assert len([note for note in encoder.notes if "To use it, list it in --feature" in note]) == 4
+    kept = TableEncoder.fit(frame, domains=rows // 6, asked=["id", "code"])
+    assert kept.names == ("id", "code", "beds", "income", "age")
+    assert len(TableEncoder.fit(frame).names) == 7  # without domains, nothing is known
+
+
+def test_free_text_is_left_out() -> None:
+    rows = np.arange(2400)
+    text = [f"note {row // 2 if row < 400 else row}" for row in rows]
+    encoder = TableEncoder.fit({"text": text, "x": RNG.normal(size=2400)}, domains=rows // 40)
+    assert encoder.names == ("x",)
+    assert "2,200 different texts in 2,400 rows" in encoder.notes[0]
+
+
+def test_values_missing_only_when_predicting_get_the_mean_or_are_an_error() -> None:
+    encoder, new = TableEncoder.fit({"age": [1.0, 2.0]}), {"age": [1.0, np.nan]}
+    told = r"'age' is missing in 1 of 2 rows \(first: row 2\), but was never missing in training"
+    with pytest.raises(DomainDataError, match=told):
+        encoder.transform(new, unseen="error")
+    with pytest.warns(UnseenCategoryWarning, match=told):
+        assert encoder.transform(new).tolist() == [[-1.0], [0.0]]
 
 
 def test_one_value_or_missing_leaves_the_indicator_alone() -> None:

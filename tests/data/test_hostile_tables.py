@@ -13,8 +13,9 @@ import pytest
 from eqrm.data.datasets.digits import read_idx
 from eqrm.data.datasets.image_folders import ImageFiles
 from eqrm.data.fetching.unpacking import unpack
-from eqrm.data.tables import reading
+from eqrm.data.tables import sources
 from eqrm.data.tables.reading import read_table
+from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files import limits
 from eqrm.files.limits import opened_gzip, refuse_zip_growth, unpack_limit
@@ -27,7 +28,7 @@ PLAIN = HEAD + "\n".join(ROWS) + "\n"
 MANY = HEAD + "\n".join(ROWS * 500) + "\n"  # longer than what is read to guess a separator
 
 
-def table(folder: Path, text: str | bytes, name: str = "t.csv") -> reading.Table:
+def table(folder: Path, text: str | bytes, name: str = "t.csv") -> Table:
     path = folder / name
     content = text.encode() if isinstance(text, str) else text
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -93,13 +94,13 @@ def test_long_fields_are_read_whole_and_refused_where_a_column_would_not_fit(
         f"{i % 2},{'ab' * 100_000 if i == 7 else 'c'},{i % 2}" for i in range(9)
     )
     assert len(table(tmp_path, long).columns["x"][7]) == 200_000
-    monkeypatch.setattr(reading, "MOST_TEXT", 1 << 20)
+    monkeypatch.setattr(sources, "MOST_TEXT", 1 << 20)
     with pytest.raises(DomainDataError, match="'x' has 200,000 characters in row 8"):
         table(tmp_path, long)
 
 
 def test_many_columns_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "COLUMNS_AT_ONCE", 40)
+    monkeypatch.setattr(sources, "COLUMNS_AT_ONCE", 40)
     rng = np.random.default_rng(0)
     values = rng.integers(0, 99, (30, 130))
     lines = [f"{i % 3},{','.join(map(str, row))},{i % 2}" for i, row in enumerate(values)]

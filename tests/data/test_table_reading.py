@@ -106,7 +106,7 @@ def test_target_and_domain_are_two_columns(tmp_path: Path) -> None:
         read_table(path, "y", "y")
 
 
-def test_dates_are_domains_but_no_features(tmp_path: Path) -> None:
+def test_dates_are_domains_and_features(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"day": pd.to_datetime(["2013-01-01", "2013-01-02"]).date, "x": [1, 2], "y": [0, 1]}
     )
@@ -115,8 +115,12 @@ def test_dates_are_domains_but_no_features(tmp_path: Path) -> None:
         "2013-01-01",
         "2013-01-02",
     )
-    with pytest.raises(DomainDataError, match="'day' has the type DATE"):
-        read_table(tmp_path / "t.parquet", "y", "x")
+    assert read_table(tmp_path / "t.parquet", "y", "x").dates == ("day",)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    csv = read_table(tmp_path / "t.csv", "y", "x").columns["day"]
+    assert csv.tolist() == read_table(tmp_path / "t.parquet", "y", "x").columns["day"].tolist()
+    assert csv.tolist() == read_table(frame, "y", "x").columns["day"].tolist()
+    assert read_table(tmp_path / "t.csv", "y", "x", categories=["day"]).categories == ("day",)
 
 
 def test_files_that_cannot_be_read_are_one_error(tmp_path: Path) -> None:

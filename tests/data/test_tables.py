@@ -91,7 +91,7 @@ def test_missing_text_and_numbers_are_kept_as_missing(missing: object) -> None:
         ({"a": [1.0]}, [0.0], ["x", "y"], "column of domains has 2 rows and the target has 1"),
         ({"a": []}, [], [], "no rows"),
         ({"a": np.zeros((1, 2))}, [0.0], ["x"], "one value per row"),
-        ({"a": np.array(["2013-01-01"], dtype="M8[D]")}, [0.0], ["x"], "neither numbers nor text"),
+        ({"a": np.array([3], dtype="m8[D]")}, [0.0], ["x"], "neither numbers, text nor dates"),
         ({"a": np.array([1, "b"], dtype=object)}, [0, 1], ["x", "y"], "mixes int and str"),
         ({"a": np.array([[], {}], dtype=object)}, [0, 1], ["x", "y"], "mixes dict and list"),
     ],

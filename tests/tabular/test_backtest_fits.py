@@ -11,7 +11,7 @@ import pytest
 from eqrm.data import Table
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.tabular import backtest as job
+from eqrm.tabular.backtesting import backtest_fits as job
 
 PLAN = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9])
 
@@ -46,7 +46,8 @@ def test_an_interrupted_training_is_not_taken_for_a_whole_one(
 
 def test_the_risks_are_those_of_a_training_on_the_same_domains() -> None:
     """The fixed model of a backtest is what ``eqrm train`` fits to the first domains."""
-    from eqrm.tabular.training import TrainingPlan, train_on_table
+    from eqrm.tabular.plan import TrainingPlan
+    from eqrm.tabular.training import train_on_table
 
     fit = job.FitSettings(minimised=("superquantile",))
     plan = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9], gap=0)

@@ -17,15 +17,18 @@ from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.inference.gains import gain_over
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction
-from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
-from eqrm.tabular.recalibration import (
+from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
+from eqrm.tabular.recalibrating.recalibration import (
     CORRECTED,
     GIVEN,
     Recalibration,
     RecalibrationPlan,
     recalibrate_files,
 )
-from eqrm.tabular.recalibration_words import correction_in_words, recalibration_in_words
+from eqrm.tabular.recalibrating.recalibration_words import (
+    correction_in_words,
+    recalibration_in_words,
+)
 from tabular.prediction_worlds import numbers, three_classes, two_classes
 
 EARLY = [str(day) for day in range(20)]

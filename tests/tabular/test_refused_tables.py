@@ -8,7 +8,8 @@ import pytest
 from eqrm.data import Table
 from eqrm.data.tables.task import Task
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.training import train_on_table
 from tabular.shifting_world import world
 
 

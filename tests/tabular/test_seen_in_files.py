@@ -15,12 +15,13 @@ from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.level import Level
-from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
 from eqrm.tabular.model import TableModel, load_table_model, save_table_model
+from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.predictions import predict_file
-from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
-from eqrm.tabular.recalibration_words import recalibration_in_words
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
+from eqrm.tabular.recalibrating.recalibration import RecalibrationPlan, recalibrate_files
+from eqrm.tabular.recalibrating.recalibration_words import recalibration_in_words
+from eqrm.tabular.training import train_on_table
 from tabular.prediction_worlds import two_classes
 
 

@@ -28,7 +28,8 @@ from eqrm.tabular.model import (
     save_table_model,
 )
 from eqrm.tabular.output import write_training
-from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.training import TableTraining, train_on_table
 from eqrm.tabular.verdict import HELPS
 from eqrm.tabular.wording import in_words, level_table
 from tabular.shifting_world import DOMAINS, ROWS, world

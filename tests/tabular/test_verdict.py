@@ -15,8 +15,9 @@ from eqrm.evaluation.inference.gains import MARGIN, gain_over
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.level import Level
 from eqrm.tabular.comparison import LevelResult, compare_training
+from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.references import ERM
-from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
+from eqrm.tabular.training import TableTraining, train_on_table
 from eqrm.tabular.verdict import HELPS, NOTHING, RECALIBRATE, UNKNOWN, Verdict
 from tabular.verdict_worlds import ALPHA, WORLDS, World, fresh_quantiles
 

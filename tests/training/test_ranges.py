@@ -11,7 +11,7 @@ import pytest
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
-from eqrm.sweeps.plan import Problems, read_plan
+from eqrm.sweeps.plan import PlanProblems, read_plan
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.config_reading import ranges, refusals, with_changes
 
@@ -112,7 +112,7 @@ def test_a_predictor_by_name_refuses_all_that_is_out_of_range_at_once() -> None:
 
 
 def test_an_empty_grid_of_an_objective_is_refused() -> None:
-    problems = Problems()
+    problems = PlanProblems()
     plan = {
         "datasets": ["colored-mnist"],
         "objectives": [{"name": "eqrm", "grid": {}}],

@@ -30,7 +30,7 @@ from eqrm.cli.options import (
     separated,
     typed_command,
 )
-from eqrm.cli.train import LARGEST, own_name, read_any_table, steps_shown
+from eqrm.cli.train import LARGEST, steps_shown
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
@@ -180,13 +180,13 @@ def backtest(
     if levels:
         sliding["levels"] = [parsed_level(each, "--levels") for each in separated(levels)]
     plan = _plan(sliding, problems)
-    from eqrm.tabular.backtest_files import check_backtest_folder, write_backtest
+    from eqrm.tabular.backtesting.backtest_files import check_backtest_folder, write_backtest
 
     check_backtest_folder(output)
     found: Any
     if prediction or loss:
         from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-        from eqrm.tabular.backtest_files import backtest_predictions
+        from eqrm.tabular.backtesting.backtest_files import backtest_predictions
 
         spec = MeasurementSpec(
             domain,
@@ -219,7 +219,14 @@ def _fitted(
     output: Path,
 ) -> Any:
     """Read the table, and fit in every window."""
-    from eqrm.tabular.backtest import FitSettings, backtest_table, before_fitting, kept_in_words
+    from eqrm.checks import Problems
+    from eqrm.tabular.backtesting.backtest_fits import (
+        FitSettings,
+        backtest_table,
+        before_fitting,
+        kept_in_words,
+    )
+    from eqrm.tabular.request import read_any_table
 
     alpha, measure = fitting["--alpha"], fitting["--measure"]
     chosen = {
@@ -233,7 +240,14 @@ def _fitted(
     fit = FitSettings(**{name: value for name, value in chosen.items() if value is not None})
     fit.plans()  # checked before anything is read
     columns["features"] = columns["features"] or None
-    table = read_any_table(data, target, domain, bool(fitting["--weather"]), columns)
+    table = read_any_table(
+        Problems(),
+        data=data,
+        target=target,
+        domain=domain,
+        weather=bool(fitting["--weather"]),
+        **columns,
+    )
     fits, short = before_fitting(plan, table)
     for sentence in short:
         say(f"eqrm: {sentence}", err=True)
@@ -278,6 +292,8 @@ def _conflicts(
         shipped = data in BUILT_IN and not Path(data).exists()
         required = [] if shipped else ["--target", "--domain"]
     absent = [name for name in required if not columns[name]]
+    from eqrm.tabular.request import own_name
+
     problems += [f"{name} COLUMN is required for {own_name(data)}." for name in absent]
     return problems
 

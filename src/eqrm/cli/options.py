@@ -6,7 +6,7 @@ import csv
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,7 +100,6 @@ ModelSettings = Annotated[
     ),
 ]
 HELD_OUT, SHARE = "Held-out domains", 0.5
-IN_TIME = ("--order", "--test-after", "--test-last")
 TestDomains = Annotated[
     list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
 ]
@@ -188,20 +187,6 @@ SeenColumn = Annotated[
         metavar="COLUMN",
     ),
 ]
-
-
-def conflicting_splits(given: Mapping[str, Any]) -> list[str]:
-    """What is wrong with options that choose the held-out domains in two ways."""
-    named = [name for name, value in given.items() if value is not None]
-    ways = [name for name in named if name != "--order"]
-    if [name for name in named if name in IN_TIME] == ["--order"]:
-        ways.append("--order")
-    if len(ways) < 2:
-        return []
-    return [
-        f"{', '.join(ways[:-1])} and {ways[-1]} cannot be combined: each of them chooses the "
-        "held-out domains. Use one."
-    ]
 
 
 def separated(given: Sequence[str]) -> list[str]:

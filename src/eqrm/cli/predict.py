@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eqrm.cli.options import option, say
+from eqrm.cli.options import SEVERAL, option, say, separated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 
@@ -25,6 +25,14 @@ def predict(
     output: Annotated[
         Path, option("File to write the predictions to, ending in .csv or .parquet.")
     ],
+    keep: Annotated[
+        list[str] | None,
+        option(
+            "Columns of the table to write before the predictions, such as an identifier. "
+            f"{SEVERAL}",
+            metavar="COLUMN",
+        ),
+    ] = None,
     unseen: Annotated[
         str, option("What to do about categories that did not occur in training: warn or error.")
     ] = "warn",
@@ -42,7 +50,7 @@ def predict(
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
-        found = predict_file(model, table, output, unseen)
+        found = predict_file(model, table, output, unseen, separated(keep or []))
     for warning in caught:
         say(f"Warning: {warning.message}", err=True)
     say(found)

@@ -11,7 +11,6 @@ import typer
 
 from eqrm.cli.options import (
     HELD_OUT,
-    IN_TIME,
     SHARE,
     DomainColumns,
     NotWithin,
@@ -19,7 +18,6 @@ from eqrm.cli.options import (
     TestDomains,
     TestLast,
     TestShare,
-    conflicting_splits,
     inner_level,
     option,
     say,
@@ -112,7 +110,7 @@ def recalibrate(
     """
     del within  # refused while it is read
     from eqrm.files.writing import whole_file
-    from eqrm.tabular.correction_files import SavedCorrection, apply_to_files
+    from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
 
     fitting = {
         "--domain": domain,
@@ -157,8 +155,8 @@ def _fit(
     memory: str,
 ) -> Any:
     """Fit, and print what was found."""
-    from eqrm.tabular.recalibration import RecalibrationPlan, recalibrate_files
-    from eqrm.tabular.recalibration_words import recalibration_in_words
+    from eqrm.tabular.recalibrating.recalibration import RecalibrationPlan, recalibrate_files
+    from eqrm.tabular.recalibrating.recalibration_words import recalibration_in_words
 
     names = {
         "--metric": "metric",
@@ -190,6 +188,8 @@ def _fit(
 
 def _refuse(fitting: dict[str, Any], prediction: str | None, correction: Path | None) -> None:
     """Refuse options that do not go together, all of them at once."""
+    from eqrm.data.splits import IN_TIME, conflicting_splits
+
     problems = []
     if correction is None:
         needed = {**fitting, "--prediction": prediction}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from eqrm.cli.options import (
     HELD_OUT,
-    IN_TIME,
+    SEVERAL,
     SHARE,
     Categories,
     DomainColumns,
@@ -26,7 +27,6 @@ from eqrm.cli.options import (
     TrainedLevels,
     Weather,
     Within,
-    conflicting_splits,
     inner_level,
     option,
     say,
@@ -36,14 +36,9 @@ from eqrm.cli.options import (
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
-if TYPE_CHECKING:
-    from eqrm.data.splits import TimeSplit
-    from eqrm.data.tables.table import Table
-
 DATA, WHAT, HOW = "Data", "Training", "Output"
 WRITING = "writing"
-OWN = {"--category": "categories", "--within": "within"}
-"""Options that a built-in table does not take."""
+LARGEST_MISSING = 0.1
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -61,6 +56,38 @@ def train(
     feature: Features = None,
     drop: Dropped = None,
     category: Categories = None,
+    missing_value: Annotated[
+        list[str] | None,
+        option(
+            "Values that mean a missing one in every column, such as '?' or -999, besides empty "
+            f"cells and NA. {SEVERAL}",
+            DATA,
+        ),
+    ] = None,
+    max_missing: Annotated[
+        float,
+        option(
+            "Largest share of missing values in a column of numbers or dates, from 0 to 1. "
+            "Boosted trees take any share.",
+            DATA,
+        ),
+    ] = LARGEST_MISSING,
+    skip_incomplete: Annotated[
+        bool,
+        option(
+            "Leave out rows whose target, domain, order or weight is missing (default: an error).",
+            DATA,
+            "--skip-incomplete",
+        ),
+    ] = False,
+    row_weight: Annotated[
+        str | None,
+        option(
+            "Column with the weight of each row within its domain, a number of at least 0.",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
     test: Annotated[
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
@@ -101,6 +128,14 @@ def train(
     model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: ModelSettings = None,
+    class_weight: Annotated[
+        list[str] | None,
+        option(
+            "Weights of classes: 'balanced' (rare classes count more, so that all classes count "
+            f"the same over all training rows), or CLASS=WEIGHT. {SEVERAL}",
+            WHAT,
+        ),
+    ] = None,
     unseen: Annotated[
         str,
         option("What to do about categories that occur only in test domains: warn or error.", WHAT),
@@ -117,51 +152,66 @@ def train(
 
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
-    from eqrm.checks import OPEN_FRACTION
-    from eqrm.tabular.comparison import compare_training
-    from eqrm.tabular.output import check_folder, write_training
-    from eqrm.tabular.training import TrainingPlan, train_on_table
-    from eqrm.tabular.wording import in_words
+    from eqrm.checks import OPEN_FRACTION, Problems
+    from eqrm.tabular.output_folder import check_folder
+    from eqrm.tabular.plan import TrainingPlan
+    from eqrm.tabular.request import IN_TIME, TrainingRequest
 
-    OPEN_FRACTION.check(confidence, "--confidence")
-    held_out = {
-        "--test": test,
-        "--test-domains": separated(test_domains or []) or None,
-        "--test-share": test_share,
-        "--order": order,
-        "--test-after": test_after,
-        "--test-last": test_last,
-    }
-    _refuse_conflicts(held_out, seeded=seed is not None, model=model)
-    plan = TrainingPlan.of(
-        [inner_level(each, LARGEST) for each in separated(alpha)] if alpha else None,
-        measure=measure,
-        surrogate=surrogate,
-        model=model,
-        task=task,
-        seed=seed or 0,
-        settings=parse_settings(settings or []),
-        unseen=unseen,
+    problems, plan = Problems(), TrainingPlan.of()
+    with problems.noted():
+        OPEN_FRACTION.check(confidence, "--confidence")
+    with problems.noted():
+        check_folder(output)
+    request = TrainingRequest(
+        data,
+        target,
+        domain,
+        within,
+        separated(feature) if feature else None,
+        separated(drop or []),
+        separated(category or []),
+        order,
+        row_weight,
+        separated(missing_value or []),
+        skip_incomplete,
+        test,
+        separated(test_domains or []) or None,
+        test_share,
+        test_after,
+        test_last,
+        weather,
     )
-    check_folder(output)
+    in_time = any(getattr(request, name) is not None for name in IN_TIME)
+    if in_time and seed is not None and model == "linear":
+        problems.note("--seed has no effect on a split in time and a linear model: leave it out.")
+    with problems.noted():
+        plan = TrainingPlan.of(
+            [inner_level(each, LARGEST) for each in separated(alpha)] if alpha else None,
+            measure=measure,
+            surrogate=surrogate,
+            model=model,
+            task=task,
+            seed=seed or 0,
+            settings=parse_settings(settings or []),
+            unseen=unseen,
+            max_missing=max_missing,
+            class_weight=_class_weights(class_weight or []),
+        )
 
-    def kept(step: str) -> str:
-        if step == WRITING:
-            return f"The files in {output} may be incomplete. Run the command again."
-        return f"Nothing was saved to {output}. Run the command again."
-
-    with steps_shown(6 + len(plan.levels), kept) as tell:
+    with steps_shown(6 + len(plan.levels), partial(_kept, output)) as tell:
         tell("reading the table")
-        columns = {
-            "features": separated(feature) if feature else None,
-            "drop": separated(drop or []),
-            "categories": separated(category or []),
-            "order": order,
-            "within": within,
-        }
-        table = read_any_table(data, target, domain, weather, columns)
-        seen, unseen_part, in_time = _split(table, held_out, plan.seed)
-        found = train_on_table(seen, unseen_part, plan, tell, in_time)
+        prepared = request.prepare(plan, confidence, problems)
+        problems.refuse(data, alone=True)
+        if prepared is None:
+            raise TypeError("a request without problems can be prepared")
+        tell("encoding the table")
+        # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
+        from eqrm.tabular.comparison import compare_training
+        from eqrm.tabular.output import write_training
+        from eqrm.tabular.training import train_prepared
+        from eqrm.tabular.wording import in_words
+
+        found = train_prepared(prepared, plan, tell)
         tell(WRITING)
         compared = compare_training(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
@@ -174,79 +224,34 @@ def train(
         say("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
 
 
-def read_any_table(
-    data: str, target: str | None, domain: list[str] | None, weather: bool, columns: dict[str, Any]
-) -> Table:
-    """A table of the user's files, or one that ships with eqrm."""
-    from eqrm.data.datasets.registry import BUILT_IN
-    from eqrm.data.tables.reading import read_table
-
-    if weather and data != "flights":
-        raise SettingError("--weather can only be used with the table 'flights'.")
-    if data in BUILT_IN and not Path(data).exists():
-        joined = " and ".join(domain) if domain else None
-        given = {"--target": target, "--domain": joined, "--order": columns["order"]}
-        return _built_in(data, weather, given, columns)
-    for name, value in (("--target", target), ("--domain", domain)):
-        if not value:
-            raise SettingError(f"{name} COLUMN is required for {own_name(data)}.")
-    return read_table(data, str(target), domain or [], **columns)
+def _kept(output: Path, step: str) -> str:
+    """What is left of the work when a step is interrupted."""
+    if step == WRITING:
+        return f"The files in {output} may be incomplete. Run the command again."
+    return f"Nothing was saved to {output}. Run the command again."
 
 
-def own_name(data: str) -> str:
-    """What the user's table is called; a file may hide one that ships with eqrm."""
-    from eqrm.data.datasets.registry import BUILT_IN
+def _class_weights(given: list[str]) -> str | dict[str, float] | None:
+    """``balanced``, or the weights of classes (CLASS=WEIGHT).
 
-    hides = "the file or folder of that name hides the table that ships with eqrm"
-    return f"{data} ({hides})" if data in BUILT_IN else data
-
-
-def _built_in(
-    name: str, weather: bool, given: Mapping[str, str | None], columns: Mapping[str, Any]
-) -> Table:
-    """A table by name, whose columns are what they are."""
-    from eqrm.data.datasets.registry import raw_dataset
-
-    settings: dict[str, Any] = {"weather": True} if weather else {}
-    table: Any = raw_dataset(name, **settings)
-    own = {"--target": table.target_name, "--domain": table.domain_name}
-    own["--order"] = table.domain_name
-    differ = [key for key, value in given.items() if value not in (None, own[key])]
-    differ += [option for option, name in OWN.items() if columns.get(name)]
-    if differ:
-        raise SettingError(
-            f"The table {name!r} has the target {table.target_name!r} and the domain "
-            f"{table.domain_name!r}, and no other order than that of its domain: leave out "
-            f"{', '.join(differ)}."
-        )
-    found: Table = table.with_features(columns["features"], columns["drop"])
+    >>> _class_weights(["balanced"]), _class_weights(["yes=5,no=1"])
+    ('balanced', {'yes': 5.0, 'no': 1.0})
+    """
+    values = separated(given)
+    if len(values) < 2 and not any("=" in value for value in values):
+        return values[0] if values else None
+    found = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise SettingError(
+                f"--class-weight takes 'balanced' or CLASS=WEIGHT, such as yes=5, got {value!r}."
+            )
     return found
-
-
-def _refuse_conflicts(given: Mapping[str, Any], *, seeded: bool, model: str) -> None:
-    """Refuse options that choose the held-out domains in two ways, all of them at once."""
-    in_time = any(given[name] is not None for name in IN_TIME)
-    problems = conflicting_splits(given)
-    if in_time and seeded and model == "linear":
-        problems.append("--seed has no effect on a split in time and a linear model: leave it out.")
-    if problems:
-        raise SettingError(" ".join(problems))
-
-
-def _split(
-    table: Table, given: Mapping[str, Any], seed: int
-) -> tuple[Table, Table, TimeSplit | None]:
-    """The tables to train and to evaluate on, and how they were split if that was in time."""
-    if any(given[name] is not None for name in IN_TIME):
-        after, last = given["--test-after"], given["--test-last"]
-        in_time = table.in_time(after=after, last=SHARE if after is None and last is None else last)
-        return *table.split(in_time), in_time
-    if given["--test"] is None:
-        share = SHARE if given["--test-share"] is None else given["--test-share"]
-        return *table.split(given["--test-domains"] or share, seed), None
-    from eqrm.data.tables.reading import read_test_table
-
-    return table, read_test_table(given["--test"], table), None
 
 
 @contextmanager

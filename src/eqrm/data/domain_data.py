@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import OPEN_FRACTION
 from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.inputs import Inputs, InputsAt, is_lazy, tensor_from
-from eqrm.data.splits import TimeSplit, examples_to_hold_out, parts_of_domains, split_in_time
+from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import counted, did_you_mean
@@ -341,3 +343,22 @@ def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
         raise DomainDataError(
             f"The domain {names[int(empty[0])]!r} has no example. Leave out empty domains."
         )
+
+
+def examples_to_hold_out(domains: Tensor, num_domains: int, share: float, seed: int) -> Tensor:
+    """(n,) true for ⌊share · n_e⌋ random examples of each domain e.
+
+    >>> examples_to_hold_out(torch.tensor([0, 0, 1, 1]), 2, 0.5, seed=0).sum()
+    tensor(2)
+    """
+    OPEN_FRACTION.check(share, "The share to hold out")
+    order = np.random.default_rng(seed).permutation(len(domains))
+    ids = domains.numpy()[order]
+    by_domain = order[np.argsort(ids, kind="stable")]  # each domain's examples, shuffled
+    counts = np.bincount(ids, minlength=num_domains)
+    place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # A share such as 0.2 is a little more or less than 1/5 in binary: 5 examples must give one.
+    wanted = np.floor(share * counts + 1e-9)
+    held_out = np.zeros(len(ids), dtype=bool)
+    held_out[by_domain[place < np.repeat(wanted, counts)]] = True
+    return torch.from_numpy(held_out)

@@ -8,15 +8,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION
 from eqrm.data.times import DomainSpans, Times, domain_spans, last_moment_of, shown_time
 from eqrm.domains import NumberedDomains
 from eqrm.errors import DataFileError, SettingError
 
+IN_TIME = ("--order", "--test-after", "--test-last")
+"""Options that hold out later domains."""
 PARTS = ("train", "validation", "test")
 
 
@@ -219,20 +219,15 @@ def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:
             raise DataFileError(f"{what} {both[0]!r} is in {first} and in {second}.")
 
 
-def examples_to_hold_out(domains: Tensor, num_domains: int, share: float, seed: int) -> Tensor:
-    """(n,) true for ⌊share · n_e⌋ random examples of each domain e.
-
-    >>> examples_to_hold_out(torch.tensor([0, 0, 1, 1]), 2, 0.5, seed=0).sum()
-    tensor(2)
-    """
-    OPEN_FRACTION.check(share, "The share to hold out")
-    order = np.random.default_rng(seed).permutation(len(domains))
-    ids = domains.numpy()[order]
-    by_domain = order[np.argsort(ids, kind="stable")]  # each domain's examples, shuffled
-    counts = np.bincount(ids, minlength=num_domains)
-    place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # A share such as 0.2 is a little more or less than 1/5 in binary: 5 examples must give one.
-    wanted = np.floor(share * counts + 1e-9)
-    held_out = np.zeros(len(ids), dtype=bool)
-    held_out[by_domain[place < np.repeat(wanted, counts)]] = True
-    return torch.from_numpy(held_out)
+def conflicting_splits(given: Mapping[str, Any]) -> list[str]:
+    """What is wrong with options that choose the held-out domains in two ways."""
+    named = [name for name, value in given.items() if value is not None]
+    ways = [name for name in named if name != "--order"]
+    if [name for name in named if name in IN_TIME] == ["--order"]:
+        ways.append("--order")
+    if len(ways) < 2:
+        return []
+    return [
+        f"{', '.join(ways[:-1])} and {ways[-1]} cannot be combined: each of them chooses the "
+        "held-out domains. Use one."
+    ]

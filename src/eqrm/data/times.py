@@ -180,6 +180,18 @@ def shown_time(time: Any) -> str:
     return f"{time:.15g}"
 
 
+def moment_of(value: Any) -> np.datetime64 | None:
+    """The moment of a date or of a date in text, NaT of None; None where it is anything else.
+
+    >>> moment_of("2013-01"), moment_of("31/01/2013"), moment_of("7")
+    (np.datetime64('2013-01-01T00:00:00.000000'), None, None)
+    """
+    if value is None:
+        return np.datetime64("NaT", "us")
+    found = _parsed(value)
+    return None if found is None or found[0] == _NUMBER else found[1]
+
+
 def _parsed(value: Any) -> tuple[str, Any] | None:
     """Kind and time of one value; None where it is neither a date nor a finite number."""
     if isinstance(value, str):

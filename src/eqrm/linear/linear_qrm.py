@@ -14,13 +14,13 @@ from torch import Tensor
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, Fixed
 from eqrm.distributions.empirical import Empirical
 from eqrm.errors import SettingError
-from eqrm.level import Level
+from eqrm.level import WITHOUT_LEVEL, Level
 from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.moments.domain_moments import DomainMoments
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.risk_functions import Array, Quadratics
-from eqrm.measures import WITHOUT_LEVEL, Estimator, estimate, quantile_at
+from eqrm.measures import Estimator, estimate, quantile_at
 from eqrm.text import aligned
 
 

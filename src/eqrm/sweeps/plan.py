@@ -8,13 +8,13 @@ into runs. All problems are collected, so that a user sees them at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from eqrm.checks import (
     SEED,
+    Problems,
     Rule,
     integer,
     one_of,
@@ -23,13 +23,12 @@ from eqrm.checks import (
 )
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare
-from eqrm.errors import EqrmError, SettingError
+from eqrm.errors import SettingError
 from eqrm.objectives.base import objective_class
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.spaces import grid_values, space_of
 from eqrm.sweeps.table_runs import PlannedModel
-from eqrm.text import counted
 from eqrm.training.runs.config import ObjectiveConfig
 from eqrm.training.runs.config_reading import read_as, refusals
 
@@ -187,32 +186,8 @@ class _Numbers:
         _COUNT.check(self.trials, "trials")
 
 
-class Problems(list[str]):
-    """What is wrong with a plan, each problem once.
-
-    >>> problems = Problems()
-    >>> with problems.noted("run"):
-    ...     raise SettingError("steps is missing.")
-    >>> problems.refuse("plan.yaml")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: plan.yaml has 1 problem:
-      - run: steps is missing.
-    """
-
-    def note(self, problem: str, where: str = "") -> None:
-        """Add a problem, unless it is there already."""
-        whole = f"{where}: {problem}" if where and not problem.startswith(where) else problem
-        if whole not in self:
-            self.append(whole)
-
-    @contextmanager
-    def noted(self, where: str = "") -> Iterator[None]:
-        """Note the user's mistake that is found inside, and go on."""
-        try:
-            yield
-        except EqrmError as error:
-            self.note(str(error), where)
+class PlanProblems(Problems):
+    """What is wrong with a plan, each problem once."""
 
     def read(self, kind: type[T], content: Any, where: str = "") -> T | None:
         """What the content says; None if something in it is refused, and all of that is noted."""
@@ -221,18 +196,12 @@ class Problems(list[str]):
             self.note(problem, where)
         return None if refused else read_as(kind, content, where)
 
-    def refuse(self, source: str) -> None:
-        """Raise if there are any."""
-        if self:
-            lines = "".join(f"\n  - {problem}" for problem in self)
-            raise SettingError(f"{source} has {counted(len(self), 'problem')}:{lines}")
-
 
 LISTS = ("datasets", "objectives", "models")
 FIELDS = (*LISTS, "run", *_Numbers.__dataclass_fields__, "search", "grid", "adaptive")
 
 
-def read_plan(content: Any, problems: Problems) -> SweepPlan:
+def read_plan(content: Any, problems: PlanProblems) -> SweepPlan:
     """The plan in plain YAML content; what is wrong is noted, and left out of the plan."""
     if not isinstance(content, Mapping):
         problems.note("A plan must hold fields (name: value) such as datasets, objectives and run.")
@@ -307,7 +276,7 @@ def _refuse_held(where: str, names: Sequence[str]) -> None:
 
 
 def _entries(
-    kind: type[T], content: Mapping[str, Any], name: str, problems: Problems, also: str = ""
+    kind: type[T], content: Mapping[str, Any], name: str, problems: PlanProblems, also: str = ""
 ) -> tuple[T, ...]:
     """The datasets, objectives or models; a bare name stands for an entry with that name.
 
@@ -333,7 +302,7 @@ def _entries(
     return tuple(each for each in found if each is not None)
 
 
-def _mapping(content: Mapping[str, Any], name: str, problems: Problems) -> dict[str, Any]:
+def _mapping(content: Mapping[str, Any], name: str, problems: PlanProblems) -> dict[str, Any]:
     given = content.get(name, {})
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         problems.note(f"{name} must hold fields (name: value), got {given!r}.")
@@ -341,7 +310,7 @@ def _mapping(content: Mapping[str, Any], name: str, problems: Problems) -> dict[
     return dict(given)
 
 
-def _check_spaces(plan: SweepPlan, problems: Problems) -> None:
+def _check_spaces(plan: SweepPlan, problems: PlanProblems) -> None:
     owners = [("", plan.search, plan.grid)]
     owners += [(f"{each.called}: ", each.search, each.grid) for each in plan.methods]
     for owner, search, grid in owners:
@@ -362,7 +331,7 @@ def _check_spaces(plan: SweepPlan, problems: Problems) -> None:
         problems.note("search needs draws of at least 2: draw 0 is the defaults.")
 
 
-def _check_adaptive(plan: SweepPlan, problems: Problems) -> None:
+def _check_adaptive(plan: SweepPlan, problems: PlanProblems) -> None:
     if plan.adaptive is None:
         return
     if plan.draws in (None, 1):

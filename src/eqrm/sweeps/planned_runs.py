@@ -24,7 +24,7 @@ from eqrm.sweeps.configurations import (
     values_of,
 )
 from eqrm.sweeps.optuna_study import AdaptiveSettings
-from eqrm.sweeps.plan import PlannedDataset, Problems, SweepPlan, read_plan
+from eqrm.sweeps.plan import PlannedDataset, PlanProblems, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import Space, seed_of
@@ -137,7 +137,7 @@ def planned_sweep(
     objective is made ready to train, so that what cannot run is found here. A ``folder`` that
     belongs to another plan is a problem too.
     """
-    problems = Problems()
+    problems = PlanProblems()
     filled = content
     with problems.noted():
         filled = with_protocol(content)
@@ -196,7 +196,7 @@ def _runs_of(
     dataset: PlannedDataset,
     method: Method,
     known: KnownDomains | None,
-    problems: Problems,
+    problems: PlanProblems,
 ) -> Iterator[PlannedRun]:
     """The runs of one method on one dataset; its domains unknown, to check its configuration only.
 
@@ -315,7 +315,7 @@ def _number_of_sets(dataset: PlannedDataset, known: KnownDomains | None) -> int:
 
 
 def _refuse_too_many(
-    plan: SweepPlan, known: Mapping[str, KnownDomains], problems: Problems
+    plan: SweepPlan, known: Mapping[str, KnownDomains], problems: PlanProblems
 ) -> SweepPlan:
     """The plan itself; where it has too many runs, a small part of it, to be checked further."""
     sets = 0
@@ -373,7 +373,9 @@ def _placed(
     return replace(config, data=data, training=replace(config.training, seed=own))
 
 
-def _make_ready(first: Sequence[PlannedRun], problems: Problems, root: str | Path | None) -> None:
+def _make_ready(
+    first: Sequence[PlannedRun], problems: PlanProblems, root: str | Path | None
+) -> None:
     """Make the first run of every method on a dataset ready to train; nothing is written."""
     data: RunData | None = None
     for run in first:

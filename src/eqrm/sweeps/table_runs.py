@@ -27,7 +27,8 @@ from eqrm.objectives.hyperparameters import (
     SearchSpace,
     UniformSpace,
 )
-from eqrm.tabular.model import DECIDED, MODELS, TableModel, new_estimator, save_table_model
+from eqrm.tabular.model import TableModel, new_estimator, save_table_model
+from eqrm.tabular.plan import DECIDED, MODELS
 from eqrm.training.runs.config import DataConfig, RunConfig, configuration_hash
 from eqrm.training.runs.config_reading import plain_values, read_as
 from eqrm.training.runs.run_data import RunData

@@ -17,19 +17,10 @@ from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
+from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
 from eqrm.training.runs.loading import TableNetwork, load_table_network
 
-QRM = ("QRMClassifier", "QRMRegressor")
-MODELS: dict[str, tuple[str, str]] = {
-    "linear": QRM,
-    "mlp": QRM,
-    "xgboost": ("XGBQRMClassifier", "XGBQRMRegressor"),
-    "lightgbm": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
-}
-"""Name → its classifier and its regressor."""
 FORMAT = "eqrm table model 1"
-DECIDED = ("alpha", "measure", "model", "random_state")
-"""Settings that have an option of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +59,7 @@ def new_estimator(
     """An estimator that is not fitted yet; settings that it does not have are refused."""
     classifier, regressor = MODELS[one_of(model, MODELS, "model")]
     name, given = classifier if task.classes else regressor, settings or {}
-    refuse_unknown(given, ESTIMATORS.settings(name, DECIDED), f"Model {model!r}")
+    refuse_unknown(given, MODEL_SETTINGS[model], f"Model {model!r}")
     chosen: dict[str, Any] = {"model": model} if MODELS[model] == QRM else {}
     chosen |= {"measure": measure, "random_state": seed}
     return ESTIMATORS.load(name)(alpha=level, **chosen, **given)

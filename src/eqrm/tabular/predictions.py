@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.seen_domains import SEEN, SeenDomains
+from eqrm.data.tables.kinds import TRUTH
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.reading import TRUTH, read_as_stored, read_columns, read_domains
+from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains, read_texts
 from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
@@ -32,22 +34,28 @@ def check_output(path: Path) -> None:
     refuse_unwritable(path)
 
 
-def predict_file(model_file: Path, table: str, output: Path, unseen: str = "warn") -> str:
+def predict_file(
+    model_file: Path, table: str, output: Path, unseen: str = "warn", keep: Sequence[str] = ()
+) -> str:
     """Read, predict and write; returns a summary sentence.
 
-    The file has the rows of the table in their order: its domain and target where it has them,
-    then the predictions, and whether the domain was seen in training. ``eqrm evaluate`` can read
-    it, and leaves out what was seen. In a Parquet file, domain and target have the types that they
-    have in the table, and predicted classes the type of the target.
+    The file has the rows of the table in their order: the columns to ``keep``, its domain and
+    target where it has them, then the predictions, and whether the domain was seen in training.
+    ``eqrm evaluate`` can read it, and leaves out what was seen. In a Parquet file, domain and
+    target have the types that they have in the table, and predicted classes the type of the target.
     """
     check_output(output)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
-    also = [*preprocessor.key.columns, preprocessor.target_name]
-    columns = read_columns(table, preprocessor.encoder.kinds(), also)
+    encoder = preprocessor.encoder
+    also = [*dict.fromkeys([*keep, *preprocessor.key.columns, preprocessor.target_name])]
+    kinds, missing = encoder.kinds(), encoder.missing_values
+    columns = read_columns(table, kinds, also, missing_values=missing, needed=keep)
+    # As they are, not as features.
+    texts = {**columns, **read_texts(table, [name for name in also if name in kinds])}
     seen, about = _seen(model.seen, table, preprocessor.key)
     predictions = {**model.predict(columns, unseen), **seen}
-    kept = {name: columns[name] for name in also if name in columns}
+    kept = {name: np.asarray(texts[name]) for name in also if name in texts}
     clash = [name for name in predictions if name in kept]
     if clash:
         raise SettingError(

@@ -14,15 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
 
-from eqrm.checks import SEED, one_of
-from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit
-from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import Task, one_class_note
-from eqrm.domains import NumberedDomains
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.data.tables.task import Task
+from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
@@ -44,8 +39,9 @@ from eqrm.evaluation.measuring.metrics import metric_of
 from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
-from eqrm.measures import MEASURES, WITHOUT_LEVEL
-from eqrm.tabular.model import MODELS, TableModel, new_estimator
+from eqrm.tabular.model import TableModel, new_estimator
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
 from eqrm.tabular.references import (
     ERM,
     Array,
@@ -53,58 +49,12 @@ from eqrm.tabular.references import (
     recalibrated_copy,
     recalibrated_name,
     trained_name,
+    weighted_losses,
 )
-from eqrm.text import listed
 
-FEWEST_DOMAINS = 2
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
 ZERO = "scores scaled by 0 have the lowest quantile on training domains left out."
-SURROGATES = ("auto", "none")
-LEVELS = (0.9,)
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """What to train: ERM and a measure at every level, by one kind of model.
-
-    The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
-    ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
-    "none", which minimises the level's own quantile. ``settings`` go to the estimator as they are;
-    ``unseen`` says what to do about categories that only test domains have.
-    """
-
-    levels: tuple[Level, ...]
-    model: str = "linear"
-    task: str = "auto"
-    seed: int = 0
-    settings: Mapping[str, Any] | None = None
-    unseen: str = "warn"
-    measure: str = "quantile"
-    surrogate: str = "auto"
-
-    @classmethod
-    def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
-        """Levels in any form, each once, in order; None is :data:`LEVELS`.
-
-        >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
-        (Level(0.5), Level(0.9))
-        >>> TrainingPlan.of(measure="worst").levels
-        (Level(1.0),)
-        """
-        SEED.check(rest.get("seed", 0), "seed")
-        one_of(rest.get("model", "linear"), MODELS, "model")
-        one_of(rest.get("surrogate", "auto"), SURROGATES, "surrogate")
-        measure = one_of(rest.get("measure", "quantile"), MEASURES, "measure")
-        if measure in WITHOUT_LEVEL:
-            if levels is not None:
-                raise SettingError(f"The measure {measure!r} has no level: leave out alpha.")
-            return cls(() if measure == "mean" else (Level(1.0),), **rest)
-        given = LEVELS if levels is None else levels
-        found = {Level.of(level).interior("A quantile of risks") for level in given}
-        if not found:
-            raise SettingError("At least one level to train for is required, such as 0.9.")
-        return cls(tuple(sorted(found)), **rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,47 +103,47 @@ def train_on_table(
     >>> list(found.models), found.train_domains, len(found.evaluation.domains)
     (['ERM', 'ERM recalibrated for 0.9', 'α = 0.9'], 20, 20)
     """
-    seen_domains = refuse_shared_domains(train, test)
     progress("encoding the table")
-    preprocessor = TablePreprocessor.fit(train, plan.task)
-    task, encoder = preprocessor.task, preprocessor.encoder
-    labels, test_labels = task.labels(train.target), task.labels(test.target)
-    seen = encoder.transform(train.columns)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EqrmWarning)
-        unseen = encoder.transform(test.columns, plan.unseen)
-    domains, nesting = train.numbered_domains, test.key if test.unit == "group" else None
-    notes = [*encoder.notes, *(str(warning.message) for warning in caught)]
-    notes += [*task.note(train.target), *_order_note(train, test, in_time)]
-    if task.classes:
-        notes += one_class_note(labels, domains)
-    notes += [] if nesting is None else [INDEPENDENT]
-    units = train.unit, train.unit_ids
-    job = _Job(plan, task, seen, labels, domains, notes, progress, units)
+    return train_prepared(prepare(train, test, plan, in_time), plan, progress)
+
+
+def train_prepared(
+    prepared: PreparedTraining,
+    plan: TrainingPlan,
+    progress: Callable[[str], None] = lambda what: None,
+) -> TableTraining:
+    """The same of tables that are encoded already."""
+    train, test, task = prepared.train, prepared.test, prepared.task
+    nesting = test.table.key if test.table.unit == "group" else None
+    notes = [*prepared.notes, *([] if nesting is None else [INDEPENDENT])]
+    job = _Job(plan, task, train, notes, progress)
     models = {
-        name: TableModel(estimator, preprocessor, level, seen_domains)
+        name: TableModel(estimator, prepared.preprocessor, level, prepared.seen)
         for name, level, estimator in job.fitted()
     }
     progress("evaluating on held-out domains")
-    constants = constant_scores(task, labels)
+    constants = constant_scores(task, train.labels, train.weights)
+    rows, domains = len(test.labels), test.table.numbered_domains
     with config_context(assume_finite=True):  # the encoder has refused what is not
-        scores = {name: each.estimator._checked_scores(unseen) for name, each in models.items()}
+        scores = {n: each.estimator._checked_scores(test.matrix) for n, each in models.items()}
         any_model = next(iter(models.values())).estimator
-        repeated = {k: np.repeat(v, len(test_labels), axis=0) for k, v in constants.items()}
+        repeated = {k: np.repeat(v, rows, axis=0) for k, v in constants.items()}
         # From the scores: a probability that is rounded to 0 would make a loss infinite.
-        losses = {k: any_model._losses_of(v, test_labels) for k, v in (scores | repeated).items()}
-    judged = evaluate(domains=test.numbered_domains, losses=losses)
+        losses = {k: any_model._losses_of(v, test.labels) for k, v in (scores | repeated).items()}
+    if test.weights is not None:
+        losses = {k: weighted_losses(v, test.weights, domains) for k, v in losses.items()}
+    judged, in_time = evaluate(domains=domains, losses=losses), prepared.in_time
     return TableTraining(
         models,
         replace(judged, loss=task.metric, order=_order_of(judged, in_time), nesting=nesting),
         tuple(dict.fromkeys(m.level for m in models.values() if m.level is not None)),
         tuple(dict.fromkeys(notes)),
-        len(train),
-        len(train.domain_names),
+        len(train.labels),
+        len(train.table.domain_names),
         in_time,
         plan.measure,
         job.constants_left_out,
-        {k: _skill(v, test_labels, bool(task.classes)) for k, v in (scores | repeated).items()},
+        {k: _skill(v, test.labels, bool(task.classes)) for k, v in (scores | repeated).items()},
         job.choices,
     )
 
@@ -210,26 +160,22 @@ class _Job:
 
     plan: TrainingPlan
     task: Task
-    matrix: Array
-    labels: NDArray[Any]
-    domains: NumberedDomains
+    rows: EncodedPart
     notes: list[str]
     progress: Callable[[str], None]
-    units: tuple[str, NDArray[np.int64]]
-    """What cross-fitting keeps whole, groups or domains, and the number of each row's."""
     choices: dict[Level, SurrogateChoice] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Groups:
         """The domains of all rows."""
-        return as_groups(self.domains, len(self.labels))
+        return as_groups(self.rows.table.numbered_domains, len(self.rows.labels))
 
     @property
     def constants_left_out(self) -> dict[str, Array]:
         """The risk of each training domain by constants of the others, as models are measured."""
-        labels, names = self.labels.astype(np.float64), tuple(self.groups.names)
-        classes = len(self.task.classes)
-        counted = LabelStatistics.of_rows(names, self.groups.ids, labels, classes)
+        labels, names = self.rows.labels.astype(np.float64), tuple(self.groups.names)
+        classes, weights = len(self.task.classes), self.rows.weights
+        counted = LabelStatistics.of_rows(names, self.groups.ids, labels, classes, weights)
         found = cross_fitted_constants(counted, metric_of(self.task.metric), several=classes > 2)
         return {name: constant.risks.risks for name, constant in found.items()}
 
@@ -282,7 +228,7 @@ class _Job:
         """Scores of all training domains by predictors that have not seen them, if enough."""
         if self.plan.measure != "quantile" or not self.plan.levels:
             return None  # references and verdicts are about quantiles
-        unit, ids = self.units
+        unit, ids = self.rows.table.unit, self.rows.table.unit_ids
         if len(np.unique(ids)) < FEWEST_TO_CHOOSE:
             self.notes.append(
                 f"With fewer than {FEWEST_TO_CHOOSE} training {unit}s, nothing is recalibrated and "
@@ -295,9 +241,10 @@ class _Job:
                 return cross_fit(
                     template,
                     tuple(dict.fromkeys(fits)),
-                    self.matrix,
-                    self.labels,
+                    self.rows.matrix,
+                    self.rows.labels,
                     self.groups,
+                    self.rows.weights,
                     apart=ids,
                 )
         except DomainDataError as error:  # a class that most training domains do not have
@@ -309,7 +256,9 @@ class _Job:
             return None
 
     def _fit(self, template: Any, surrogate: Surrogate) -> Any:
-        return fitted(template, [surrogate], self.matrix, self.labels, self.domains, None)[0]
+        rows = self.rows
+        domains = rows.table.numbered_domains
+        return fitted(template, [surrogate], rows.matrix, rows.labels, domains, rows.weights)[0]
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:
@@ -332,58 +281,3 @@ def _order_of(judged: Evaluation, in_time: TimeSplit | None) -> DomainOrder | No
         return None
     began = dict(zip(in_time.test, in_time.test_times, strict=True))
     return DomainOrder(np.array([began[str(name)] for name in judged.domains]), in_time.order)
-
-
-def _order_note(train: Table, test: Table, in_time: TimeSplit | None) -> list[str]:
-    """Whether the column that orders the domains is a feature, or dates were ignored."""
-    if in_time is None:
-        return _mixed_dates(train, test)
-    if in_time.order == train.domain_name:
-        return []
-    if in_time.order in train.columns:
-        return [
-            f"The order column {in_time.order!r} is a feature: its values in later domains were "
-            "never seen in training."
-        ]
-    return [
-        f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
-        "--feature."
-    ]
-
-
-def _mixed_dates(train: Table, test: Table) -> list[str]:
-    """Whether domains are dates, and those to evaluate on lie between those to train on."""
-    orders = [DomainOrder.of_names(table.unit_names) for table in (train, test)]
-    before, later = (None if order is None else order.times for order in orders)
-    if before is None or later is None or later.min() > before.max():
-        return []
-    return [
-        "The domains are dates, and test domains lie between training domains. Domains to come "
-        "are later than all of them: --test-last SHARE or --test-after DATE evaluates on the "
-        "latest."
-    ]
-
-
-def refuse_shared_domains(train: Table, test: Table) -> SeenDomains:
-    """The domains trained on; raises if one is in both tables, or if the test table lacks a column.
-
-    Also refused is a single domain to train or to evaluate on. Where domains are nested, groups
-    take their place.
-    """
-    seen, unit = SeenDomains.of(train.unit_names), train.unit
-    shared = seen.among(test.unit_names)
-    if shared:
-        units = f"1 {unit} is" if len(shared) == 1 else f"{len(shared)} {unit}s are"
-        raise DomainDataError(
-            f"{units} in both training and test: {listed(shared, 3)}. Test {unit}s must be "
-            "unseen: remove them from one of the two."
-        )
-    refuse_absent(list(train.columns), list(test.columns))
-    for table, what in ((train, "train on"), (test, "evaluate on")):
-        if len(table.unit_names) < FEWEST_DOMAINS:
-            raise DomainDataError(
-                f"There is {len(table.unit_names)} {unit} to {what}; a quantile over {unit}s "
-                f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
-                f"{table.domain_name!r} the right column?"
-            )
-    return seen

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import COUNT, FLAG, FRACTION, SEED, integer, optional
-from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
 from eqrm.registry import Place, Registry
+
+if TYPE_CHECKING:
+    from eqrm.data.domain_data import DomainData
 
 
 def _images(*places: str) -> Place:
@@ -22,7 +24,7 @@ def _molecules(*files: str, **rest: Any) -> Place:
     return "eqrm.data.datasets.molecules:molecules", {"file": files, **rest}
 
 
-DATASETS = Registry[Callable[..., DomainData | Table]](
+DATASETS: Registry[Callable[..., DomainData | Table]] = Registry(
     "dataset",
     {
         "colored-mnist": "eqrm.data.datasets.mnist:colored_mnist",

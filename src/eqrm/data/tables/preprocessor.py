@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eqrm.data.domain_data import DomainData
+from eqrm.checks import Problems
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import AUTO, Task
 from eqrm.domains import DomainKey
+
+if TYPE_CHECKING:
+    from eqrm.data.domain_data import DomainData
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,18 @@ class TablePreprocessor:
         return self.key.label
 
     @classmethod
-    def fit(cls, table: Table, task: str = AUTO) -> TablePreprocessor:
-        """Learn from a table of training domains; ``task`` as for :meth:`Task.of`."""
-        encoder = TableEncoder.fit(table.columns)
-        return cls(encoder, Task.of(table.target, task), table.target_name, table.domain_key)
+    def fit(cls, table: Table, task: str = AUTO, **options: Any) -> TablePreprocessor:
+        """Learn from a table of training domains; ``task`` as for :meth:`Task.of`.
+
+        ``options`` are those of :meth:`TableEncoder.fit`. All problems are one error.
+        """
+        problems, ids = Problems(), table.numbered_domains.ids
+        with problems.noted():
+            encoder = TableEncoder.fit(table.columns, domains=ids, asked=table.asked, **options)
+        with problems.noted():
+            kind = Task.of(table.target, task)
+        problems.refuse("The table", alone=True)
+        return cls(encoder, kind, table.target_name, table.domain_key)
 
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).
@@ -50,6 +61,8 @@ class TablePreprocessor:
         y is the number of the class, or a float32 where the task is regression. A class that
         training did not have is refused; ``unseen`` as for :meth:`TableEncoder.transform`.
         """
+        from eqrm.data.domain_data import DomainData  # torch, which reading a table needs not
+
         return DomainData.from_arrays(
             self.encoder.transform(table.columns, unseen),
             self.task.labels(table.target),

@@ -1,67 +1,72 @@
-"""Read columns of CSV and Parquet files into memory, and decide the kind of each column.
-
-Every column of a CSV file arrives as text. It holds numbers if all its values are numbers; if most
-are, the others are reported as an error; otherwise it holds categories.
-"""
+"""Tables from CSV and Parquet files, or from frames in memory; all their problems at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
+from eqrm.checks import Problems, is_missing
+from eqrm.data.tables.columns import Column, is_numbers, missing_in
+from eqrm.data.tables.files import opened
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.table import (
-    MISSING_NUMBERS,
-    NO_ROWS,
-    Column,
-    Table,
-    is_numbers,
-    is_padded,
-    number_of,
-)
+from eqrm.data.tables.kinds import CATEGORY, DATE, DOMAIN, NUMBER, TARGET
+from eqrm.data.tables.sources import MEMORY, ColumnSource, Data, source_of
+from eqrm.data.tables.table import NO_ROWS, Table
 from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.text import counted
 
-MEMORY = "2GB"
 BATCH = 100_000
-COLUMNS_AT_ONCE = 2000
-"""DuckDB takes 32 KB and more for each column of a query."""
-LONG_TEXT, MOST_TEXT = 1000, 1 << 28
-"""Characters of one entry, and bytes of a column of text, beyond which it is not read."""
-TRUTH = {"true": 1.0, "false": 0.0}
-"""Booleans, in lower case. Read as numbers, as in Parquet files."""
-TARGET, DOMAIN = "target", "domain"
-_TEXT = ("VARCHAR", "ENUM", "UUID")
-_NOT_FEATURES = ("DATE", "TIME", "INTERVAL", "STRUCT", "MAP", "LIST", "UNION", "BLOB", "BIT")
-SHOWN = 3
+Inspect = Callable[[Mapping[str, Column], Column | None], None]
+"""Raises for further problems of features and target, where no table can be made."""
 
 
-def read_table(
-    files: str | Path | Sequence[str | Path],
-    target: str,
-    domain: str | Sequence[str],
-    *,
-    within: str | Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    categories: Sequence[str] = (),
-    order: str | None = None,
-) -> Table:
-    """A table from CSV or Parquet files, patterns or folders.
+@dataclass(frozen=True)
+class TableColumns:
+    """Which column of a table is what.
 
     Several columns of ``domain`` are joined into one domain, as in :func:`eqrm.evaluate`, and
     ``"filename"`` makes each file a domain. With ``within`` the domains are nested: ``domain`` are
     the columns of the groups (hospital), ``within`` those of their members (ward), which are the
     domains.
 
-    ``features`` are all columns but target, domain, ``order`` and ``drop``, unless they are listed.
-    ``categories`` are columns to take as categories although they look like numbers. ``order`` is
-    the column with the time of each row, for :meth:`Table.in_time`; it may be the domain.
+    ``features`` are all columns but target, domain, ``order``, ``weight`` and ``drop``, unless they
+    are listed. ``categories`` are columns to take as categories although they look like numbers or
+    dates. ``order`` is the column with the time of each row, for :meth:`Table.in_time`; it may be
+    the domain. ``weight`` is how much each row counts within its domain. ``missing_values`` mean a
+    missing value in every column. ``skip_incomplete`` leaves out rows whose target, domain, order
+    or weight is missing, which is refused otherwise.
+    """
+
+    target: str
+    domain: str | Sequence[str]
+    within: str | Sequence[str] | None = None
+    features: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    order: str | None = None
+    weight: str | None = None
+    missing_values: Collection[str] = ()
+    skip_incomplete: bool = False
+
+    def read(self, data: Data, problems: Problems, inspect: Inspect | None = None) -> Table | None:
+        """The table; None if there are problems, all of which are noted."""
+        with problems.noted(), source_of(data) as source:
+            return _Reader(self, source, problems, inspect).table()
+        return None
+
+
+def read_table(data: Data, target: str, domain: str | Sequence[str], **options: Any) -> Table:
+    """A table from CSV or Parquet files, patterns or folders, or from a frame in memory.
+
+    ``options`` are the other fields of :class:`TableColumns`. What is wrong with the table is one
+    error.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "stays.csv"
@@ -70,40 +75,218 @@ def read_table(
     >>> table.columns["age"], table.columns["ward"], table.domains
     (array([31., 57., nan]), array(['A', 'B', 'A'], dtype='<U1'), array(['1', '1', '02'], ...))
     """
-    key = DomainKey.of(domain, within)
-    with opened(_listed(files), None, MEMORY) as source:
-        order = None if (order,) == key.columns else order
-        given = () if order is None else (order,)
-        for name in (target, *given, *(features or ()), *drop, *categories):
-            source.column(name)
-        for name, what in (*((each, "domain") for each in key.columns), (order, "order")):
-            if target == name:
-                raise DomainDataError(f"Target and {what} cannot be the same column, {target!r}.")
-        names = _feature_names(
-            source, target, key.columns, features, (*drop, *(given if features is None else ()))
-        )
-        kinds = {name: "category" if name in categories else "" for name in names}
-        columns = _columns(source, {**kinds, target: TARGET, **dict.fromkeys(key.columns, DOMAIN)})
+    problems = Problems()
+    found = TableColumns(target, domain, **options).read(data, problems)
+    problems.refuse("The table", alone=True)
+    if found is None:
+        raise TypeError("a table without problems is read")
+    return found
+
+
+class _Reader:
+    """Reads one table, and notes what is wrong with it."""
+
+    def __init__(
+        self,
+        chosen: TableColumns,
+        source: ColumnSource,
+        problems: Problems,
+        inspect: Inspect | None,
+    ) -> None:
+        self.chosen, self.source, self.problems, self.inspect = chosen, source, problems, inspect
+        self.key = DomainKey.of(chosen.domain, chosen.within)
+        self.order = None if (chosen.order,) == self.key.columns else chosen.order
+
+    def table(self) -> Table | None:
+        chosen, before = self.chosen, len(self.problems)
+        absent = self._absent()
+        self._refuse_two_roles()
+        names = self._features(absent)
+        kinds = {name: CATEGORY if name in chosen.categories else "" for name in names}
+        given = {chosen.target: TARGET, **dict.fromkeys(self.key.columns, DOMAIN)}
+        read = {name: kind for name, kind in {**kinds, **given}.items() if name not in absent}
+        columns = self.source.read(read, self.problems, chosen.missing_values)
         # Apart: as a feature the same column is of another kind.
-        times = None if order is None else _columns(source, {order: DOMAIN})[order]
-    return Table(
-        {name: columns[name] for name in names},
-        columns[target],
-        _joined(columns, key.columns),
-        target_name=target,
-        domain_name=key.label,
-        order=times,
-        order_name=order or "order",
-        key=key if len(key.columns) > 1 else None,
-    )
+        times, weights = (self._own(name, kind, absent) for name, kind in self._extra)
+        features = {name: columns[name] for name in names if name in columns}
+        target, domains = columns.get(chosen.target), self._joined(columns)
+        parts = {
+            f"The target {chosen.target!r} is": target,
+            f"The domains ({self.key.label!r}) are": domains,
+            f"The order column ({self.order!r}) is": times,
+            f"The weights ({chosen.weight!r}) are": weights,
+        }
+        kept, notes = self._complete(parts)
+        if kept is None and len(self.problems) > before:  # what else is wrong, row by row?
+            target, domains, times, weights = map(_filled, parts.values())
+        if kept is not None:
+            features = {name: column[kept] for name, column in features.items()}
+            target, domains, times, weights = (
+                None if part is None else np.asarray(part)[kept] for part in parts.values()
+            )
+        found = None
+        if target is not None and domains is not None:
+            with self.problems.noted():
+                found = Table(
+                    features,
+                    target,
+                    domains,
+                    target_name=chosen.target,
+                    domain_name=self.key.label,
+                    order=times,
+                    order_name=self.order or "order",
+                    key=self.key if len(self.key.columns) > 1 else None,
+                    weights=weights,
+                    weight_name=chosen.weight or "weight",
+                    asked=(*(chosen.features or ()), *chosen.categories),
+                    missing_values=tuple(chosen.missing_values),
+                    notes=notes,
+                )
+        if len(self.problems) == before:
+            return found
+        if self.inspect is not None:
+            with self.problems.noted():
+                self.inspect(features, target)
+        return None
+
+    @property
+    def _extra(self) -> tuple[tuple[str | None, str], tuple[str | None, str]]:
+        return (self.order, DOMAIN), (self.chosen.weight, NUMBER)
+
+    def _absent(self) -> set[str]:
+        """The columns that do not exist, and those that were probably meant."""
+        chosen, found = self.chosen, set[str]()
+        given = [name for name, _ in self._extra if name is not None]
+        asked = [chosen.target, *given, *(chosen.features or ()), *chosen.drop, *chosen.categories]
+        asked += [name for name in self.key.columns if not self.source.has_domain(name)]
+        asked += [n for n in self.key.columns if n in self.source.names]  # more than once?
+        for name in dict.fromkeys(asked):
+            before = len(self.problems)
+            with self.problems.noted():
+                self.source.check(name)
+            if len(self.problems) > before:
+                near = difflib.get_close_matches(str(name), list(map(str, self.source.names)), n=1)
+                found |= {name, *near}
+        return found
+
+    def _refuse_two_roles(self) -> None:
+        target, key = self.chosen.target, self.key
+        roles = [(each, "domain") for each in key.columns]
+        roles += [
+            (each, what)
+            for (each, _), what in zip(self._extra, ("order", "weight"), strict=True)
+            if each
+        ]
+        for name, what in roles:
+            if target == name:
+                with self.problems.noted():
+                    raise DomainDataError(
+                        f"Target and {what} cannot be the same column, {target!r}."
+                    )
+
+    def _features(self, absent: Collection[str]) -> list[str]:
+        chosen, domain = self.chosen, self.key.columns
+        given = [name for name, _ in self._extra if name is not None]
+        asked = chosen.features
+        names = list(self.source.names if asked is None else dict.fromkeys(asked))
+        for name in (chosen.target, *domain):
+            if asked is not None and name in names:
+                with self.problems.noted():
+                    raise DomainDataError(
+                        f"The column {name!r} is the target or the domain and cannot be a feature."
+                    )
+        left_out = {chosen.target, *domain, *chosen.drop, *absent, *(() if asked else given)}
+        found = [name for name in names if name not in left_out]
+        if not found and not absent:
+            with self.problems.noted():
+                raise DomainDataError(
+                    f"The table has no feature columns besides the target {chosen.target!r} and "
+                    f"the domain {' and '.join(map(repr, domain))}."
+                )
+        return found
+
+    def _own(self, name: str | None, kind: str, absent: Collection[str]) -> Column | None:
+        if name is None or name in absent:
+            return None
+        missing = self.chosen.missing_values
+        return self.source.read({name: kind}, self.problems, missing).get(name)
+
+    def _joined(self, columns: Mapping[str, Column]) -> Column | None:
+        names = self.key.columns
+        if any(name not in columns for name in names):
+            return None
+        if len(names) > 1 and self.chosen.skip_incomplete:
+            gone = np.logical_or.reduce([_gone(columns[name]) for name in names])
+            if gone.any():  # a name of several parts needs all of them
+                whole = np.full(len(gone), None, dtype=object)
+                whole[~gone] = _joined({name: columns[name][~gone] for name in names}, names)
+                return whole
+        with self.problems.noted():
+            return _joined(columns, names)
+        return None
+
+    def _complete(
+        self, parts: Mapping[str, Column | None]
+    ) -> tuple[NDArray[np.bool_] | None, tuple[str, ...]]:
+        """Which rows to keep (None: all), with a note; missing values are noted otherwise."""
+        gone = {what: _gone(part) for what, part in parts.items() if part is not None}
+        gone = {what: mask for what, mask in gone.items() if mask.any()}
+        if not gone:
+            return None, ()
+        rows = len(next(iter(gone.values())))
+        if not self.chosen.skip_incomplete:
+            for what, mask in gone.items():
+                with self.problems.noted():
+                    raise DomainDataError(
+                        f"{what} missing in {mask.sum():,} of {rows:,} rows (first: row "
+                        f"{np.flatnonzero(mask)[0] + 1:,}). Fill in the values, or leave these "
+                        "rows out (--skip-incomplete)."
+                    )
+            return None, ()
+        left_out = np.logical_or.reduce(list(gone.values()))
+        note = (
+            f"{counted(int(left_out.sum()), 'row')} of {rows:,} without a target, domain, order "
+            "or weight are left out (--skip-incomplete)."
+        )
+        return ~left_out, (note,)
 
 
-def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Table:
+def _filled(part: Column | None) -> Column | None:
+    """A column with its first value where it has none."""
+    gone = np.zeros(0, dtype=bool) if part is None else _gone(part)
+    if part is None or not gone.any() or gone.all():
+        return part
+    whole = np.array(part)
+    whole[gone] = whole[~gone][0]
+    return whole
+
+
+def _gone(part: Column) -> NDArray[np.bool_]:
+    """Where a column has no value."""
+    categorical = getattr(part, "cat", part)
+    if hasattr(categorical, "codes"):
+        return np.asarray(categorical.codes) < 0
+    array = np.asarray(part)
+    if array.dtype.kind in "fMU":
+        return missing_in(array)
+    if array.dtype.kind != "O":
+        return np.zeros(len(array), dtype=bool)
+    values = array.tolist()
+    none = {value for value in set(values) if is_missing(value)}
+    if not none:
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))
+
+
+def read_test_table(data: Data, like: Table, missing_values: Collection[str] = ()) -> Table:
     """The same columns from other files, each of the kind that it has in this table."""
-    kinds = dict.fromkeys(like.numbers, "number") | dict.fromkeys(like.categories, "category")
-    target = "number" if is_numbers(like.target) else "category"
+    kinds = dict.fromkeys(like.numbers, NUMBER) | dict.fromkeys(like.categories, CATEGORY)
+    kinds |= dict.fromkeys(like.dates, DATE)
+    target = NUMBER if is_numbers(like.target) else CATEGORY
     wanted = {**kinds, like.target_name: target, **dict.fromkeys(like.domain_columns, DOMAIN)}
-    columns = read_columns(files, wanted)
+    weighted = like.weights is not None
+    wanted |= {like.weight_name: NUMBER} if weighted else {}
+    columns = read_columns(data, wanted, missing_values=missing_values)
     return Table(
         {name: columns[name] for name in like.columns},
         columns[like.target_name],
@@ -111,6 +294,8 @@ def read_test_table(files: str | Path | Sequence[str | Path], like: Table) -> Ta
         like.target_name,
         like.domain_name,
         key=like.key,
+        weights=columns[like.weight_name] if weighted else None,
+        weight_name=like.weight_name,
     )
 
 
@@ -122,36 +307,41 @@ def _joined(columns: Mapping[str, Column], names: Sequence[str]) -> Column:
 
 
 def read_columns(
-    files: str | Path | Sequence[str | Path],
+    data: Data,
     kinds: Mapping[str, str],
     also: Sequence[str] = (),
+    missing_values: Collection[str] = (),
+    needed: Sequence[str] = (),
 ) -> dict[str, Column]:
-    """Columns by name: ``kinds`` says which hold a "number" and which a "category".
+    """Columns by name: ``kinds`` says which hold a "number", a "category" or a "date".
 
-    Columns of ``also`` that exist are read as text. Missing columns are reported by name.
+    Columns of ``also`` that exist are read as text; those ``needed`` must exist. Missing columns
+    are reported by name, and all problems at once.
     """
-    with opened(_listed(files), None, MEMORY) as source:
-        refuse_absent(list(kinds), list(source.types))
-        if source.fetched(f"SELECT COUNT(*) AS rows FROM {source.source}")["rows"][0] == 0:
-            raise DomainDataError(NO_ROWS)
-        extra = {name: "category" for name in also if name in source.types and name not in kinds}
-        return _columns(source, {**kinds, **extra})
+    problems = Problems()
+    with source_of(data) as source:
+        refuse_absent([*kinds, *needed], list(source.names))
+        extra = {name: CATEGORY for name in also if name in source.names and name not in kinds}
+        columns = source.read(kinds, problems, missing_values)
+        columns |= source.read(extra, problems)
+        problems.refuse(source.label, alone=True)
+    if any(len(column) == 0 for column in columns.values()):
+        raise DomainDataError(NO_ROWS)
+    return columns
 
 
-def read_domains(
-    files: str | Path | Sequence[str | Path], names: Sequence[str]
-) -> NumberedDomains | None:
+def read_domains(data: Data, names: Sequence[str]) -> NumberedDomains | None:
     """The domain of each row, by these columns; None where the table does not have them."""
-    with opened(_listed(files), None, MEMORY) as source:
-        if any(name not in source.types and not source.is_filename(name) for name in names):
+    problems = Problems()
+    with source_of(data) as source:
+        if not all(source.has_domain(name) for name in names):
             return None
-        held = _joined(_columns(source, dict.fromkeys(names, DOMAIN)), names)
-    return number_domains(held, what=f"The domains ({' and '.join(names)!r})")
+        held = source.read(dict.fromkeys(names, DOMAIN), problems)
+        problems.refuse(source.label, alone=True)
+    return number_domains(_joined(held, names), what=f"The domains ({' and '.join(names)!r})")
 
 
-def read_texts(
-    files: str | Path | Sequence[str | Path], names: Sequence[str] | None = None
-) -> dict[str, list[str]]:
+def read_texts(data: Data, names: Sequence[str] | None = None) -> dict[str, list[str]]:
     """Columns as lists of strings, "" where missing; all columns by default.
 
     >>> import tempfile
@@ -160,9 +350,14 @@ def read_texts(
     >>> read_texts(path, ["active", "smiles"])
     {'active': ['1', ''], 'smiles': ['CCO', 'CO']}
     """
-    with opened(_listed(files), None, MEMORY) as source:
-        kinds = dict.fromkeys(source.types if names is None else names, "category")
-        return {name: column.tolist() for name, column in _columns(source, kinds).items()}
+    if names is not None and not names:
+        return {}
+    problems = Problems()
+    with source_of(data) as source:
+        asked = source.names if names is None else names
+        found = source.read(dict.fromkeys(asked, CATEGORY), problems)
+        problems.refuse(source.label, alone=True)
+    return {name: column.tolist() for name, column in found.items()}
 
 
 def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> Any:
@@ -171,127 +366,9 @@ def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str
         import pyarrow
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
-    with opened(_listed(files), None, MEMORY) as source:
+    paths = [files] if isinstance(files, (str, Path)) else list(files)
+    with opened(paths, None, MEMORY) as source:
         wanted = ", ".join(source.column(name) for name in names)
         return pyarrow.Table.from_batches(
             source.batches(f"SELECT {wanted} FROM {source.source}", BATCH)
         )
-
-
-def _listed(files: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    return [files] if isinstance(files, (str, Path)) else list(files)
-
-
-def _feature_names(
-    source: TableFiles,
-    target: str,
-    domain: Sequence[str],
-    features: Sequence[str] | None,
-    drop: Sequence[str],
-) -> list[str]:
-    names = list(source.types if features is None else dict.fromkeys(features))
-    for name in (target, *domain):
-        if features is not None and name in names:
-            raise DomainDataError(
-                f"The column {name!r} is the target or the domain and cannot be a feature."
-            )
-    chosen = [name for name in names if name not in (target, *domain, *drop)]
-    if not chosen:
-        raise DomainDataError(
-            f"The table has no feature columns besides the target {target!r} and the domain "
-            f"{' and '.join(map(repr, domain))}."
-        )
-    return chosen
-
-
-def _columns(source: TableFiles, kinds: Mapping[str, str]) -> dict[str, Column]:
-    wanted = [_expression(source, name, kind) for name, kind in kinds.items()]
-    found: dict[str, Any] = {}
-    for start in range(0, len(wanted), COLUMNS_AT_ONCE):
-        part = ", ".join(wanted[start : start + COLUMNS_AT_ONCE])
-        found |= source.fetched(f"SELECT {part} FROM {source.source}")
-    columns = {}
-    for name, kind in kinds.items():
-        values = found[name]
-        if kind == DOMAIN:  # named, and refused where missing, by the table
-            columns[name] = np.array(fetched_list(values), dtype=object)
-        elif values.dtype.kind == "O":
-            text = _as_text(values, name)
-            columns[name] = text if kind == "category" else _numbers_or_text(name, text, kind)
-        else:
-            columns[name] = np.ma.filled(values.astype(np.float64), np.nan)
-    return columns
-
-
-def _expression(source: TableFiles, name: str, kind: str) -> str:
-    """A column as text if it is or should be text, as a double if it holds numbers."""
-    if kind == DOMAIN:
-        return f"{source.domain(name)} AS {quoted(name)}"
-    identifier, type_name = source.column(name), source.types[name]
-    if kind == "category" or type_name.startswith(_TEXT):
-        return f"CAST({identifier} AS VARCHAR) AS {quoted(name)}"
-    if type_name.startswith(_NOT_FEATURES) or type_name.endswith("]"):
-        raise DomainDataError(
-            f"Column {name!r} has the type {type_name}, neither numbers nor text. Leave it out, or "
-            "convert it (a date to its month, for example)."
-        )
-    return f"CAST({identifier} AS DOUBLE) AS {quoted(name)}"
-
-
-def _as_text(values: Any, name: str) -> NDArray[np.str_]:
-    """Text in an array, where every entry takes the space of the longest."""
-    filled = np.ma.filled(values, "") if isinstance(values, np.ma.MaskedArray) else values
-    texts = ["" if value is None else value for value in filled.tolist()]
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    row = int(sizes.argmax()) if len(texts) else 0
-    if len(texts) and sizes[row] > LONG_TEXT and 4 * len(texts) * int(sizes[row]) > MOST_TEXT:
-        raise DomainDataError(
-            f"Column {name!r} has {sizes[row]:,} characters in row {row + 1:,}, too many for a "
-            f"column of {len(texts):,} rows. Shorten them, or leave the column out."
-        )
-    return np.array(texts, dtype=str)
-
-
-def _numbers_or_text(name: str, text: NDArray[np.str_], kind: str) -> Column:
-    """Numbers if all values are; an error if most are, or must be; else the text itself."""
-    distinct, place = np.unique(text, return_inverse=True)
-    parsed = [number_of(value) for value in distinct.tolist()]
-    if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
-        parsed = truth
-    wrong = np.array([number is None for number in parsed])
-    if not wrong.any():
-        found: Column = np.array(parsed, dtype=np.float64)[place]
-        return found
-    in_rows = wrong[place]
-    present = np.char.strip(text) != ""
-    # An identifier such as 007 is not a number: as one, it would be the same as 7.
-    odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
-    mostly_numbers = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
-    if kind == "number" or mostly_numbers:
-        shown = ", ".join(repr(value) for value in (odd or distinct[wrong].tolist())[:SHOWN])
-        where = (
-            f"{shown}, in {in_rows.sum():,} of {len(text):,} rows (first: row "
-            f"{np.flatnonzero(in_rows)[0] + 1:,})"
-        )
-        raise DomainDataError(
-            f"Column {name!r} held numbers in training, but here it holds {where}. Convert them to "
-            "numbers; leave missing values empty."
-            if kind == "number"
-            else f"Column {name!r} holds numbers, but also {where}. Leave missing values empty, or "
-            f"read the column as categories (--category {name})."
-        )
-    return text
-
-
-def _truth(distinct: list[str]) -> list[float | None] | None:
-    """1 and 0 if all values are booleans or missing, otherwise None.
-
-    >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
-    ([0.0, 1.0], None)
-    """
-    bare = [value.strip().lower() for value in distinct]
-    if not any(value in TRUTH for value in bare):
-        return None
-    if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
-        return None
-    return [TRUTH.get(value, float("nan")) for value in bare]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import OPEN_FRACTION, is_missing
+from eqrm.checks import OPEN_FRACTION, Problems
 from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
+from eqrm.data.tables.columns import Column, as_column, is_dates, is_numbers, missing_in
 from eqrm.data.times import as_times
 from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
@@ -21,10 +22,6 @@ from eqrm.text import did_you_mean
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Column = NDArray[Any]
-"""float64 for numbers (NaN where missing), text for categories ("" where missing)."""
-MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""Missing numbers in a CSV file, in lower case."""
 NO_ROWS = "The table has no rows: at least one is needed."
 
 
@@ -32,10 +29,13 @@ NO_ROWS = "The table has no rows: at least one is needed."
 class Table:
     """n rows: feature columns by name, a target, and the domain that each row belongs to.
 
-    A feature column holds numbers (float64) or categories (text). The target is numbers or
+    A feature column holds numbers (float64), categories (text) or dates. The target is numbers or
     text, and never missing; domains are text. ``order`` is the time of each row, as dates or
     numbers, where the domains' names are not their times. ``key`` holds the columns that the
     domains were joined from, where there are several; nested domains are split by whole groups.
+    ``weights`` is how much each row counts within its domain. ``asked`` are columns that were
+    asked for by name, ``missing_values`` what means a missing value in the table's files, and
+    ``notes`` what was done to the table when it was read.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names
@@ -50,27 +50,45 @@ class Table:
     order: Column | None = None
     order_name: str = "order"
     key: DomainKey | None = None
+    weights: NDArray[np.float64] | None = None
+    weight_name: str = "weight"
+    asked: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     _ids: NDArray[np.int64] = field(init=False, repr=False)
     _names: NDArray[np.str_] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        columns = {str(name): as_column(values, name) for name, values in self.columns.items()}
-        target = _complete(self.target, self.target_name)
-        numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
-        lengths = [(f"Column {name!r}", len(column)) for name, column in columns.items()]
-        lengths.append(("The column of domains", len(numbered.ids)))
+        columns, problems = {}, Problems()
+        for name, values in self.columns.items():
+            with problems.noted():
+                columns[str(name)] = as_column(values, name)
+        lengths = {f"Column {name!r}": len(column) for name, column in columns.items()}
+        with problems.noted():
+            self._set(target=_complete(self.target, self.target_name))
+        with problems.noted():
+            numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
+            names = np.array([str(name) for name in numbered.names], dtype=str)
+            self._set(_ids=numbered.ids, _names=names, domains=names[numbered.ids])
+            lengths["The column of domains"] = len(numbered.ids)
         if self.order is not None:
-            self._set(order=as_times(self.order, f"The order column ({self.order_name!r})"))
-            lengths.append(("The order column", len(self.order)))
-        for name, length in lengths:
-            if length != len(target):
-                raise DomainDataError(
-                    f"{name} has {length:,} rows and the target has {len(target):,}. All columns "
-                    "must have the same number of rows."
-                )
-        names = np.array([str(name) for name in numbered.names], dtype=str)
-        self._set(columns=columns, target=target, _ids=numbered.ids, _names=names)
-        self._set(domains=names[numbered.ids])
+            with problems.noted():
+                self._set(order=as_times(self.order, f"The order column ({self.order_name!r})"))
+                lengths["The order column"] = len(self.order)
+        if self.weights is not None:
+            with problems.noted():
+                self._set(weights=_checked_weights(self.weights, self.weight_name))
+                lengths["The column of weights"] = len(self.weights)
+        rows = len(self.target)
+        for what, length in lengths.items():
+            if length != rows:
+                with problems.noted():
+                    raise DomainDataError(
+                        f"{what} has {length:,} rows and the target has {rows:,}. All columns "
+                        "must have the same number of rows."
+                    )
+        problems.refuse("The table", alone=True)
+        self._set(columns=columns)
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
@@ -97,7 +115,12 @@ class Table:
     @property
     def categories(self) -> tuple[str, ...]:
         """The names of the columns that hold text."""
-        return tuple(name for name, column in self.columns.items() if not is_numbers(column))
+        return tuple(n for n, column in self.columns.items() if column.dtype.kind == "U")
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The names of the columns that hold dates."""
+        return tuple(name for name, column in self.columns.items() if is_dates(column))
 
     @property
     def domain_names(self) -> tuple[str, ...]:
@@ -149,6 +172,7 @@ class Table:
             target=self.target[chosen],
             domains=self.domains[chosen],
             order=None if self.order is None else self.order[chosen],
+            weights=None if self.weights is None else self.weights[chosen],
             _ids=self._ids[chosen],
         )
         if len(part) == 0:
@@ -281,76 +305,16 @@ def drawn_names(names: Sequence[str], share: float, seed: int) -> list[str]:
     return [names[number] for number in parts_of_domains(parts, names, seed)["train"]]
 
 
-def is_numbers(column: Column) -> bool:
-    """Whether a column of a :class:`Table` holds numbers; otherwise it holds text.
-
-    >>> is_numbers(np.array([1.5])), is_numbers(np.array(["a"]))
-    (True, False)
-    """
-    return column.dtype.kind == "f"
-
-
-def as_column(values: Any, name: object) -> Column:
-    """Numbers as float64, text and pandas' categories as text; raises for anything else.
-
-    >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
-    (array([1., 0.]), array(['A', ''], dtype='<U1'))
-    """
-    categorical = getattr(values, "cat", values)
-    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
-        # Categories stay categories, also where their names are numbers; code -1 is a missing one.
-        names = np.array([*(str(each) for each in categorical.categories), ""])
-        return np.asarray(names[np.asarray(categorical.codes)])
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise DomainDataError(
-            f"Column {name!r} must hold one value per row, got the shape {array.shape}."
-        )
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    if array.dtype.kind == "U":
-        return array
-    if array.dtype.kind == "O":
-        return _of_objects(array, name)
-    raise DomainDataError(
-        f"Column {name!r} holds neither numbers nor text ({array.dtype}). Convert it (a date to "
-        "its month, for example), or leave it out."
-    )
-
-
-def _of_objects(array: Column, name: object) -> Column:
-    """Python objects: all numbers or all text, None and NaN where missing."""
-    missing = np.array([is_missing(value) for value in array], dtype=bool)
-    present = array[~missing]
-    if all(isinstance(value, str) for value in present):
-        return np.where(missing, "", array).astype(str)
-    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in present):
-        return np.where(missing, np.nan, array).astype(np.float64)
-    kinds = sorted({type(value).__name__ for value in present})
-    raise DomainDataError(
-        f"Column {name!r} mixes {' and '.join(kinds)}. A column must be all numbers or all text."
-        if len(kinds) > 1
-        else f"Column {name!r} holds {kinds[0]}, neither numbers nor text."
-    )
-
-
-def missing_in(column: Column) -> NDArray[np.bool_]:
-    """Where a column has no value: NaN among numbers, nothing or blanks among text.
-
-    >>> missing_in(np.array(["a", "", " "])).tolist()
-    [False, True, True]
-    """
-    if is_numbers(column):
-        return np.isnan(column)
-    found: NDArray[np.bool_] = np.char.strip(column) == ""
-    return found
-
-
 def _complete(values: Any, name: str) -> Column:
     """The target: at least one row, nothing missing."""
     column = as_column(values, name)
     if len(column) == 0:
         raise DomainDataError(NO_ROWS)
+    if is_dates(column):
+        raise DomainDataError(
+            f"The target {name!r} holds dates. Predict a number or a class: the days until then, "
+            "for example."
+        )
     missing = np.flatnonzero(missing_in(column))
     if missing.size:
         raise DomainDataError(
@@ -363,28 +327,17 @@ def _complete(values: Any, name: str) -> Column:
     return column
 
 
-def number_of(text: str) -> float | None:
-    """The number in a string, NaN if it is missing, None if it is not a number.
-
-    >>> number_of("1e3"), number_of("NA"), number_of("old"), number_of("007")
-    (1000.0, nan, None, None)
-    """
-    bare = text.strip()
-    if bare.lower() in MISSING_NUMBERS:
-        return float("nan")
-    if is_padded(bare) or "_" in bare:
-        return None
-    try:
-        return float(bare)
-    except ValueError:
-        return None
-
-
-def is_padded(text: str) -> bool:
-    """Whether a number has leading zeros, as in 007.
-
-    >>> is_padded("007"), is_padded("0.7"), is_padded("0")
-    (True, False, False)
-    """
-    digits = text.lstrip("+-")
-    return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
+def _checked_weights(values: Any, name: str) -> NDArray[np.float64]:
+    """Weights of rows: numbers from 0 on, of which one is above 0."""
+    found = as_column(values, name)
+    if not is_numbers(found):
+        raise DomainDataError(f"The weights ({name!r}) must be numbers, got {str(found[0])!r}.")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    if wrong.size:
+        raise DomainDataError(
+            f"The weights ({name!r}) must be numbers of at least 0, got {found[wrong[0]]:g} (row "
+            f"{wrong[0] + 1:,}; {wrong.size:,} of {len(found):,} rows)."
+        )
+    if not found.any():
+        raise DomainDataError(f"The weights ({name!r}) are 0 in every row.")
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import one_of
-from eqrm.data.tables.table import Column, is_numbers
+from eqrm.data.tables.columns import Column, is_numbers
 from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError
 

@@ -25,9 +25,8 @@ from eqrm.estimators.selection.risks_by_level import (
     level_name,
     measured,
 )
-from eqrm.level import Level
+from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.measures import MEASURES, WITHOUT_LEVEL
 
 Self = TypeVar("Self", bound="RiskRobustnessPath")
 

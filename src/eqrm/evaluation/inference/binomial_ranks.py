@@ -154,6 +154,8 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
 
 @lru_cache(maxsize=1024)
 def _trials_needed(alpha: float, miss: float, above: int) -> int:
+    if above == 1 and alpha > 0.0:  # α^m ≤ miss, without the second that scipy.stats takes
+        return max(1, math.ceil(math.log(miss * (1.0 + ROUNDING)) / math.log(alpha)))
     from scipy.stats import nbinom
 
     return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - alpha)) + above

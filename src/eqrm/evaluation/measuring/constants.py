@@ -41,9 +41,14 @@ class LabelStatistics:
 
     @classmethod
     def of_rows(
-        cls, domains: tuple[Name, ...], ids: NDArray[Any], labels: Array, classes: int
+        cls,
+        domains: tuple[Name, ...],
+        ids: NDArray[Any],
+        labels: Array,
+        classes: int,
+        weights: Array | None = None,
     ) -> LabelStatistics:
-        """From the number of the domain (n,) and the label (n,) of each row.
+        """From the number of the domain (n,), the label (n,) and the weight (n,) of each row.
 
         >>> ids, labels = np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0])
         >>> LabelStatistics.of_rows(("a", "b"), ids, labels, 2).counts.tolist()
@@ -52,11 +57,12 @@ class LabelStatistics:
         m = len(domains)
         if classes:
             cells = ids * classes + labels.astype(np.int64)
-            counts = np.bincount(cells, minlength=m * classes).astype(np.float64)
+            counts = np.bincount(cells, weights, m * classes).astype(np.float64)
             return cls(domains, counts.reshape(m, classes))
-        counts = np.bincount(ids, minlength=m).astype(np.float64)
-        means = np.bincount(ids, labels, m) / counts
-        squares = np.bincount(ids, (labels - means[ids]) ** 2, m)
+        share: Any = 1.0 if weights is None else weights
+        counts = np.bincount(ids, weights, m).astype(np.float64)
+        means = np.bincount(ids, share * labels, m) / counts
+        squares = np.bincount(ids, share * (labels - means[ids]) ** 2, m)
         variances = np.where(counts > 1, squares / np.maximum(counts - 1, 1), np.nan)
         return cls(domains, counts[:, None], means, variances)
 

@@ -14,7 +14,7 @@ from eqrm.data.tables.table import Table
 from eqrm.evaluation.backtesting.backtest import Backtest
 from eqrm.evaluation.backtesting.plan import NEVER, BacktestPlan
 from eqrm.reproductions.outcome import Progress
-from eqrm.tabular.backtest import FitSettings, backtest_table
+from eqrm.tabular.backtesting.backtest_fits import FitSettings, backtest_table
 
 KINDS = ("plain", "spells", "recent", "online")
 DEPENDENCE = 1

@@ -26,8 +26,8 @@ from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric
 from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import whole_file, whole_files, write_text
-from eqrm.tabular.backtest import FITS
-from eqrm.tabular.output import check_folder
+from eqrm.tabular.backtesting.backtest_fits import FITS
+from eqrm.tabular.output_folder import check_folder
 
 WRITTEN = ("summary.txt", "shares.csv", "backtest.json", "report.html", "shares.svg")
 

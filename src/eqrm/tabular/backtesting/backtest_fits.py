@@ -35,8 +35,9 @@ from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.tabular.model import new_estimator
+from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.references import trained_name
-from eqrm.tabular.training import TrainingPlan, train_on_table
+from eqrm.tabular.training import train_on_table
 from eqrm.text import counted
 
 FORMAT = "eqrm backtest fit 1"
@@ -54,7 +55,7 @@ class FitSettings:
 
     "auto" chooses by cross-fitting what is minimised for a level, as ``eqrm train`` does;
     "quantile" is EQRM at the level itself, "superquantile" the mean risk of the worst share 1−α,
-    "worst" the largest risk. The rest is as in :class:`~eqrm.tabular.training.TrainingPlan`.
+    "worst" the largest risk. The rest is as in :class:`~eqrm.tabular.plan.TrainingPlan`.
     """
 
     levels: tuple[Level, ...] = (Level(0.9),)
@@ -265,6 +266,7 @@ def _digest(table: Table) -> str:
     found = hashlib.sha256()
     columns = {**table.columns, "": table.target, " ": table.domains}
     columns |= {} if table.order is None else {"  ": table.order}
+    columns |= {} if table.weights is None else {"   ": table.weights}
     for name, column in columns.items():
         found.update(repr((name, column.dtype.str, len(column))).encode())
         found.update(np.ascontiguousarray(column).tobytes())

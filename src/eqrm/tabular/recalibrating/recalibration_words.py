@@ -12,7 +12,7 @@ from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_com
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
-from eqrm.tabular.recalibration import CORRECTED, GIVEN, Recalibration
+from eqrm.tabular.recalibrating.recalibration import CORRECTED, GIVEN, Recalibration
 from eqrm.tabular.wording import about_the_future, left_out, period
 from eqrm.text import aligned, counted, listed, wrapped
 

@@ -33,7 +33,7 @@ from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
 from eqrm.linear.scored_rows import CLIP, Correction, ScoredRows, logits_of
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.tabular.correction_files import SavedCorrection
+from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 from eqrm.text import counted, did_you_mean
 
 METRICS = ("log-loss", "squared")

@@ -1,0 +1,155 @@
+"""The columns of a table: numbers, categories or dates, from arrays and from text."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.checks import is_missing
+from eqrm.data.times import MOMENT, moment_of
+from eqrm.errors import DomainDataError
+
+Column = NDArray[Any]
+"""float64 for numbers (NaN where missing), text for categories ("" where missing), datetime64[us]
+for dates (NaT where missing)."""
+MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Missing numbers and dates in a CSV file, in lower case."""
+
+
+def is_numbers(column: Column) -> bool:
+    """Whether a column of a :class:`Table` holds numbers; otherwise it holds text or dates.
+
+    >>> is_numbers(np.array([1.5])), is_numbers(np.array(["a"]))
+    (True, False)
+    """
+    return column.dtype.kind == "f"
+
+
+def is_dates(column: Column) -> bool:
+    """Whether a column of a :class:`Table` holds dates.
+
+    >>> is_dates(np.array(["2013-01-31"], dtype="datetime64[us]")), is_dates(np.array(["a"]))
+    (True, False)
+    """
+    return column.dtype.kind == "M"
+
+
+def as_column(values: Any, name: object) -> Column:
+    """Numbers as float64, dates as moments, text and pandas' categories as text.
+
+    Raises for anything else.
+
+    >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
+    (array([1., 0.]), array(['A', ''], dtype='<U1'))
+    >>> as_column([date(2013, 1, 31), None], "seen")
+    array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
+    """
+    categorical = getattr(values, "cat", values)
+    if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
+        # Categories stay categories, also where their names are numbers; code -1 is a missing one.
+        names = np.array([*(str(each) for each in categorical.categories), ""])
+        return np.asarray(names[np.asarray(categorical.codes)])
+    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # of pandas
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DomainDataError(
+            f"Column {name!r} must hold one value per row, got the shape {array.shape}."
+        )
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind == "M":
+        return array.astype(MOMENT)
+    if array.dtype.kind == "O":
+        return _of_objects(array, name)
+    raise DomainDataError(
+        f"Column {name!r} holds neither numbers, text nor dates ({array.dtype}). Convert it, or "
+        f"leave it out (--drop {name})."
+    )
+
+
+def _of_objects(array: Column, name: object) -> Column:
+    """Python objects: all numbers, all text or all dates; None and NaN where missing."""
+    missing = np.array([is_missing(value) for value in array], dtype=bool)
+    present = array[~missing]
+    if all(isinstance(value, str) for value in present):
+        return np.where(missing, "", array).astype(str)
+    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in present):
+        return np.where(missing, np.nan, array).astype(np.float64)
+    if all(isinstance(value, (date, np.datetime64)) for value in present):
+        moments = [moment_of(None if gone else v) for v, gone in zip(array, missing, strict=True)]
+        return np.array(moments, dtype=MOMENT)
+    kinds = sorted({type(value).__name__ for value in present})
+    raise DomainDataError(
+        f"Column {name!r} mixes {' and '.join(kinds)}. A column must be all numbers, all text or "
+        f"all dates: convert it, or leave it out (--drop {name})."
+        if len(kinds) > 1
+        else f"Column {name!r} holds {kinds[0]}, neither numbers, text nor dates. Leave it out "
+        f"(--drop {name})."
+    )
+
+
+def missing_in(column: Column) -> NDArray[np.bool_]:
+    """Where a column has no value: NaN among numbers, NaT among dates, blanks among text.
+
+    >>> missing_in(np.array(["a", "", " "])).tolist()
+    [False, True, True]
+    """
+    if is_numbers(column):
+        return np.isnan(column)
+    if is_dates(column):
+        return np.isnat(column)
+    found: NDArray[np.bool_] = np.char.strip(column) == ""
+    return found
+
+
+def number_of(text: str) -> float | None:
+    """The number in a string, NaN if it is missing, None if it is not a number.
+
+    >>> number_of("1e3"), number_of("NA"), number_of("old"), number_of("007")
+    (1000.0, nan, None, None)
+    """
+    bare = text.strip()
+    if bare.lower() in MISSING_NUMBERS:
+        return float("nan")
+    if is_padded(bare) or "_" in bare:
+        return None
+    try:
+        return float(bare)
+    except ValueError:
+        return None
+
+
+def is_padded(text: str) -> bool:
+    """Whether a number has leading zeros, as in 007.
+
+    >>> is_padded("007"), is_padded("0.7"), is_padded("0")
+    (True, False, False)
+    """
+    digits = text.lstrip("+-")
+    return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
+
+
+def dates_in(text: NDArray[np.str_]) -> Column | None:
+    """The dates in a column of text, NaT where missing; None if some of it is anything else.
+
+    >>> dates_in(np.array(["2013-01-31", "", "NA"]))
+    array(['2013-01-31T00:00:00.000000', 'NaT', 'NaT'], dtype='datetime64[us]')
+    >>> dates_in(np.array(["2013-01-31", "soon"])) is None, dates_in(np.array([""])) is None
+    (True, True)
+    """
+    distinct, place = np.unique(text, return_inverse=True)
+    moments, dated = [], False
+    for value in distinct.tolist():
+        missing = value.strip().lower() in MISSING_NUMBERS
+        moment = moment_of(None if missing else value)
+        if moment is None:
+            return None
+        dated = dated or not missing
+        moments.append(moment)
+    return np.array(moments, dtype=MOMENT)[place] if dated else None

@@ -1,0 +1,313 @@
+"""What a column becomes in a matrix: standardised numbers, indicators of categories, dates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.columns import (
+    MISSING_NUMBERS,
+    Column,
+    dates_in,
+    is_dates,
+    is_numbers,
+    missing_in,
+    number_of,
+)
+from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.text import did_you_mean, listed
+
+Matrix = NDArray[np.float64]
+MOST_CATEGORIES = 1000
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_A_DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
+
+
+class UnseenCategoryWarning(EqrmWarning):
+    """A category that did not occur in training: all its indicators are 0.
+
+    Also a missing value where none was missing in training: it becomes the mean.
+    """
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """(value − mean) / scale; missing values become the mean, with an indicator column.
+
+    With ``native`` they stay missing, for a model that takes them so.
+    """
+
+    name: str
+    mean: float
+    scale: float
+    may_be_missing: bool
+    native: bool = False
+
+    @classmethod
+    def fit(cls, name: str, column: Column, native: bool = False) -> NumberColumn:
+        """Mean and standard deviation of the values that are not missing."""
+        _refuse_infinite(name, column)
+        present = column[~np.isnan(column)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = float(present.mean()), float(present.std())
+        if not np.isfinite(scale):
+            raise DomainDataError(
+                f"Column {name!r} holds numbers too large to standardise. Rescale it, or leave it "
+                f"out (--drop {name})."
+            )
+        # A scale of 0: one value or none at all, and only the indicator tells rows apart.
+        return cls(name, mean, scale or 1.0, len(present) < len(column), native)
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its columns in the matrix."""
+        indicated = self.may_be_missing and not self.native
+        return [self.name, f"{self.name} is missing"] if indicated else [self.name]
+
+    def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
+        """Fill in its columns of the matrix, which is 0."""
+        if not is_numbers(column):
+            texts = column.astype(str).tolist()
+            first = next((value for value in texts if number_of(value) is None), texts[0])
+            raise DomainDataError(
+                f"Column {self.name!r} held numbers in training, but now it holds text such as "
+                f"{first!r}. Convert it to numbers; leave missing values empty."
+            )
+        _refuse_infinite(self.name, column)
+        missing = np.isnan(column)
+        values = (column - self.mean) / self.scale
+        if self.native:
+            matrix[:, 0] = values
+            return
+        if not self.may_be_missing:
+            _tell_missing(self.name, missing, unseen)
+        matrix[:, 0] = np.where(missing, 0.0, values)
+        if self.may_be_missing:
+            matrix[:, 1] = missing
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """An indicator per category seen in training; "" is the category of missing values, if any."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, name: str, column: Column, native: bool = False) -> CategoryColumn:
+        """The categories that occur, sorted."""
+        missing = missing_in(column)
+        found = np.unique(np.where(missing, "", column)).tolist()
+        if len(found) > MOST_CATEGORIES:
+            raise DomainDataError(
+                f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
+                f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
+                f"identifier, leave it out (--drop {name}); write dates as 2013-01-31."
+            )
+        return cls(name, tuple(found))
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its columns in the matrix."""
+        return [f"{self.name}={c}" if c else f"{self.name} is missing" for c in self.categories]
+
+    def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
+        """Fill in its columns of the matrix, which is 0."""
+        if is_numbers(column) or is_dates(column):
+            raise DomainDataError(
+                f"Column {self.name!r} held categories in training, such as "
+                f"{self.categories[-1]!r}, but now it holds "
+                f"{'numbers' if is_numbers(column) else 'dates'}. Convert it to text."
+            )
+        known = np.array(self.categories)
+        values = np.where(missing_in(column), "", column)
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        other = known[place] != values
+        if other.any():
+            self._tell_unseen(values[other], len(values), unseen)
+        matrix[np.arange(len(values)), place] = ~other
+
+    def _tell_unseen(self, values: Column, rows: int, unseen: str) -> None:
+        names = np.unique(values).tolist()
+        message = (
+            f"Column {self.name!r} has categories that did not occur in training: "
+            f"{listed([name or '(missing)' for name in names])}, in {len(values):,} of {rows:,} "
+            "rows."
+        )
+        if unseen == "error":
+            raise DomainDataError(f"{message} {did_you_mean(names[0], self.categories)}")
+        warnings.warn(
+            f"{message} Such rows belong to none of the known categories.",
+            UnseenCategoryWarning,
+            stacklevel=6,
+        )
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """A date as year, month, weekday and days since the first date of training.
+
+    ``year`` and ``days`` are mean and standard deviation in training; ``months`` and ``weekdays``
+    are those that occur there, with an indicator each. What is the same in every row is left out.
+    Missing dates become the mean, with an indicator column; with ``native`` they stay missing.
+    """
+
+    name: str
+    first: str
+    year: tuple[float, float]
+    days: tuple[float, float]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    may_be_missing: bool
+    native: bool = False
+
+    @classmethod
+    def fit(cls, name: str, column: Column, native: bool = False) -> DateColumn:
+        """The first date, and what occurs.
+
+        >>> dates = np.array(["2013-01-30", "2013-02-01"], dtype="datetime64[us]")
+        >>> DateColumn.fit("seen", dates).features[:3]
+        ['seen month=1', 'seen month=2', 'seen weekday=Wed']
+        """
+        present = column[~np.isnat(column)]
+        first = str(present.min().astype("datetime64[D]"))
+        year, month, weekday, days = _parts_of(present, first)
+
+        def varying(values: NDArray[Any]) -> tuple[int, ...]:
+            found = np.unique(values).tolist()
+            return tuple(int(each) for each in found) if len(found) > 1 else ()
+
+        def moments(values: NDArray[np.float64]) -> tuple[float, float]:
+            return float(values.mean()), float(values.std())
+
+        return cls(
+            name,
+            first,
+            moments(year),
+            moments(days),
+            varying(month),
+            varying(weekday),
+            len(present) < len(column),
+            native,
+        )
+
+    @property
+    def features(self) -> list[str]:
+        """The names of its columns in the matrix."""
+        indicated = self.may_be_missing and not self.native
+        return [
+            *([f"{self.name} year"] if self.year[1] else []),
+            *(f"{self.name} month={month}" for month in self.months),
+            *(f"{self.name} weekday={WEEKDAYS[day]}" for day in self.weekdays),
+            *([f"{self.name} days since {self.first}"] if self.days[1] else []),
+            *([f"{self.name} is missing"] if indicated else []),
+        ]
+
+    def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
+        """Fill in its columns of the matrix, which is 0."""
+        found = dates_in(column) if column.dtype.kind == "U" else column
+        if found is None and set(np.char.lower(np.char.strip(column))) <= MISSING_NUMBERS:
+            found = np.full(len(column), np.datetime64("NaT", "us"))
+        if found is None or not is_dates(found):
+            raise DomainDataError(
+                f"Column {self.name!r} held dates in training, but now it holds something else "
+                f"such as {str(column[0])!r}. Write dates as 2013-01-31."
+            )
+        missing = np.isnat(found)
+        if not self.may_be_missing and not self.native:
+            _tell_missing(self.name, missing, unseen)
+        rows = ~missing
+        year, month, weekday, days = _parts_of(found[rows], self.first)
+        filled: list[NDArray[Any]] = [(year - self.year[0]) / self.year[1]] if self.year[1] else []
+        numbers = [0] if self.year[1] else []
+        filled += [month == each for each in self.months]
+        filled += [weekday == each for each in self.weekdays]
+        if self.days[1]:
+            numbers.append(len(filled))
+            filled.append((days - self.days[0]) / self.days[1])
+        for place, values in enumerate(filled):
+            matrix[rows, place] = values
+        if self.native:
+            for place in numbers:
+                matrix[missing, place] = np.nan
+        elif self.may_be_missing:
+            matrix[:, len(filled)] = missing
+
+
+def _parts_of(dates: Column, first: str) -> tuple[NDArray[Any], ...]:
+    """Year, month (1 to 12), weekday (Monday is 0) and days since the first date."""
+    months = dates.astype("datetime64[M]").astype(np.int64)
+    weekday = (dates.astype("datetime64[D]").astype(np.int64) + 3) % 7  # 1970-01-01: a Thursday
+    since = (dates - np.datetime64(first, "us")).astype(np.int64) / _A_DAY
+    return (1970 + months // 12).astype(np.float64), months % 12 + 1, weekday, since
+
+
+Encoded = NumberColumn | CategoryColumn | DateColumn
+KINDS: dict[str, type[Encoded]] = {
+    "number": NumberColumn,
+    "category": CategoryColumn,
+    "date": DateColumn,
+}
+
+
+def kind_of(part: Encoded) -> str:
+    """ "number", "category" or "date"."""
+    return next(name for name, kind in KINDS.items() if isinstance(part, kind))
+
+
+def part_to_dict(part: Encoded) -> dict[str, Any]:
+    """Plain types; those of numbers and categories are what earlier versions wrote, and read."""
+    content = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(part).items()}
+    if not content.get("native", True):
+        del content["native"]
+    return {"kind": kind_of(part), **content}
+
+
+def part_from_dict(content: Mapping[str, Any]) -> Encoded:
+    """The reverse of :func:`part_to_dict`."""
+    name, native = str(content["name"]), bool(content.get("native", False))
+    if content["kind"] == "number":
+        mean, scale = float(content["mean"]), float(content["scale"])
+        return NumberColumn(name, mean, scale, bool(content["may_be_missing"]), native)
+    if content["kind"] == "date":
+        (year, years), (days, spread) = content["year"], content["days"]
+        return DateColumn(
+            name,
+            str(np.datetime64(str(content["first"]), "D")),
+            (float(year), float(years)),
+            (float(days), float(spread)),
+            tuple(int(month) for month in content["months"]),
+            tuple(range(7)[int(day)] for day in content["weekdays"]),
+            bool(content["may_be_missing"]),
+            native,
+        )
+    return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
+
+
+def _refuse_infinite(name: str, column: Column) -> None:
+    infinite = np.flatnonzero(np.isinf(column))
+    if infinite.size:
+        raise DomainDataError(
+            f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
+            f"{infinite[0] + 1:,}). Fix these values, read them as missing (--missing-value inf), "
+            f"or leave the column out (--drop {name})."
+        )
+
+
+def _tell_missing(name: str, missing: NDArray[np.bool_], unseen: str) -> None:
+    if not missing.any():
+        return
+    message = (
+        f"Column {name!r} is missing in {missing.sum():,} of {len(missing):,} rows (first: row "
+        f"{np.flatnonzero(missing)[0] + 1:,}), but was never missing in training."
+    )
+    if unseen == "error":
+        raise DomainDataError(f"{message} Fill it in.")
+    warnings.warn(
+        f"{message} Missing values get the mean of training.", UnseenCategoryWarning, stacklevel=6
+    )

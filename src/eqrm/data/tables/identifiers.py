@@ -1,0 +1,69 @@
+"""Columns that name rows or domains, and so say nothing about new ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.columns import Column, is_dates, is_numbers, missing_in
+from eqrm.data.tables.encoded_columns import MOST_CATEGORIES
+
+FEWEST_ROWS, FEWEST_DOMAINS = 50, 10
+"""With fewer, values may all be different by chance."""
+EXACT = 2.0**53
+"""Beyond this number, every float64 is an integer."""
+KEEP = "To use it, list it in --feature."
+
+
+def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> str | None:
+    """What an identifier is called in notes; None if the column is not one.
+
+    An identifier is an integer or a text with another value in every row, an integer that numbers
+    the domains, or a text that names them; and free text, which hardly ever repeats. ``domains``
+    (n,) are numbered in the order of their names.
+
+    >>> rows = np.arange(60)
+    >>> identifier_note("stay", rows + 1000.0, rows // 5)
+    "Column 'stay' has a different integer in every row: it is an identifier, and left out. ..."
+    >>> identifier_note("code", (rows // 5) * 3.0, rows // 5)
+    "Column 'code' numbers the domains: it is an identifier, and left out. To use it, list it ..."
+    >>> identifier_note("age", rows % 7 + 30.0, rows // 5) is None
+    True
+    """
+    present = ~missing_in(column)
+    values, ids = column[present], domains[present]
+    if len(values) < FEWEST_ROWS or is_dates(column):
+        return None
+    if is_numbers(column) and not ((np.abs(values) < EXACT) & (values == np.rint(values))).all():
+        return None
+    kind = "integer" if is_numbers(column) else "text"
+    distinct, place = np.unique(values, return_inverse=True)
+    if len(distinct) == len(values):
+        what = f"has a different {kind} in every row: it is an identifier"
+    elif _names_domains(distinct, place, ids, numbers=kind == "integer"):
+        what = f"{'numbers' if kind == 'integer' else 'names'} the domains: it is an identifier"
+    elif kind == "text" and len(distinct) > max(MOST_CATEGORIES, len(values) // 2):
+        what = (
+            f"has {len(distinct):,} different texts in {len(column):,} rows: it is free text or an "
+            "identifier"
+        )
+    else:
+        return None
+    return f"Column {name!r} {what}, and left out. {KEEP}"
+
+
+def _names_domains(
+    distinct: Column, place: NDArray[np.int64], ids: NDArray[np.int64], numbers: bool
+) -> bool:
+    """Whether every domain has a value of its own, which for numbers counts or orders them."""
+    used = np.unique(ids)
+    if len(distinct) != len(used) or len(used) < FEWEST_DOMAINS:
+        return False
+    pairs = np.unique(np.column_stack([ids, place]), axis=0)
+    if len(pairs) != len(used):
+        return False
+    if not numbers:
+        return True
+    steps = np.diff(pairs[:, 1])  # domains are in the order of their names
+    dense = distinct[-1] - distinct[0] < 2 * len(used)
+    return bool((steps > 0).all() or (steps < 0).all() or dense)

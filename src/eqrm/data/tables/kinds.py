@@ -1,0 +1,152 @@
+"""The kind of a column of text: numbers, dates or categories.
+
+Every column of a CSV file arrives as text. It holds numbers if all its values are numbers, and
+dates if all are dates; if most are, the others are reported as an error; otherwise it holds
+categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.columns import (
+    MISSING_NUMBERS,
+    Column,
+    dates_in,
+    is_dates,
+    is_numbers,
+    is_padded,
+    number_of,
+)
+from eqrm.data.times import moment_of
+from eqrm.errors import DomainDataError
+
+TRUTH = {"true": 1.0, "false": 0.0}
+"""Booleans, in lower case. Read as numbers, as in Parquet files."""
+NUMBER, CATEGORY, DATE, TARGET, DOMAIN = "number", "category", "date", "target", "domain"
+SHOWN = 3
+
+
+def column_of_text(
+    name: str, text: NDArray[np.str_], kind: str = "", missing: Collection[str] = ()
+) -> Column:
+    """Numbers, dates or categories, as the kind says ("": as the values say).
+
+    ``missing`` are values that mean a missing one.
+
+    >>> column_of_text("age", np.array(["31", "?", "NA"]), missing=["?"])
+    array([31., nan, nan])
+    >>> column_of_text("seen", np.array(["2013-01-31", ""]))
+    array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
+    """
+    text = _without(text, missing)
+    if kind == CATEGORY:
+        return text
+    if kind != DATE:
+        distinct, place = np.unique(text, return_inverse=True)
+        parsed = [number_of(value) for value in distinct.tolist()]
+        if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
+            parsed = truth
+        wrong = np.array([number is None for number in parsed])
+        if not wrong.any():
+            found: Column = np.array(parsed, dtype=np.float64)[place]
+            return found
+        # An identifier such as 007 is not a number: as one, it would be the same as 7.
+        odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
+        in_rows, present = wrong[place], np.char.strip(text) != ""
+        mostly = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
+        if kind == NUMBER or mostly:
+            shown = odd or distinct[wrong].tolist()
+            raise DomainDataError(_among(name, NUMBER, kind, shown, in_rows))
+    if kind in ("", DATE):
+        dates = dates_in(text)
+        if dates is not None:
+            return dates
+        _refuse_among_dates(name, text, kind)
+    return text
+
+
+def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[np.bool_]) -> str:
+    """What to do about values of another kind than most."""
+    shown = ", ".join(map(repr, values[:SHOWN]))
+    where = (
+        f"{shown}, in {in_rows.sum():,} of {len(in_rows):,} rows (first: row "
+        f"{np.flatnonzero(in_rows)[0] + 1:,})"
+    )
+    if kind:
+        return (
+            f"Column {name!r} held {what}s in training, but here it holds {where}. Convert them "
+            f"to {what}s; leave missing values empty."
+        )
+    return (
+        f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
+        f"--missing-value {values[0]}; or read the column as categories (--category {name})."
+    )
+
+
+def _refuse_among_dates(name: str, text: NDArray[np.str_], kind: str) -> None:
+    """Raise if a column must hold dates and does not, or if most of its values are dates."""
+    distinct, place = np.unique(text, return_inverse=True)
+    bare = [value.strip() for value in distinct.tolist()]
+    wrong = np.array([v.lower() not in MISSING_NUMBERS and moment_of(v) is None for v in bare])
+    dated = np.array([moment_of(value) is not None for value in bare])
+    if kind == DATE or dated[place].sum() > wrong[place].sum():
+        values = distinct[wrong].tolist() or [""]
+        raise DomainDataError(_among(name, DATE, kind, values, wrong[place] | ~dated[place]))
+
+
+def column_of_values(name: str, column: Column, kind: str, missing: Collection[str]) -> Column:
+    """A column of a table in memory, as the kind says: text may hold dates, never numbers.
+
+    >>> column_of_values("ward", np.array([1.0, 2.5]), "category", [])
+    array(['1', '2.5'], dtype='<U3')
+    >>> column_of_values("age", np.array([31.0, -999.0]), "", ["-999"])
+    array([31., nan])
+    """
+    if is_numbers(column):
+        codes = [number for each in missing if (number := number_of(each)) is not None]
+        column = np.where(np.isin(column, codes), np.nan, column) if codes else column
+        return _as_text(column) if kind == CATEGORY else column
+    if is_dates(column) or kind in (CATEGORY, TARGET):
+        return column if is_dates(column) else _without(column, missing)
+    text = _without(column, missing)
+    if kind in (NUMBER, DATE):
+        return column_of_text(name, text, kind)
+    dates = dates_in(text)
+    return text if dates is None else dates
+
+
+def _as_text(numbers: Column) -> NDArray[np.str_]:
+    """Numbers as a CSV file has them."""
+    texts = [
+        "" if np.isnan(each) else str(int(each)) if each.is_integer() else repr(each)
+        for each in numbers.tolist()
+    ]
+    return np.array(texts, dtype=str)
+
+
+def _without(text: NDArray[Any], missing: Collection[str]) -> NDArray[np.str_]:
+    """The text without values that mean a missing one."""
+    if not missing:
+        return text
+    means = np.isin(np.char.lower(np.char.strip(text)), [each.strip().lower() for each in missing])
+    found: NDArray[np.str_] = np.where(means, "", text)
+    return found
+
+
+def _truth(distinct: list[str]) -> list[float | None] | None:
+    """1 and 0 if all values are booleans or missing, otherwise None.
+
+    >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
+    ([0.0, 1.0], None)
+    """
+    bare = [value.strip().lower() for value in distinct]
+    if not any(value in TRUTH for value in bare):
+        return None
+    if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
+        return None
+    return [TRUTH.get(value, float("nan")) for value in bare]

@@ -1,0 +1,1 @@
+"""The job of ``eqrm backtest``."""

@@ -1,0 +1,62 @@
+"""The folder of a training: what may be replaced in it, and whether it can be written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from eqrm.errors import SettingError
+from eqrm.files.writing import DRAFT
+
+LISTED = "files.json"
+"""Lists what a training wrote, so that the next one in the same folder can replace it."""
+WRITER = "eqrm train"
+
+
+def check_folder(folder: Path, ours: Collection[str] | None = None) -> None:
+    """Raise if the results cannot be written there without overwriting other files.
+
+    ``ours`` are names that may be replaced; by default what an earlier training listed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise SettingError(f"{folder} is a file. Choose a folder for the output.")
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    inside = {name for name in there if not DRAFT.fullmatch(name)}
+    known = inside <= set(ours) if ours is not None else earlier_files(folder) is not None
+    if inside and not known:
+        raise SettingError(
+            f"The folder {folder} contains other files. Choose a new one, or empty it."
+        )
+    above = folder if folder.is_dir() else _first_that_exists(folder)
+    if not os.access(above, os.W_OK):
+        raise SettingError(f"The folder {above} is not writable. Choose another.")
+
+
+def _first_that_exists(folder: Path) -> Path:
+    return next(parent for parent in folder.resolve().parents if parent.exists())
+
+
+def listing(names: list[str]) -> str:
+    """The list of what a training wrote."""
+    return json.dumps({"written by": WRITER, "files": names}, indent=1) + "\n"
+
+
+def earlier_files(folder: Path) -> list[str] | None:
+    """What an earlier training listed, or None: a list that something else wrote does not count."""
+    try:
+        listed = json.loads((folder / LISTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(listed, dict) or listed.get("written by") != WRITER:
+        return None
+    return [str(name) for name in listed["files"]]
+
+
+def remove_files(folder: Path, names: Collection[str]) -> None:
+    """Remove files that an earlier training listed, and only those inside the folder."""
+    for name in names:
+        path = folder / name
+        if path.resolve().is_relative_to(folder.resolve()):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""What ``eqrm train`` is asked for: levels, model, settings; checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eqrm.checks import FRACTION, POSITIVE, SEED, Problems, one_of, refuse_unknown
+from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
+from eqrm.data.tables.task import TASKS
+from eqrm.errors import SettingError
+from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
+
+QRM = ("QRMClassifier", "QRMRegressor")
+MODELS: dict[str, tuple[str, str]] = {
+    "linear": QRM,
+    "mlp": QRM,
+    "xgboost": ("XGBQRMClassifier", "XGBQRMRegressor"),
+    "lightgbm": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
+}
+"""Name → its classifier and its regressor."""
+TAKES_MISSING = ("xgboost", "lightgbm")
+"""Models that take missing values as they are."""
+DECIDED = ("alpha", "measure", "model", "random_state")
+"""Settings that have an option of their own."""
+_ANY = ("distribution", "bandwidth", "surrogate", "learning_rate")
+_QRM = (
+    *("l2", "fit_intercept", "max_steps", "hidden", "erm_steps", "steps"),
+    *("domains_per_batch", "examples_per_domain"),
+)
+_TREES = (
+    *("n_estimators", "max_depth", "min_child_weight", "subsample", "colsample_bytree"),
+    *("reg_alpha", "reg_lambda", "early_stopping_rounds", "validation_fraction"),
+    *("booster_params", "callbacks", "n_jobs", "verbose"),
+)
+MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
+    "linear": (*_ANY, *_QRM),
+    "mlp": (*_ANY, *_QRM),
+    "xgboost": (*_ANY, *_TREES, "gamma"),
+    "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
+}
+"""What ``--set`` takes: the parameters of the estimators, which are not imported to check names."""
+SURROGATES = ("auto", "none")
+LEVELS = (0.9,)
+BALANCED = "balanced"
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What to train: ERM and a measure at every level, by one kind of model.
+
+    The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
+    ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
+    "none", which minimises the level's own quantile. ``settings`` go to the estimator as they are;
+    ``unseen`` says what to do about categories that only test domains have. ``max_missing`` is the
+    largest share of missing values in a column. ``class_weight`` is "balanced", or the weight of
+    each class by name; it multiplies the weights of rows.
+    """
+
+    levels: tuple[Level, ...]
+    model: str = "linear"
+    task: str = "auto"
+    seed: int = 0
+    settings: Mapping[str, Any] | None = None
+    unseen: str = "warn"
+    measure: str = "quantile"
+    surrogate: str = "auto"
+    max_missing: float = LARGEST_MISSING_SHARE
+    class_weight: str | Mapping[str, float] | None = None
+
+    @classmethod
+    def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
+        """Levels in any form, each once, in order; None is :data:`LEVELS`.
+
+        >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
+        (Level(0.5), Level(0.9))
+        >>> TrainingPlan.of(measure="worst").levels
+        (Level(1.0),)
+        """
+        problems, found = Problems(), tuple[Level, ...]()
+        plan = cls((), **rest)
+        for check in (
+            lambda: SEED.check(plan.seed, "seed"),
+            lambda: one_of(plan.model, MODELS, "model"),
+            lambda: one_of(plan.surrogate, SURROGATES, "surrogate"),
+            lambda: one_of(plan.measure, MEASURES, "measure"),
+            lambda: one_of(plan.task, TASKS, "task"),
+            lambda: one_of(plan.unseen, UNSEEN, "value of unseen"),
+            lambda: FRACTION.check(plan.max_missing, "max_missing"),
+            plan._check_settings,
+            plan._check_class_weight,
+        ):
+            with problems.noted():
+                check()
+        with problems.noted():
+            found = _levels_of(plan.measure, levels)
+        problems.refuse("The plan", alone=True)
+        return cls(found, **rest)
+
+    def _check_settings(self) -> None:
+        if self.model in MODELS:
+            known = MODEL_SETTINGS[self.model]
+            refuse_unknown(self.settings or {}, known, f"Model {self.model!r}")
+
+    def _check_class_weight(self) -> None:
+        given = self.class_weight
+        if given is None or given == BALANCED:
+            return
+        if isinstance(given, str):
+            raise SettingError(
+                f"class_weight must be {BALANCED!r} or a weight for each class (CLASS=WEIGHT), got "
+                f"{given!r}."
+            )
+        for name, weight in given.items():
+            POSITIVE.check(weight, f"The weight of class {name!r}")
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the model takes missing values as they are."""
+        return self.model in TAKES_MISSING
+
+
+def _levels_of(measure: str, levels: Sequence[Level | float | str] | None) -> tuple[Level, ...]:
+    if measure in WITHOUT_LEVEL:
+        if levels is not None:
+            raise SettingError(f"The measure {measure!r} has no level: leave out alpha.")
+        return () if measure == "mean" else (Level(1.0),)
+    given = LEVELS if levels is None else levels
+    found = {Level.of(level).interior("A quantile of risks") for level in given}
+    if not found:
+        raise SettingError("At least one level to train for is required, such as 0.9.")
+    return tuple(sorted(found))

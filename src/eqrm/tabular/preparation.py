@@ -1,0 +1,259 @@
+"""From two tables to what models are fitted to; everything that can be refused is refused here.
+
+Nothing in here imports torch or scikit-learn, so that a table that cannot be used is refused at
+once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.checks import Problems
+from eqrm.data.seen_domains import SeenDomains
+from eqrm.data.splits import TimeSplit
+from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.frames import refuse_absent
+from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.table import Table
+from eqrm.data.tables.task import Task, one_class_note
+from eqrm.domains import named_domains
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.evaluation.inference.in_time.ordered import DomainOrder
+from eqrm.tabular.plan import BALANCED, TrainingPlan
+from eqrm.text import did_you_mean, listed
+
+Array = NDArray[np.float64]
+FEWEST_DOMAINS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPart:
+    """The rows of one of the two tables: matrix, labels, and weights where there are any."""
+
+    table: Table
+    matrix: Array
+    labels: NDArray[Any]
+    weights: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTraining:
+    """What a training fits to and evaluates on."""
+
+    train: EncodedPart
+    test: EncodedPart
+    preprocessor: TablePreprocessor
+    seen: SeenDomains
+    notes: tuple[str, ...]
+    in_time: TimeSplit | None = None
+
+    @property
+    def task(self) -> Task:
+        """Classes or numbers."""
+        return self.preprocessor.task
+
+
+def prepare(
+    train: Table,
+    test: Table,
+    plan: TrainingPlan,
+    in_time: TimeSplit | None = None,
+    notes: Sequence[str] = (),
+) -> PreparedTraining:
+    """Encode both tables by what the training domains tell; all problems are one error.
+
+    ``in_time`` is the result of :meth:`Table.in_time`, where that made the two tables; ``notes``
+    are those on how they were made.
+    """
+    problems, seen = Problems(), SeenDomains.of(train.unit_names)
+    with problems.noted():
+        refuse_shared_domains(train, test)
+    preprocessor = None
+    with problems.noted():
+        preprocessor = TablePreprocessor.fit(train, plan.task, **encoding(plan, train))
+    problems.refuse("The table", alone=True)
+    if preprocessor is None:
+        raise TypeError("a table without problems can be encoded")
+    task, encoder = preprocessor.task, preprocessor.encoder
+    labels: list[Any] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EqrmWarning)
+        matrices = [encoder.transform(train.columns)]
+        with problems.noted():
+            matrices.append(encoder.transform(test.columns, plan.unseen))
+    for table in (train, test):
+        with problems.noted():
+            labels.append(task.labels(table.target))
+        with problems.noted():
+            _refuse_weightless(table)
+    class_weights: Array | None = None
+    with problems.noted():
+        class_weights = weights_of_classes(plan.class_weight, task, labels[0])
+    problems.refuse("The table", alone=True)
+    told = [*notes, *train.notes, *encoder.notes, *(str(warning.message) for warning in caught)]
+    told += [*task.note(train.target), *_order_note(train, test, in_time)]
+    if task.classes:
+        told += one_class_note(labels[0], train.numbered_domains)
+    told += _about_weights(train, task, class_weights)
+    seen_part, unseen_part = (
+        EncodedPart(table, matrix, own, _weights(table, own, class_weights))
+        for table, matrix, own in zip((train, test), matrices, labels, strict=True)
+    )
+    once = tuple(dict.fromkeys(told))
+    return PreparedTraining(seen_part, unseen_part, preprocessor, seen, once, in_time)
+
+
+def encoding(plan: TrainingPlan, table: Table) -> dict[str, Any]:
+    """How columns become features for this plan: options of :meth:`TableEncoder.fit`."""
+    return {
+        "max_missing": plan.max_missing,
+        "native": plan.takes_missing,
+        "missing_values": table.missing_values,
+    }
+
+
+def inspect_columns(
+    columns: Mapping[str, Any], target: Any, plan: TrainingPlan, asked: tuple[str, ...]
+) -> None:
+    """Raise for what is wrong with columns of a table that has other problems too."""
+    problems = Problems()
+    rows = np.arange(len(next(iter(columns.values()), ())))
+    with problems.noted():  # every row its own domain: identifiers are still noticed
+        TableEncoder.fit(
+            columns,
+            max_missing=plan.max_missing,
+            native=plan.takes_missing,
+            domains=rows,
+            asked=asked,
+        )
+    if target is not None:
+        with problems.noted():
+            Task.of(target, plan.task)
+    problems.refuse("The table", alone=True)
+
+
+def weights_of_classes(
+    given: str | Mapping[str, float] | None, task: Task, labels: NDArray[Any]
+) -> Array | None:
+    """The weight of each class (K,): as given, or "balanced": rows over classes and their rows.
+
+    >>> weights_of_classes("balanced", Task(("no", "yes")), np.array([0, 0, 0, 1])).round(2)
+    array([0.67, 2.  ])
+    >>> weights_of_classes({"yes": 5}, Task(("no", "yes")), np.array([0, 1]))
+    array([1., 5.])
+    """
+    if given is None:
+        return None
+    if not task.classes:
+        raise SettingError("class_weight is for classes: the target is predicted as a number.")
+    if given == BALANCED:
+        counts = np.bincount(labels, minlength=len(task.classes))
+        return np.asarray(len(labels) / (len(counts) * counts), dtype=np.float64)
+    named: dict[str, float] = dict(given)  # type: ignore[arg-type]
+    for name in named:
+        if name not in task.classes:
+            raise SettingError(
+                f"class_weight has the class {name!r}, which the target has not. "
+                f"{did_you_mean(name, task.classes)}"
+            )
+    return np.array([float(named.get(name, 1.0)) for name in task.classes])
+
+
+def _weights(table: Table, labels: NDArray[Any], of_classes: Array | None) -> Array | None:
+    if of_classes is None:
+        return table.weights
+    own: Array = of_classes[labels]
+    return own if table.weights is None else own * table.weights
+
+
+def _refuse_weightless(table: Table) -> None:
+    """Raise if a domain has no row with a weight above 0."""
+    if table.weights is None:
+        return
+    domains = table.numbered_domains
+    total = np.bincount(domains.ids, table.weights, len(domains.names))
+    if not total.all():
+        names = [domains.names[place] for place in np.flatnonzero(total == 0.0)]
+        raise DomainDataError(
+            f"The weights ({table.weight_name!r}) are 0 in all rows of {named_domains(names)}. "
+            "Leave such domains out of the table."
+        )
+
+
+def _about_weights(train: Table, task: Task, of_classes: Array | None) -> list[str]:
+    parts = []
+    if train.weights is not None:
+        parts.append(f"the column {train.weight_name!r}")
+    if of_classes is not None:
+        named = zip(task.classes, of_classes.tolist(), strict=True)
+        parts.append(f"class weights ({', '.join(f'{name} {w:.4g}' for name, w in named)})")
+    if not parts:
+        return []
+    return [
+        f"Rows are weighted by {' and '.join(parts)}: risks are weighted means of losses, in "
+        "training and in the evaluation; AUC, accuracy, calibration and R² are not weighted."
+    ]
+
+
+def _order_note(train: Table, test: Table, in_time: TimeSplit | None) -> list[str]:
+    """Whether the column that orders the domains is a feature, or dates were ignored."""
+    if in_time is None:
+        return _mixed_dates(train, test)
+    if in_time.order == train.domain_name:
+        return []
+    if in_time.order in train.columns:
+        return [
+            f"The order column {in_time.order!r} is a feature: its values in later domains were "
+            "never seen in training."
+        ]
+    return [
+        f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
+        "--feature."
+    ]
+
+
+def _mixed_dates(train: Table, test: Table) -> list[str]:
+    """Whether domains are dates, and those to evaluate on lie between those to train on."""
+    orders = [DomainOrder.of_names(table.unit_names) for table in (train, test)]
+    before, later = (None if order is None else order.times for order in orders)
+    if before is None or later is None or later.min() > before.max():
+        return []
+    return [
+        "The domains are dates, and test domains lie between training domains. Domains to come "
+        "are later than all of them: --test-last SHARE or --test-after DATE evaluates on the "
+        "latest."
+    ]
+
+
+def refuse_shared_domains(train: Table, test: Table) -> None:
+    """Raise if a domain is in both tables, or if the test table lacks a column.
+
+    Also refused is a single domain to train or to evaluate on. Where domains are nested, groups
+    take their place.
+    """
+    seen, unit, problems = SeenDomains.of(train.unit_names), train.unit, Problems()
+    shared = seen.among(test.unit_names)
+    if shared:
+        units = f"1 {unit} is" if len(shared) == 1 else f"{len(shared)} {unit}s are"
+        with problems.noted():
+            raise DomainDataError(
+                f"{units} in both training and test: {listed(shared, 3)}. Test {unit}s must be "
+                "unseen: remove them from one of the two."
+            )
+    with problems.noted():
+        refuse_absent(list(train.columns), list(test.columns))
+    for table, what in ((train, "train on"), (test, "evaluate on")):
+        if len(table.unit_names) < FEWEST_DOMAINS:
+            with problems.noted():
+                raise DomainDataError(
+                    f"There is {len(table.unit_names)} {unit} to {what}; a quantile over {unit}s "
+                    f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
+                    f"{table.domain_name!r} the right column?"
+                )
+    problems.refuse("The table", alone=True)

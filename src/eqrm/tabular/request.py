@@ -1,0 +1,229 @@
+"""What a user asks of ``eqrm train`` and ``eqrm.train``: from names of columns to two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eqrm.checks import OPEN_FRACTION, Problems
+from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
+from eqrm.data.splits import TimeSplit, conflicting_splits
+from eqrm.data.tables.frames import is_frame
+from eqrm.data.tables.reading import TableColumns, read_test_table
+from eqrm.data.tables.table import Table
+from eqrm.errors import SettingError
+from eqrm.evaluation.inference.binomial_ranks import domains_needed
+from eqrm.level import Level
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare
+from eqrm.text import counted
+
+SHARE = 0.5
+TOLD_FIRST = 0.9
+"""The headline level is the trained level closest to this."""
+FEWEST_TO_TRAIN = 10
+"""Domains that are left to train on when a certificate gets what it needs; and a third of these."""
+IN_TIME = ("order", "test_after", "test_last")
+OWN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
+"""Fields that a built-in table does not take."""
+OPTIONS = {
+    "features": "--feature",
+    "categories": "--category",
+    "missing_values": "--missing-value",
+    "levels": "--alpha",
+    "settings": "--set",
+}
+"""Fields whose option on the command line has another name."""
+
+
+def option_name(field: str) -> str:
+    """What a field is called on the command line.
+
+    >>> option_name("test_share"), option_name("features")
+    ('--test-share', '--feature')
+    """
+    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """Which table to train on, what its columns are, and which domains are held out.
+
+    ``target``, ``domain`` and the fields up to ``skip_incomplete`` are those of
+    :class:`~eqrm.data.tables.reading.TableColumns`. Held out are the domains of another table
+    (``test``), those that ``test_domains`` names, a share of them (``test_share``), or later ones:
+    by ``order``, after a moment (``test_after``) or the last share of them (``test_last``). By
+    default half of them are, or more where a certificate needs more. ``weather`` is for the table
+    "flights".
+    """
+
+    data: Any
+    target: str | None = None
+    domain: str | Sequence[str] | None = None
+    within: str | Sequence[str] | None = None
+    features: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    order: str | None = None
+    weight: str | None = None
+    missing_values: Collection[str] = ()
+    skip_incomplete: bool = False
+    test: Any = None
+    test_domains: Sequence[str] | None = None
+    test_share: float | None = None
+    test_after: Any = None
+    test_last: float | None = None
+    weather: bool = False
+
+    def prepare(
+        self, plan: TrainingPlan, confidence: float, problems: Problems
+    ) -> PreparedTraining | None:
+        """Read, split and encode; None if there are problems, all of which are noted."""
+        conflicts = self.conflicts()
+        for problem in conflicts:
+            problems.note(problem)
+        table = self.read(problems, plan)
+        if table is None:
+            return None
+        with problems.noted():
+            if conflicts:  # which domains to train on is not known
+                inspect_columns(table.columns, table.target, plan, table.asked)
+                return None
+            train, test, in_time, notes = self._split(table, plan, confidence)
+            return prepare(train, test, plan, in_time, notes)
+        return None
+
+    @property
+    def label(self) -> str:
+        """What errors call the table."""
+        return self.data if isinstance(self.data, str) else "The table"
+
+    def conflicts(self) -> list[str]:
+        """What is wrong with fields that choose the held-out domains in two ways."""
+        held_out = ("test", "test_domains", "test_share", *IN_TIME)
+        return conflicting_splits({option_name(name): getattr(self, name) for name in held_out})
+
+    def read(self, problems: Problems, plan: TrainingPlan | None = None) -> Table | None:
+        """A table of the user's, or one that ships with eqrm; None if there are problems."""
+        if self.weather and self.data != "flights":
+            problems.note("--weather can only be used with the table 'flights'.")
+        if _is_built_in(self.data):
+            with problems.noted():
+                return self._built_in()
+            return None
+        absent = [name for name in ("target", "domain") if not getattr(self, name)]
+        for name in absent:
+            problems.note(f"{option_name(name)} COLUMN is required for {own_name(self.data)}.")
+        if absent:
+            return None
+        names = [field.name for field in fields(TableColumns)]
+        with problems.noted():
+            columns = TableColumns(**{name: getattr(self, name) for name in names})
+            asked = (*(self.features or ()), *self.categories)
+            look = None if plan is None else partial(inspect_columns, plan=plan, asked=asked)
+            return columns.read(self.data, problems, look)
+        return None
+
+    def _built_in(self) -> Table:
+        """A table by name, whose columns are what they are."""
+        settings: dict[str, Any] = {"weather": True} if self.weather else {}
+        table: Any = raw_dataset(self.data, **settings)
+        own = {"target": table.target_name, "domain": table.domain_name}
+        own["order"] = table.domain_name
+        domain = self.domain
+        joined = domain if domain is None or isinstance(domain, str) else " and ".join(domain)
+        given = {"target": self.target, "domain": joined or None, "order": self.order}
+        differ = [name for name, value in given.items() if value not in (None, own[name])]
+        differ += [name for name in OWN if getattr(self, name)]
+        if differ:
+            raise SettingError(
+                f"The table {self.data!r} has the target {table.target_name!r} and the domain "
+                f"{table.domain_name!r}, and no other order than that of its domain: leave out "
+                f"{', '.join(map(option_name, differ))}."
+            )
+        found: Table = table.with_features(self.features, self.drop)
+        return found
+
+    def _split(
+        self, table: Table, plan: TrainingPlan, confidence: float
+    ) -> tuple[Table, Table, TimeSplit | None, list[str]]:
+        """The tables to train and to evaluate on, how they were split in time, and notes."""
+        share, notes = reserved_share(table, plan.levels, confidence)
+        if any(getattr(self, name) is not None for name in IN_TIME):
+            after, last = self.test_after, self.test_last
+            chosen = after is not None or last is not None
+            in_time = table.in_time(after=after, last=last if chosen else share)
+            return *table.split(in_time), in_time, [] if chosen else notes
+        if self.test is not None:
+            return table, read_test_table(self.test, table), None, []
+        if self.test_share is not None:
+            share = self.test_share
+        notes = [] if self.test_domains or self.test_share is not None else notes
+        return *table.split(self.test_domains or share, plan.seed), None, notes
+
+
+def headline_level(levels: Sequence[Level]) -> Level | None:
+    """The trained level that summaries are about: the one closest to 0.9.
+
+    >>> headline_level([Level(0.5), Level(0.95)])
+    Level(0.95)
+    """
+    possible = [level for level in levels if 0.0 < level.alpha < 1.0]
+    return min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=None)
+
+
+def reserved_share(
+    table: Table, levels: Sequence[Level], confidence: float
+) -> tuple[float, list[str]]:
+    """The share of domains to hold out, and a note where it is not half of them.
+
+    A certificate gets the domains that it needs first, if enough are left to train on.
+    """
+    level, number, unit = headline_level(levels), len(table.unit_names), table.unit
+    if level is None or not OPEN_FRACTION.holds(confidence):
+        return SHARE, []
+    needed = domains_needed(level.alpha, confidence)
+    if round(SHARE * number) >= needed:
+        return SHARE, []
+    least = max(FEWEST_TO_TRAIN, needed // 3)
+    about = f"a certificate for α = {level} with {confidence:.0%} confidence"
+    if number - needed < least:
+        return SHARE, [
+            f"With {counted(number, unit)}, half of them are held out, too few for {about}: it "
+            f"takes {needed:,} to certify, besides at least {least:,} to train on."
+        ]
+    return needed / number, [
+        f"Of {number:,} {unit}s, {needed:,} are held out instead of half, as {about} takes so "
+        f"many, and {number - needed:,} are left to train on (--test-share decides otherwise)."
+    ]
+
+
+def read_any_table(problems: Problems, **given: Any) -> Table:
+    """A table of the user's files, or one that ships with eqrm; what is wrong is one error."""
+    request = TrainingRequest(**given)
+    found = request.read(problems)
+    problems.refuse(request.label, alone=True)
+    if found is None:
+        raise TypeError("a table without problems is read")
+    return found
+
+
+def own_name(data: Any) -> str:
+    """What the user's table is called; a file may hide one that ships with eqrm."""
+    if is_frame(data):
+        return "a table in memory"
+    hides = "the file or folder of that name hides the table that ships with eqrm"
+    return f"{data} ({hides})" if data in BUILT_IN else str(data)
+
+
+def _is_built_in(data: Any) -> bool:
+    return isinstance(data, str) and data in BUILT_IN and not Path(data).exists()
+
+
+def given_options(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """The options that a dataclass has fields for."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in options.items() if name in names}

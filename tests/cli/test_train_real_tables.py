@@ -1,0 +1,179 @@
+"""Tables from the real world: all problems at once, and what is done about dates and the rest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.commands import hospitals, run
+
+NAMED = ("--target", "ill", "--domain", "hospital")
+HEAVY = ("torch", "sklearn", "scipy.stats", "xgboost", "lightgbm", "pandas")
+
+
+def defective(folder: Path) -> tuple[Path, list[str], list[str]]:
+    """A table with ten defects, the options that make it eleven and twelve, and their names."""
+    frame = hospitals(number=120).astype({"age": object, "ill": object, "hospital": object})
+    rows, rng = len(frame), np.random.default_rng(1)
+    frame["pressure"] = rng.normal(120, 10, rows).round(2)
+    frame["bmi"] = np.where(rng.random(rows) < 0.4, np.nan, rng.normal(25, 4, rows))
+    frame["postcode"] = [f"P{code}" for code in rng.integers(0, 1400, rows)]
+    frame["admitted"] = pd.date_range("2020-01-01", periods=rows).strftime("%Y-%m-%d")
+    frame["visit"] = np.arange(rows).astype(object)
+    frame["charge"] = rng.normal(size=rows) * 1e200
+    frame["share"] = 1.0
+    frame.loc[7, "age"] = "unknown"
+    frame.loc[[3, 8], "ill"] = None
+    frame.loc[[4], "hospital"] = None
+    frame.loc[5, "pressure"] = np.inf
+    frame.loc[6, "admitted"] = "soon"
+    frame.loc[9, "visit"] = "later"
+    frame.loc[10, "share"] = -1.0
+    frame.to_csv(folder / "t.csv", index=False)
+    options = ["--order", "visit", "--row-weight", "share", "--drop", "wrad", "--category", "sex"]
+    words = [
+        "The target 'ill' is missing in 2 of 3,000 rows (first: row 4). Fill in the values, or",
+        "The domains ('hospital') are missing in 1 of 3,000 rows",
+        "rows out (--skip-incomplete)",
+        "'age' holds numbers, but also 'unknown', in 1 of 3,000 rows (first: row 8). If that",
+        "--missing-value unknown; or read the column as categories (--category age)",
+        "Column 'bmi' is missing in 39% of the rows",
+        "--max-missing 0.4",
+        "Column 'pressure' is infinite in 1 rows (first: row 6)",
+        "Column 'postcode' has 1,",
+        "--drop postcode",
+        "Column 'admitted' holds dates, but also 'soon'",
+        "The order column ('visit') must be dates such as 2013-01-31 or numbers, got 'later'",
+        "The weights ('share') must be numbers of at least 0, got -1 (row 11",
+        "Column 'charge' holds numbers too large to standardise",
+        "no column 'wrad'. Did you mean 'ward'?",
+        "no column 'sex'",
+    ]
+    return folder / "t.csv", options, words
+
+
+def test_all_problems_of_a_table_are_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, options, words = defective(tmp_path)
+    out = tmp_path / "out"
+    asked = [*NAMED, *options, "--model", "lineer", "--output", str(out)]
+    code, printed, err = run(capsys, "train", str(path), *asked)
+    assert (code, printed) == (2, "")
+    assert [each for each in [*words, "Did you mean 'linear'?"] if each not in err] == []
+    assert err.count("\n  - ") == 13
+    assert not out.exists()
+
+
+def test_a_refusal_imports_nothing_heavy(tmp_path: Path) -> None:
+    path, options, _ = defective(tmp_path)
+    asked = ["eqrm", "train", str(path), *NAMED, *options]
+    code = (
+        "import sys\nimport eqrm.cli as cli\n"
+        f"sys.argv = {asked!r}\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert stop.code == 2\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+    assert "t.csv has 12 problems" in done.stderr
+
+
+def messy(seed: int = 0, number: int = 50) -> pd.DataFrame:
+    """Hospitals with dates, 30% missing numbers, empty text, and three identifiers."""
+    rng = np.random.default_rng(seed)
+    frame = hospitals(seed, number)
+    rows = len(frame)
+    days = pd.to_datetime("2019-03-01") + pd.to_timedelta(rng.integers(0, 600, rows), "D")
+    frame["admitted"] = days.strftime("%Y-%m-%d")
+    frame["bmi"] = np.where(rng.random(rows) < 0.3, np.nan, rng.normal(25, 4, rows).round(1))
+    frame["smoker"] = rng.choice(["yes", "no", ""], rows)
+    frame["stay"] = rng.permutation(rows) + 10_000
+    frame["site"] = frame["hospital"].str[1:].astype(int) * 7
+    frame["address"] = "Road " + frame["hospital"]
+    frame["weight"] = rng.integers(1, 4, rows)
+    return frame
+
+
+def test_a_messy_table_is_trained_on_and_predicted_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, out = messy(), tmp_path / "out"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.head(40).to_csv(tmp_path / "new.csv", index=False)
+    options = ["--max-missing", "0.4", "--row-weight", "weight", "--class-weight", "balanced"]
+    asked = [*NAMED, *options, "--surrogate", "none", "--output", str(out)]
+    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    assert code == 0, err
+    said = " ".join(printed.split())
+    for words in (
+        "Trained on 21 domains",
+        "evaluated on 29 held-out domains",
+        "29 are held out instead of half",
+        "'admitted' holds dates: the features are year, month, weekday and days since 2019-03-0",
+        "'stay' has a different integer in every row: it is an identifier, and left out",
+        "'site' numbers the domains: it is an identifier, and left out",
+        "'address' names the domains: it is an identifier, and left out",
+        "'smoker' is missing in",
+        "missing values are a category of their own",
+        "Rows are weighted by the column 'weight' and class weights (no ",
+    ):
+        assert words in said, words
+    model = out / "models" / "alpha-0.9.safetensors"
+    predicted = tmp_path / "p.csv"
+    asked = [str(model), str(tmp_path / "new.csv"), "--output", str(predicted)]
+    code, _, err = run(capsys, "predict", *asked, "--keep", "stay,admitted")
+    assert code == 0, err
+    found = pd.read_csv(predicted)
+    assert list(found.columns[:4]) == ["stay", "admitted", "hospital", "ill"]
+    assert found["stay"].tolist() == frame["stay"].head(40).tolist()
+    code, _, err = run(capsys, "predict", *asked, "--keep", "stya")
+    assert code == 2
+    assert "no column 'stya'. Did you mean 'stay'?" in err
+
+
+def test_rows_without_target_or_domain_can_be_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = hospitals(number=40).astype(object)
+    frame.loc[:4, "ill"] = None
+    frame.loc[3:6, "hospital"] = None
+    frame.loc[9, "age"] = "?"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    asked = [*NAMED, "--surrogate", "none", "--output", str(tmp_path / "out")]
+    options = ["--skip-incomplete", "--missing-value", "?,unknown"]
+    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked, *options)
+    assert code == 0, err
+    said = " ".join(printed.split())
+    assert "7 rows of 1,000 without a target, domain, order or weight are left out" in said
+    assert "Column 'age' is missing in 1" in said
+    code, _, err = run(
+        capsys,
+        *["predict", str(tmp_path / "out" / "models" / "erm.safetensors")],
+        *[str(tmp_path / "t.csv"), "--output", str(tmp_path / "p.csv")],
+    )
+    assert code == 0, err  # the model knows what means a missing value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("balancd", "class_weight must be 'balanced' or a weight for each class"),
+        ("yes=5,no", "--class-weight takes 'balanced' or CLASS=WEIGHT, such as yes=5, got 'no'"),
+        ("yes=-1", "The weight of class 'yes' must be a number above 0, got -1"),
+        ("yse=2", "class_weight has the class 'yse', which the target has not. Did you mean 'yes'"),
+    ],
+)
+def test_wrong_class_weights_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, words: str
+) -> None:
+    hospitals(number=6).to_csv(tmp_path / "t.csv", index=False)
+    asked = [*NAMED, "--class-weight", given, "--output", str(tmp_path / "out")]
+    code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    assert code == 2
+    assert words in err

@@ -219,7 +219,7 @@ def _fitted(
     output: Path,
 ) -> Any:
     """Read the table, and fit in every window."""
-    from eqrm.checks import Problems
+    from eqrm.data.tables.reading import TableColumns
     from eqrm.tabular.backtesting.backtest_fits import (
         FitSettings,
         backtest_table,
@@ -240,14 +240,8 @@ def _fitted(
     fit = FitSettings(**{name: value for name, value in chosen.items() if value is not None})
     fit.plans()  # checked before anything is read
     columns["features"] = columns["features"] or None
-    table = read_any_table(
-        Problems(),
-        data=data,
-        target=target,
-        domain=domain,
-        weather=bool(fitting["--weather"]),
-        **columns,
-    )
+    named = TableColumns(target or "", domain or (), **columns)
+    table = read_any_table(data, named, weather=bool(fitting["--weather"]))
     fits, short = before_fitting(plan, table)
     for sentence in short:
         say(f"eqrm: {sentence}", err=True)

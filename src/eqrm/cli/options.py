@@ -83,6 +83,48 @@ Dropped = Annotated[list[str] | None, option(f"Columns to leave out. {SEVERAL}",
 Categories = Annotated[
     list[str] | None, option(f"Columns of numbers to read as categories. {SEVERAL}", "Data")
 ]
+MissingValues = Annotated[
+    list[str] | None,
+    option(
+        "Values that mean a missing one in every column, such as '?' or -999, besides empty cells "
+        f"and NA. {SEVERAL}",
+        "Data",
+        "--missing-value",
+    ),
+]
+MaxMissing = Annotated[
+    float,
+    option(
+        "Largest share of missing values in a column of numbers or dates, from 0 to 1. Boosted "
+        "trees take any share.",
+        "Data",
+    ),
+]
+SkipIncomplete = Annotated[
+    bool,
+    option(
+        "Leave out rows whose target, domain, order or weight is missing (default: an error).",
+        "Data",
+        "--skip-incomplete",
+    ),
+]
+RowWeight = Annotated[
+    str | None,
+    option(
+        "Column with the weight of each row within its domain, a number of at least 0.",
+        "Data",
+        metavar="COLUMN",
+    ),
+]
+ClassWeights = Annotated[
+    list[str] | None,
+    option(
+        "Weights of classes: 'balanced' (all classes count the same over the training rows), or "
+        f"CLASS=WEIGHT. {SEVERAL}",
+        "Training",
+        "--class-weight",
+    ),
+]
 Weather = Annotated[
     bool, option("For 'flights': add the weather at departure.", "Data", "--weather")
 ]

@@ -13,13 +13,17 @@ import typer
 
 from eqrm.cli.options import (
     HELD_OUT,
-    SEVERAL,
     SHARE,
     Categories,
+    ClassWeights,
     DomainColumns,
     Dropped,
     Features,
+    MaxMissing,
+    MissingValues,
     ModelSettings,
+    RowWeight,
+    SkipIncomplete,
     TestAfter,
     TestDomains,
     TestLast,
@@ -38,7 +42,6 @@ from eqrm.files.yaml_text import parse_settings
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
 WRITING = "writing"
-LARGEST_MISSING = 0.1
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -56,38 +59,10 @@ def train(
     feature: Features = None,
     drop: Dropped = None,
     category: Categories = None,
-    missing_value: Annotated[
-        list[str] | None,
-        option(
-            "Values that mean a missing one in every column, such as '?' or -999, besides empty "
-            f"cells and NA. {SEVERAL}",
-            DATA,
-        ),
-    ] = None,
-    max_missing: Annotated[
-        float,
-        option(
-            "Largest share of missing values in a column of numbers or dates, from 0 to 1. "
-            "Boosted trees take any share.",
-            DATA,
-        ),
-    ] = LARGEST_MISSING,
-    skip_incomplete: Annotated[
-        bool,
-        option(
-            "Leave out rows whose target, domain, order or weight is missing (default: an error).",
-            DATA,
-            "--skip-incomplete",
-        ),
-    ] = False,
-    row_weight: Annotated[
-        str | None,
-        option(
-            "Column with the weight of each row within its domain, a number of at least 0.",
-            DATA,
-            metavar="COLUMN",
-        ),
-    ] = None,
+    missing_value: MissingValues = None,
+    max_missing: MaxMissing = 0.1,
+    skip_incomplete: SkipIncomplete = False,
+    row_weight: RowWeight = None,
     test: Annotated[
         str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
     ] = None,
@@ -128,14 +103,7 @@ def train(
     model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: ModelSettings = None,
-    class_weight: Annotated[
-        list[str] | None,
-        option(
-            "Weights of classes: 'balanced' (rare classes count more, so that all classes count "
-            f"the same over all training rows), or CLASS=WEIGHT. {SEVERAL}",
-            WHAT,
-        ),
-    ] = None,
+    class_weight: ClassWeights = None,
     unseen: Annotated[
         str,
         option("What to do about categories that occur only in test domains: warn or error.", WHAT),
@@ -153,19 +121,19 @@ def train(
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
     from eqrm.checks import OPEN_FRACTION, Problems
+    from eqrm.data.tables.reading import TableColumns
     from eqrm.tabular.output_folder import check_folder
     from eqrm.tabular.plan import TrainingPlan
-    from eqrm.tabular.request import IN_TIME, TrainingRequest
+    from eqrm.tabular.request import TrainingRequest
 
     problems, plan = Problems(), TrainingPlan.of()
     with problems.noted():
         OPEN_FRACTION.check(confidence, "--confidence")
     with problems.noted():
         check_folder(output)
-    request = TrainingRequest(
-        data,
-        target,
-        domain,
+    columns = TableColumns(
+        target or "",
+        domain or (),
         within,
         separated(feature) if feature else None,
         separated(drop or []),
@@ -174,15 +142,12 @@ def train(
         row_weight,
         separated(missing_value or []),
         skip_incomplete,
-        test,
-        separated(test_domains or []) or None,
-        test_share,
-        test_after,
-        test_last,
-        weather,
     )
-    in_time = any(getattr(request, name) is not None for name in IN_TIME)
-    if in_time and seed is not None and model == "linear":
+    named = separated(test_domains or []) or None
+    request = TrainingRequest(
+        data, columns, test, named, test_share, test_after, test_last, weather
+    )
+    if request.is_in_time and seed is not None and model == "linear":
         problems.note("--seed has no effect on a split in time and a linear model: leave it out.")
     with problems.noted():
         plan = TrainingPlan.of(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ TOLD_FIRST = 0.9
 """The headline level is the trained level closest to this."""
 FEWEST_TO_TRAIN = 10
 """Domains that are left to train on when a certificate gets what it needs; and a third of these."""
-IN_TIME = ("order", "test_after", "test_last")
+HELD_OUT = ("test", "test_domains", "test_share", "test_after", "test_last")
 OWN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
 """Fields that a built-in table does not take."""
 OPTIONS = {
@@ -50,27 +50,16 @@ def option_name(field: str) -> str:
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """Which table to train on, what its columns are, and which domains are held out.
+    """Which table to train on, what its ``columns`` are, and which domains are held out.
 
-    ``target``, ``domain`` and the fields up to ``skip_incomplete`` are those of
-    :class:`~eqrm.data.tables.reading.TableColumns`. Held out are the domains of another table
-    (``test``), those that ``test_domains`` names, a share of them (``test_share``), or later ones:
-    by ``order``, after a moment (``test_after``) or the last share of them (``test_last``). By
-    default half of them are, or more where a certificate needs more. ``weather`` is for the table
-    "flights".
+    Held out are the domains of another table (``test``), those that ``test_domains`` names, a share
+    of them (``test_share``), or later ones: by the column ``order``, after a moment
+    (``test_after``) or the last share of them (``test_last``). By default half of them are, or more
+    where a certificate needs more. ``weather`` is for the table "flights".
     """
 
     data: Any
-    target: str | None = None
-    domain: str | Sequence[str] | None = None
-    within: str | Sequence[str] | None = None
-    features: Sequence[str] | None = None
-    drop: Sequence[str] = ()
-    categories: Sequence[str] = ()
-    order: str | None = None
-    weight: str | None = None
-    missing_values: Collection[str] = ()
-    skip_incomplete: bool = False
+    columns: TableColumns
     test: Any = None
     test_domains: Sequence[str] | None = None
     test_share: float | None = None
@@ -103,8 +92,14 @@ class TrainingRequest:
 
     def conflicts(self) -> list[str]:
         """What is wrong with fields that choose the held-out domains in two ways."""
-        held_out = ("test", "test_domains", "test_share", *IN_TIME)
-        return conflicting_splits({option_name(name): getattr(self, name) for name in held_out})
+        given = {option_name(name): getattr(self, name) for name in HELD_OUT}
+        return conflicting_splits({**given, "--order": self.columns.order})
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether later domains are held out."""
+        given = (self.columns.order, self.test_after, self.test_last)
+        return any(value is not None for value in given)
 
     def read(self, problems: Problems, plan: TrainingPlan | None = None) -> Table | None:
         """A table of the user's, or one that ships with eqrm; None if there are problems."""
@@ -114,18 +109,15 @@ class TrainingRequest:
             with problems.noted():
                 return self._built_in()
             return None
-        absent = [name for name in ("target", "domain") if not getattr(self, name)]
+        absent = [name for name in ("target", "domain") if not getattr(self.columns, name)]
         for name in absent:
             problems.note(f"{option_name(name)} COLUMN is required for {own_name(self.data)}.")
         if absent:
             return None
-        names = [field.name for field in fields(TableColumns)]
-        with problems.noted():
-            columns = TableColumns(**{name: getattr(self, name) for name in names})
-            asked = (*(self.features or ()), *self.categories)
-            look = None if plan is None else partial(inspect_columns, plan=plan, asked=asked)
-            return columns.read(self.data, problems, look)
-        return None
+        look = None
+        if plan is not None:
+            look = partial(inspect_columns, plan=plan, asked=self.columns.asked)
+        return self.columns.read(self.data, problems, look)
 
     def _built_in(self) -> Table:
         """A table by name, whose columns are what they are."""
@@ -133,18 +125,18 @@ class TrainingRequest:
         table: Any = raw_dataset(self.data, **settings)
         own = {"target": table.target_name, "domain": table.domain_name}
         own["order"] = table.domain_name
-        domain = self.domain
-        joined = domain if domain is None or isinstance(domain, str) else " and ".join(domain)
-        given = {"target": self.target, "domain": joined or None, "order": self.order}
-        differ = [name for name, value in given.items() if value not in (None, own[name])]
-        differ += [name for name in OWN if getattr(self, name)]
+        columns, domain = self.columns, self.columns.domain
+        joined = domain if isinstance(domain, str) else " and ".join(domain)
+        given = {"target": columns.target, "domain": joined, "order": columns.order}
+        differ = [name for name, value in given.items() if value and value != own[name]]
+        differ += [name for name in OWN if getattr(columns, name)]
         if differ:
             raise SettingError(
                 f"The table {self.data!r} has the target {table.target_name!r} and the domain "
                 f"{table.domain_name!r}, and no other order than that of its domain: leave out "
                 f"{', '.join(map(option_name, differ))}."
             )
-        found: Table = table.with_features(self.features, self.drop)
+        found: Table = table.with_features(columns.features, columns.drop)
         return found
 
     def _split(
@@ -152,7 +144,7 @@ class TrainingRequest:
     ) -> tuple[Table, Table, TimeSplit | None, list[str]]:
         """The tables to train and to evaluate on, how they were split in time, and notes."""
         share, notes = reserved_share(table, plan.levels, confidence)
-        if any(getattr(self, name) is not None for name in IN_TIME):
+        if self.is_in_time:
             after, last = self.test_after, self.test_last
             chosen = after is not None or last is not None
             in_time = table.in_time(after=after, last=last if chosen else share)
@@ -201,9 +193,9 @@ def reserved_share(
     ]
 
 
-def read_any_table(problems: Problems, **given: Any) -> Table:
+def read_any_table(data: Any, columns: TableColumns, *, weather: bool = False) -> Table:
     """A table of the user's files, or one that ships with eqrm; what is wrong is one error."""
-    request = TrainingRequest(**given)
+    request, problems = TrainingRequest(data, columns, weather=weather), Problems()
     found = request.read(problems)
     problems.refuse(request.label, alone=True)
     if found is None:
@@ -221,9 +213,3 @@ def own_name(data: Any) -> str:
 
 def _is_built_in(data: Any) -> bool:
     return isinstance(data, str) and data in BUILT_IN and not Path(data).exists()
-
-
-def given_options(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """The options that a dataclass has fields for."""
-    names = {field.name for field in fields(kind)}
-    return {name: value for name, value in options.items() if name in names}

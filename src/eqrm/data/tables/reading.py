@@ -55,6 +55,11 @@ class TableColumns:
     missing_values: Collection[str] = ()
     skip_incomplete: bool = False
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Columns that are features because they were asked for by name."""
+        return (*(self.features or ()), *self.categories)
+
     def read(self, data: Data, problems: Problems, inspect: Inspect | None = None) -> Table | None:
         """The table; None if there are problems, all of which are noted."""
         with problems.noted(), source_of(data) as source:
@@ -138,7 +143,7 @@ class _Reader:
                     key=self.key if len(self.key.columns) > 1 else None,
                     weights=weights,
                     weight_name=chosen.weight or "weight",
-                    asked=(*(chosen.features or ()), *chosen.categories),
+                    asked=chosen.asked,
                     missing_values=tuple(chosen.missing_values),
                     notes=notes,
                 )

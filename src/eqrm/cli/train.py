@@ -181,9 +181,13 @@ def train(
         compared = compare_training(found, confidence)
         written = write_training(found, compared, output, command=typed_command())
     say(in_words(found, compared))
+    _tell_files(written, output, len(found.models))
+
+
+def _tell_files(written: list[Path], output: Path, models: int) -> None:
     names = [path for path in written if path.parent == output]
     say(f"\nReport: {output / 'report.html'}")
-    say(f"Models: {output / 'models'} ({len(found.models)}, for eqrm predict)")
+    say(f"Models: {output / 'models'} ({models}, for eqrm predict)")
     say(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
     if not any(path.suffix == ".svg" for path in names):
         say("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")

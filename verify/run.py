@@ -92,6 +92,16 @@ def list_checks(chosen: list[Check]) -> None:
         kind = "long" if check.long else "alone" if check.alone else ""
         cost = f"{known['processor_seconds']:6.0f} s" if known else "       -"
         print(f"{check.name:{width}}  {cost}  {kind:5}  {check.title}")
+    known = [(check, recorded[check.name]) for check in chosen if check.name in recorded]
+    together = sum(each["processor_seconds"] for check, each in known if not check.alone)
+    # Where other programs were running, a check took longer than it works.
+    alone = sum(
+        min(each["seconds"], each["processor_seconds"]) for check, each in known if check.alone
+    )
+    print(
+        f"{len(known)} of {len(chosen)} checks are recorded: about {together / 120.0:.0f} minutes "
+        f"side by side on 2 cores, then {alone / 60.0:.0f} minutes of those that run alone"
+    )
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

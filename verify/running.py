@@ -20,6 +20,9 @@ from verify.registry import ROOT, THREADS, Check, Options, Result, package_envir
 LONGEST = 3 * 3600.0
 """Seconds after which a check counts as hung and is ended."""
 
+UNKNOWN_COST = 600.0
+"""Seconds of a check that was never recorded: it may be long, so it begins before the short ones."""
+
 MANY_OTHERS = 0.5
 """Other running processes from which on a record of a check that measures time says so."""
 
@@ -132,7 +135,7 @@ def run_all(
     records: list[Record] = []
     processes = Processes(options)
     together = [check for check in checks if not check.alone]
-    together.sort(key=lambda check: -costs.get(check.name, 60.0))
+    together.sort(key=lambda check: -costs.get(check.name, UNKNOWN_COST))
     lanes = max(1, min(options.workers, len(together)))
 
     def run(check: Check, workers: int) -> None:

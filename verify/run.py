@@ -92,6 +92,7 @@ def list_checks(chosen: list[Check]) -> None:
         kind = "long" if check.long else "alone" if check.alone else ""
         cost = f"{known['processor_seconds']:6.0f} s" if known else "       -"
         print(f"{check.name:{width}}  {cost}  {kind:5}  {check.title}")
+    chosen = [check for check in chosen if not check.long]
     known = [(check, recorded[check.name]) for check in chosen if check.name in recorded]
     together = sum(each["processor_seconds"] for check, each in known if not check.alone)
     # Where other programs were running, a check took longer than it works.

@@ -21,7 +21,7 @@ LONGEST = 3 * 3600.0
 """Seconds after which a check counts as hung and is ended."""
 
 UNKNOWN_COST = 600.0
-"""Seconds of a check that was never recorded: it may be long, so it begins before the short ones."""
+"""Seconds of a check that was never recorded: it may be long, so it begins early."""
 
 MANY_OTHERS = 0.5
 """Other running processes from which on a record of a check that measures time says so."""

@@ -301,7 +301,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
     if num_domains is not None and not being_transformed() and has_kernels(losses):
-        from eqrm.triton_means import DomainMeans
+        from eqrm.gpu.means import DomainMeans
 
         found = DomainMeans.apply(losses, ids, num_domains)  # type: ignore[no-untyped-call]
         values, counts, shares = found

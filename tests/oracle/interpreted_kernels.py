@@ -20,8 +20,9 @@ from torch import Tensor
 
 import eqrm
 from eqrm.distributions.kde.triton_quantile import quantile_rows
-from eqrm.objectives.risk_based import BatchQuantile
-from eqrm.triton_means import DomainMeans
+from eqrm.gpu.means import DomainMeans
+from eqrm.objectives import ERM, GroupDRO, RiskMemory, VREx
+from eqrm.objectives.risk_objective import OnTotals, RiskObjective
 
 LEVELS = ("0.1", "0.5", "0.9", "1-e^-1000", "1-e^-1e30")
 RULE = eqrm.KDE([0.0, 1.0]).rule
@@ -96,18 +97,62 @@ def batches() -> Iterator[tuple[str, float]]:
         same = bool((counts == risks.counts).all()) and torch.allclose(values, risks.values)
         right = risks.weights is not None and torch.allclose(weights, risks.weights)
         yield f"counts and weights of {domains} domains", 0.0 if same and right else 1.0
-        level = eqrm.Level(0.9)
-        value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
-        (slopes,) = torch.autograd.grad(2.0 * value, losses)
-        true = 2.0 * eqrm.EQRM(0.9)(losses, ids, domains)
-        error = error_of((2.0 * value.detach(), slopes), losses, true)
-        yield f"quantile of {domains} domains", 0.0 if error < 1e-6 else error
-        value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
-        first, again = _twice(value, losses), _twice(eqrm.EQRM(0.9)(losses, ids, domains), losses)
-        yield f"second derivatives of {domains} domains", float((first - again).abs().max() > 1e-5)
+        for objective, twin in zip(objectives(domains), objectives(domains), strict=True):
+            yield from same_as_in_tensors(objective, twin, losses, ids, domains)
     ids[7] = 20
-    value = BatchQuantile.apply(losses, ids, domains, RULE, level)  # type: ignore[no-untyped-call]
-    yield "an id out of range gives NaN", 0.0 if bool(value.isnan()) else 1.0
+    for objective in objectives(20):
+        yield (
+            f"an id out of range: {objective!r}",
+            1.0 - float(of_kernel(objective, losses, ids, 20).isnan()),
+        )
+
+
+def objectives(domains: int) -> list[RiskObjective]:
+    """One of each kind that has a kernel."""
+    ageing = RiskMemory(domains, averaging=0.3, half_life=2.0)
+    return [
+        ERM(),
+        eqrm.EQRM(0.9),
+        eqrm.EQRM("1-e^-1000"),
+        eqrm.EQRM(0.9, memory=RiskMemory(domains)),
+        eqrm.EQRM(0.75, memory=ageing),
+        VREx(penalty_weight=0.3),
+        GroupDRO(step_size=0.7),
+        GroupDRO().eval(),
+        eqrm.Superquantile(0.0),
+        eqrm.Superquantile(0.55),
+        eqrm.Superquantile(1 - 1e-9),
+    ]
+
+
+def of_kernel(objective: RiskObjective, losses: Tensor, ids: Tensor, domains: int) -> Tensor:
+    """The objective of a batch, by its kernel."""
+    kernel = objective.kernel(domains)
+    assert kernel is not None
+    value: Tensor = OnTotals.apply(losses, ids, domains, kernel)  # type: ignore[no-untyped-call]
+    return value
+
+
+def same_as_in_tensors(
+    objective: RiskObjective, twin: RiskObjective, losses: Tensor, ids: Tensor, domains: int
+) -> Iterator[tuple[str, float]]:
+    """Values, slopes, second derivatives and states, over three batches with absent domains."""
+    name = f"{objective!r}, {domains} domains"
+    for number in range(3):
+        batch = slice(10 * number, 10 * number + 20)
+        value = of_kernel(objective, losses[batch], ids[batch], domains)
+        true = twin(losses[batch], ids[batch], domains)
+        if number < 2:
+            (slopes,) = torch.autograd.grad(2.0 * value, losses)
+            error = error_of((2.0 * value.detach(), slopes), losses, 2.0 * true)
+            yield f"{name}, batch {number}", 0.0 if error < 1e-6 else error
+            continue
+        found, sought = _twice(value.square(), losses), _twice(true.square(), losses)
+        difference = (found - sought).abs().max() / sought.abs().max()
+        yield f"{name}, second derivatives", 0.0 if difference < 1e-5 else float(difference)
+    pairs = zip(objective.state_dict().values(), twin.state_dict().values(), strict=True)
+    same = all(torch.allclose(mine.double(), its.double(), atol=1e-14) for mine, its in pairs)
+    yield f"{name}, state", 0.0 if same else 1.0
 
 
 def _twice(value: Tensor, losses: Tensor) -> Tensor:

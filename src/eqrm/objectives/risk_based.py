@@ -16,9 +16,9 @@ from eqrm.distributions.bandwidths import (
     SigmaRule,
     resolve_bandwidth,
 )
+from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.execution import being_transformed, has_kernels
 from eqrm.level import Level
 from eqrm.measures import (
     UNBOUNDED,
@@ -34,13 +34,14 @@ from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyper
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.objectives.risk_objective import (
+    Found,
+    Kernel,
     RiskObjective,
     keep_state,
     refuse_bad_risks,
-    several_processes,
 )
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks, checked_batch, domain_risks
+from eqrm.risks import DomainRisks
 
 
 class ERM(RiskObjective):
@@ -57,6 +58,14 @@ class ERM(RiskObjective):
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """Σ p_i R_i."""
         return risks.mean() if weights is None else (weights * risks).sum().to(risks.dtype)
+
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """Always there."""
+        from eqrm.gpu.objectives import mean_and_variance
+
+        return lambda totals, size, dtype: Found(
+            *mean_and_variance(totals, size, 0.0, dtype), self.of_batch
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -123,15 +132,6 @@ class EQRM(RiskObjective):
                 "so it cannot be combined with weights. Leave out weights, or set denoise=False."
             )
         self._watch = LowQuantileWatch(self.level)
-        self._is_one_function = (
-            type(self) is EQRM
-            and self.estimator is KDE
-            and isinstance(self._arguments["bandwidth"], SigmaRule)
-            and not self.options
-            and self.weights is None
-            and self.memory is None
-            and self.level.alpha >= LowQuantileWatch.possible_below
-        )
 
     def _refuse_level(self, what: str) -> None:
         self.level.interior(what)
@@ -177,67 +177,32 @@ class EQRM(RiskObjective):
         refuse_bad_risks(risks.values)  # before they are remembered
         return self.memory.estimate(self.of_risks, risks)
 
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """For the KDE with a rule that follows the spread of the risks."""
+        rule = self._arguments.get("bandwidth")
+        own = self.options or self.weights is not None
+        watched = self.level.alpha < LowQuantileWatch.possible_below
+        if not isinstance(rule, SigmaRule) or own or watched:
+            return None
+        from eqrm.distributions.kde.triton_quantile import quantile_of_totals, quantile_with_slopes
+
+        settings = (rule.constant, self.level)
+        if self.memory is not None and self.training:
+            return self.memory.kernel(
+                num_domains, self.of_risks, lambda r, p: quantile_with_slopes(r, p, *settings)
+            )
+        return lambda totals, size, dtype: Found(
+            *quantile_of_totals(totals, size, *settings, dtype), self.of_batch
+        )
+
     def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
         """The objective of a batch: losses (n,), one domain (integer or string) per example."""
         if self.memory is not None and num_domains is None:
             num_domains = self.memory.num_domains
-        if num_domains is not None and self._is_one_function and self._has_kernels(losses):
-            losses, ids = checked_batch(losses, domains, num_domains)
-            rule = self._arguments["bandwidth"]
-            value: Tensor = BatchQuantile.apply(  # type: ignore[no-untyped-call]
-                losses, ids, num_domains, rule, self.level
-            )
-            return value
         return super().forward(losses, domains, num_domains)
-
-    def _has_kernels(self, losses: Any) -> bool:
-        """Whether a kernel on a GPU takes the batch from its losses to the quantile."""
-        if being_transformed() or not isinstance(losses, Tensor) or not has_kernels(losses):
-            return False
-        return not (self.across_processes and several_processes())
 
 
 del EQRM.memory  # a default on the class would hide the module that nn.Module keeps elsewhere
-
-
-class BatchQuantile(torch.autograd.Function):
-    """From losses to the quantile of the risks of the domains present, on a GPU.
-
-    Three launches forward and one backward, where ``domain_risks`` and ``KDE`` take six.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, losses: Tensor, ids: Tensor, domains: int, rule: SigmaRule, level: Level
-    ) -> Tensor:
-        from eqrm.distributions.kde.triton_quantile import quantile_of_totals
-        from eqrm.triton_means import add_up
-
-        totals = add_up(losses, ids, domains)
-        dtype = torch.promote_types(losses.dtype, torch.float32)
-        value, slopes = quantile_of_totals(totals, domains, rule.constant, level, dtype)
-        ctx.save_for_backward(losses, ids, totals, slopes)
-        ctx.settings = (domains, rule, level)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        losses, ids, totals, slopes = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return grad * _gradient_with_graph(losses, ids, *ctx.settings), None, None, None, None
-        from eqrm.triton_means import spread
-
-        gradient = spread(slopes, ids, totals, losses.dtype, grad)
-        return gradient, None, None, None, None
-
-
-def _gradient_with_graph(
-    losses: Tensor, ids: Tensor, domains: int, rule: SigmaRule, level: Level
-) -> Tensor:
-    """To be differentiated once more, by composition."""
-    risks = domain_risks(losses.view_as(losses), ids, domains)
-    value = KDE(risks.values, rule, weights=risks.weights).quantile(level)
-    return torch.autograd.grad(value, risks.losses, create_graph=True)[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -263,6 +228,19 @@ class Superquantile(EQRM):
         """The mean of the risks' distribution beyond its α-quantile."""
         value: Tensor = self._estimated(risks, weights).superquantile(self.level)
         return value
+
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """For the empirical law of not too many domains that count the same."""
+        own = self.options or self.weights is not None or self.memory is not None
+        if self.estimator is not Empirical or own:
+            return None
+        from eqrm.gpu.objectives import MOST_SEARCHED, worst_share
+
+        if num_domains > MOST_SEARCHED:
+            return None
+        return lambda totals, size, dtype: Found(
+            *worst_share(totals, size, self.level.tail, dtype), self.of_batch
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -291,6 +269,14 @@ class VREx(RiskObjective):
         mean = (p * risks).sum()
         value: Tensor = mean + self.penalty_weight * (p * (risks - mean) ** 2).sum()
         return value.to(risks.dtype)
+
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """Always there."""
+        from eqrm.gpu.objectives import mean_and_variance
+
+        return lambda totals, size, dtype: Found(
+            *mean_and_variance(totals, size, self.penalty_weight, dtype), self.of_batch
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -336,18 +322,36 @@ class GroupDRO(RiskObjective):
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """(m/k)·Σ q_e R_e over the k domains of non-zero weight, after the step on q."""
         present = torch.ones_like(risks, dtype=torch.bool) if weights is None else weights > 0
-        if self.domain_weights.numel() == 0:
-            self.domain_weights = torch.full_like(risks, 1.0 / risks.numel(), dtype=torch.float64)
-        if self.domain_weights.shape != risks.shape:
-            raise DomainDataError(
-                f"GroupDRO follows {self.domain_weights.numel()} domains, but got {risks.numel()} "
-                "risks. Pass num_domains, so that absent domains keep their place."
-            )
+        self._follow(risks.numel(), risks.device)
         if self.training:
             self._ascend(torch.where(present, risks.detach().to(torch.float64), 0.0))
         q = torch.where(present, self.domain_weights, 0.0)
         value: Tensor = (q * risks).sum() * (risks.numel() / present.sum())
         return value.to(risks.dtype)
+
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """Always there; the weights are moved in place."""
+        from eqrm.gpu.objectives import followed_weights
+
+        rate = self.step_size if self.training else None
+
+        def followed(totals: Tensor, size: int, dtype: torch.dtype) -> Found:
+            self._follow(size, totals.device)
+            value, slopes = followed_weights(totals, size, self.domain_weights, rate, dtype)
+            return Found(value, slopes, lambda batch: (slopes * batch.values).sum())
+
+        return followed
+
+    def _follow(self, size: int, device: torch.device) -> None:
+        """Start from equal weights if none were followed yet."""
+        if self.domain_weights.numel() == 0:
+            start = torch.full((size,), 1.0 / size, dtype=torch.float64, device=device)
+            self.domain_weights = start
+        if self.domain_weights.shape != (size,):
+            raise DomainDataError(
+                f"GroupDRO follows {self.domain_weights.numel()} domains, but got {size} risks. "
+                "Pass num_domains, so that absent domains keep their place."
+            )
 
     def _ascend(self, risks: Tensor) -> None:
         # The largest exponent cancels in the division; with it exp could overflow.

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives.risk_objective import keep_state
+from eqrm.objectives.risk_objective import Found, Kernel, keep_state
 from eqrm.risks import DomainRisks
 
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]
@@ -164,6 +164,34 @@ class RiskMemory(nn.Module):
         self._remember(recalled)
         return value.to(batch.values.dtype)
 
+    def kernel(
+        self,
+        num_domains: int,
+        of_risks: OfRisks,
+        with_slopes: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    ) -> Kernel | None:
+        """What does the same as :meth:`estimate` on a GPU; None with ``denoise``.
+
+        ``with_slopes`` gives the value of ``of_risks`` together with its slopes.
+        """
+        if self.denoise or num_domains != self.num_domains:
+            return None
+        from eqrm.gpu.memory import enter
+
+        def remembered(totals: Tensor, size: int, dtype: torch.dtype) -> Found:
+            self.step.add_(1)
+            decay = math.log(2.0) / (self.half_life or math.inf)
+            own = (self.risks, self.last_seen, self.step, self.averaging, decay)
+            risks, weights, total = enter(totals, *own)
+            value, slopes = with_slopes(risks, weights)
+            share = total / totals[2 * size]
+            if self.half_life is not None:
+                share = share / torch.where(weights > 0.0, weights, 1.0)
+            again = lambda batch: of_risks(_flowing_into(batch.values, share, risks), weights)  # noqa: E731
+            return Found(value.to(dtype), slopes * share, again)
+
+        return remembered
+
     def _share(self, present: Tensor, weights: Tensor) -> Tensor:
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
@@ -172,7 +200,7 @@ class RiskMemory(nn.Module):
         equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
         number = present.sum()
-        if self._weighs_equally:
+        if self.half_life is None and not self.denoise:
             return weights.sum() / number
         return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
 
@@ -227,16 +255,12 @@ class RiskMemory(nn.Module):
         Where all others count the same, they are 1, and divided by their sum where they are used.
         """
         weights = (last_seen >= 0).to(torch.float64)
-        if self._weighs_equally:
+        if self.half_life is None and not self.denoise:
             return weights
         if self.half_life is not None:
             age = (step - last_seen).to(torch.float64)
             weights = weights * torch.exp2(-age / self.half_life)
         return weights / weights.sum()
-
-    @property
-    def _weighs_equally(self) -> bool:
-        return self.half_life is None and not self.denoise
 
     def staleness(self) -> Staleness:
         """How old the remembered risks are; looks at the device, so not for every step."""

@@ -11,17 +11,34 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from eqrm.errors import DomainDataError
+from eqrm.execution import being_transformed, has_kernels
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks, domain_risks, variances_of
+from eqrm.risks import DomainRisks, checked_batch, domain_risks, variances_of
+
+
+class Found(NamedTuple):
+    """What a kernel on a GPU found: the objective and its slopes in the risks (m,).
+
+    ``again`` is the same objective made of differentiable operations, for second derivatives.
+    """
+
+    value: Tensor
+    slopes: Tensor
+    again: Callable[[DomainRisks], Tensor]
+
+
+Kernel = Callable[[Tensor, int, torch.dtype], Found]
+"""From sums of losses per domain, the number of domains and a dtype to the objective."""
 
 
 class RiskObjective(Objective):
@@ -47,11 +64,29 @@ class RiskObjective(Objective):
         With ``num_domains`` the domains are integers below it, domains absent from the batch
         have weight 0, and nothing waits for the device.
         """
+        if num_domains is not None and self._may_use_kernels(losses):
+            kernel = self.kernel(num_domains)
+            if kernel is not None:
+                losses, ids = checked_batch(losses, domains, num_domains)
+                value: Tensor = OnTotals.apply(losses, ids, num_domains, kernel)  # type: ignore[no-untyped-call]
+                return value
         risks = domain_risks(losses, domains, num_domains)
         if torch.compiler.is_compiling():  # cannot trace the naming of errors
             return self._of_processes(risks)
         with risks.naming_errors():
             return self._of_processes(risks)
+
+    def kernel(self, num_domains: int) -> Kernel | None:
+        """What does the same as :meth:`of_batch` on a GPU, in few launches; None without one.
+
+        Used only for the class that defines it, and for those that take over its ``of_risks``.
+        """
+        return None
+
+    def _may_use_kernels(self, losses: Any) -> bool:
+        if being_transformed() or not isinstance(losses, Tensor) or not has_kernels(losses):
+            return False
+        return _has_own_kernel(type(self)) and not (self.across_processes and several_processes())
 
     def _of_processes(self, own: DomainRisks) -> Tensor:
         if self.across_processes and several_processes():
@@ -75,6 +110,38 @@ class RiskObjective(Objective):
         with batch.naming_errors():
             loss = self(losses, batch.domains, batch.num_domains)
         yield Update(loss, tuple(predictor.parameters()))
+
+
+@cache
+def _has_own_kernel(kind: type[RiskObjective]) -> bool:
+    defining = next(vars(c) for c in kind.__mro__ if {"of_risks", "of_batch"} & vars(c).keys())
+    return "kernel" in defining
+
+
+class OnTotals(torch.autograd.Function):
+    """From losses to the objective on a GPU: sums per domain, a kernel, and one launch backward."""
+
+    @staticmethod
+    def forward(ctx: Any, losses: Tensor, ids: Tensor, domains: int, kernel: Kernel) -> Tensor:
+        from eqrm.gpu.means import add_up
+
+        totals = add_up(losses, ids, domains)
+        found = kernel(totals, domains, torch.promote_types(losses.dtype, torch.float32))
+        ctx.save_for_backward(losses, ids, totals, found.slopes)
+        ctx.again = found.again
+        return found.value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
+        losses, ids, totals, slopes = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            risks = domain_risks(losses.view_as(losses), ids, totals.numel() // 2)
+            composed = ctx.again(risks)
+            (gradient,) = torch.autograd.grad(composed, risks.losses, create_graph=True)
+            return grad * gradient, None, None, None
+        from eqrm.gpu.means import spread
+
+        return spread(slopes, ids, totals, losses.dtype, grad), None, None, None
 
 
 def keep_state(module: nn.Module, name: str, value: Tensor) -> None:

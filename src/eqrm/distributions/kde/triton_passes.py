@@ -10,6 +10,8 @@ from eqrm.distributions.kde.triton_sums import (
     log1p,
     part_of_row,
     shared,
+    sum_and_extremes,
+    sum_of_four,
     tails,
     weights_at,
 )
@@ -20,8 +22,7 @@ from eqrm.distributions.kde.triton_sums import (
 
 @triton.jit  # type: ignore[untyped-decorator]
 def heaviest_of(  # type: ignore[no-untyped-def]
-    weights, place, size, meeting, times, MODE: tl.constexpr, BLOCKS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    weights, place, size, meeting, times, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Σp, Σp², and where the first of the largest weights is."""
     total = tl.zeros([BLOCK], tl.float64)
@@ -30,7 +31,7 @@ def heaviest_of(  # type: ignore[no-untyped-def]
     where = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCKS * BLOCK):
         at = begin + place
-        p = weights_at(weights, at, at < size, MODE)
+        p = weights_at(weights, at, at < size, 1)
         total += p
         squares += p * p
         where = tl.where(p > most, -at.to(tl.float64), where)
@@ -39,11 +40,35 @@ def heaviest_of(  # type: ignore[no-untyped-def]
     first = tl.max(tl.where(most == largest, where, -float("inf")), 0)
     none = largest * 0.0
     weight, square = tl.sum(total, 0), tl.sum(squares, 0)
-    weight, square, _, _ = shared(meeting, times + 1, weight, square, none, none, False, BLOCKS)
-    overall, _, _, _ = shared(meeting, times + 2, largest, none, none, none, True, BLOCKS)
+    weight, square, _, _ = shared(
+        meeting, times + 1, weight, square, none, none, "sum", "sum", BLOCKS
+    )
+    overall, _, _, _ = shared(
+        meeting, times + 2, largest, none, none, none, "largest", "largest", BLOCKS
+    )
     first = tl.where(largest == overall, first, -float("inf"))
-    first, _, _, _ = shared(meeting, times + 3, first, none, none, none, True, BLOCKS)
+    first, _, _, _ = shared(
+        meeting, times + 3, first, none, none, none, "largest", "largest", BLOCKS
+    )
     return weight, square, (-first).to(tl.int64), times + 3
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def first_present(  # type: ignore[no-untyped-def]
+    counts, place, size, meeting, times, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """Where the first domain with examples is; 0 if none has any."""
+    found = tl.zeros([BLOCK], tl.float64) - size
+    for begin in range(0, size, BLOCKS * BLOCK):
+        at = begin + place
+        p = weights_at(counts, at, at < size, 2)
+        found = tl.maximum(found, tl.where(p > 0.0, -at.to(tl.float64), -size))
+    own = tl.max(found, 0)
+    none = own * 0.0
+    own, _, _, _ = shared(
+        meeting, times + 1, own, none, none, none, "largest", "largest", BLOCKS
+    )
+    return tl.where(own > -size, -own, 0.0).to(tl.int64), times + 1
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -64,11 +89,9 @@ def moments_of(  # type: ignore[no-untyped-def]
         total += p * d
         above = tl.maximum(above, tl.where(p > 0.0, d, -float("inf")))
         below = tl.maximum(below, tl.where(p > 0.0, -d, -float("inf")))
-    sum_of_all = tl.sum(total, 0)
-    none = tl.sum(tl.zeros([BLOCK], tl.float64), 0)
-    mean, _, _, _ = shared(meeting, times + 1, sum_of_all, none, none, none, False, BLOCKS)
-    top, bottom, _, _ = shared(
-        meeting, times + 2, tl.max(above, 0), tl.max(below, 0), none, none, True, BLOCKS
+    mean, top, bottom = sum_and_extremes(total, above, below)
+    mean, top, bottom, _ = shared(
+        meeting, times + 1, mean, top, bottom, bottom, "sum", "largest", BLOCKS
     )
     mean, bottom = mean * each, -bottom
     reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
@@ -78,8 +101,11 @@ def moments_of(  # type: ignore[no-untyped-def]
         d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
         x = (d - mean) / unit
         total += tl.where(p > 0.0, p * x * x, 0.0)
-    square, _, _, _ = shared(meeting, times + 3, tl.sum(total, 0), none, none, none, False, BLOCKS)
-    return mean, top, bottom, square * each, unit, times + 3
+    square = tl.sum(total, 0)
+    square, _, _, _ = shared(
+        meeting, times + 2, square, square, square, square, "sum", "sum", BLOCKS
+    )
+    return mean, top, bottom, square * each, unit, times + 2
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -100,7 +126,9 @@ def deep_start(  # type: ignore[no-untyped-def]
         times += 1
         largest = tl.max(most, 0)
         none = largest * 0.0
-        largest, _, _, _ = shared(meeting, times, largest, none, none, none, True, BLOCKS)
+        largest, _, _, _ = shared(
+            meeting, times, largest, none, none, none, "largest", "largest", BLOCKS
+        )
         weight = largest * each
     square = -2.0 * (target - tl.log(weight))
     square = tl.where(square > 0.0, square, 0.0)
@@ -135,9 +163,13 @@ def nearest_to(  # type: ignore[no-untyped-def]
     own = tl.max(largest, 0)
     found = tl.max(tl.where(largest == own, where, -float("inf")), 0)
     none = own * 0.0
-    overall, _, _, _ = shared(meeting, times + 1, own, none, none, none, True, BLOCKS)
+    overall, _, _, _ = shared(
+        meeting, times + 1, own, none, none, none, "largest", "largest", BLOCKS
+    )
     found = tl.where(own == overall, found, -float("inf"))
-    found, _, _, _ = shared(meeting, times + 2, found, none, none, none, True, BLOCKS)
+    found, _, _, _ = shared(
+        meeting, times + 2, found, none, none, none, "largest", "largest", BLOCKS
+    )
     return found, times + 2
 
 
@@ -156,8 +188,13 @@ def root_from(  # type: ignore[no-untyped-def]
     MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``."""
+    """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``.
+
+    Also √2π times the density before the last step, relative to the kernel at the origin if
+    ``DEEP``.
+    """
     before = tl.abs(t) * 0.0 + 1e300
+    density = before * 0.0
     count = 0
     done = 0
     while (count < STEPS) & (done == 0):
@@ -173,9 +210,9 @@ def root_from(  # type: ignore[no-untyped-def]
             zeroth += kernel
             first += moment
         times += 1
+        over, beside, density, moment = sum_of_four(above, rest, zeroth, first)
         over, beside, density, moment = shared(
-            meeting, times, tl.sum(above, 0), tl.sum(rest, 0), tl.sum(zeroth, 0), tl.sum(first, 0),
-            False, BLOCKS,
+            meeting, times, over, beside, density, moment, "sum", "sum", BLOCKS
         )
         over, beside = over * each, beside * each
         if DEEP:
@@ -199,4 +236,4 @@ def root_from(  # type: ignore[no-untyped-def]
         t = tl.where(error == 0.0, t, tl.where(good, proposal, 0.5 * (low + high)))
         done = (settled | closed | (error == 0.0)).to(tl.int32)
         count += 1
-    return t, times
+    return t, density * each, times

@@ -9,9 +9,8 @@ whole device. Nothing is read by the host. The mathematics is that of :mod:`.roo
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import cache
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -20,6 +19,7 @@ from torch import Tensor
 from eqrm.distributions.kde.sums import NARROWEST
 from eqrm.distributions.kde.triton_passes import (
     deep_start,
+    first_present,
     heaviest_of,
     moments_of,
     near_kernels,
@@ -29,14 +29,18 @@ from eqrm.distributions.kde.triton_passes import (
 from eqrm.distributions.kde.triton_sums import (
     NUMBERS_SHARED,
     centres,
-    double,
     part_of_row,
     risks_at,
     shared,
+    sum_of_four,
 )
+from eqrm.gpu.doubles import double, in_three
 from eqrm.level import Level
 
 MAX_STEPS = 100
+
+FAINTEST = 1e-30
+"""A density, in bandwidths, below which kernels must be compared with the nearest of them."""
 
 ONE_PROGRAM = 4096
 """Rows up to this length are served by one program each."""
@@ -56,14 +60,19 @@ EQUAL, GIVEN_WEIGHTS, COUNTS = 0, 1, 2
 @triton.jit  # type: ignore[untyped-decorator]
 def _write_gradient(  # type: ignore[no-untyped-def]
     risks, weights, place, size, each, pivot, mean, origin, h, t, by_std, gradient, slope, meeting,
-    times, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, BLOCKS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    times, faint, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given."""
-    nearest, times = nearest_to(
-        risks, weights, place, size, pivot, origin, h, t, meeting, times,
-        MODE, LOWER, BLOCKS, BLOCK,
-    )  # fmt: skip
+    """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given.
+
+    Kernels are relative to that at ``t`` itself, or to the nearest where those are ``FAINT``.
+    """
+    nearest = t
+    if faint:
+        nearest, times = nearest_to(
+            risks, weights, place, size, pivot, origin, h, t, meeting, times,
+            MODE, LOWER, BLOCKS, BLOCK,
+        )  # fmt: skip
     zeroth = tl.zeros([BLOCK], tl.float64)
     first = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCKS * BLOCK):
@@ -73,9 +82,10 @@ def _write_gradient(  # type: ignore[no-untyped-def]
         zeroth += kernel
         first += kernel * (y - nearest)
     times += 1
-    total, moment = tl.sum(zeroth, 0), tl.sum(first, 0)
-    none = total * 0.0
-    total, moment, _, _ = shared(meeting, times, total, moment, none, none, False, BLOCKS)
+    total, moment, _, _ = sum_of_four(zeroth, first, first, first)
+    total, moment, _, _ = shared(
+        meeting, times, total, moment, moment, moment, "sum", "sum", BLOCKS
+    )
     mean_z = (t - nearest) - moment / total
     mean_z = -mean_z if LOWER else mean_z
     if GIVEN and (BLOCKS == 1 or tl.program_id(0) == 0):
@@ -98,19 +108,41 @@ def _bandwidth(factor, several, spread, mean):  # type: ignore[no-untyped-def]
     return tl.where(mean == mean, h, mean)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _weighed(  # type: ignore[no-untyped-def]
+    risks, weights, place, size, meeting, times, MODE: tl.constexpr, BLOCKS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """What a unit of weight is of the whole, Σp_i², and a risk that counts, for differences."""
+    found = tl.cast(0, tl.int64)
+    if MODE == 1:
+        weight, square, found, times = heaviest_of(
+            weights, place, size, meeting, times, BLOCKS, BLOCK
+        )
+        each, concentration = 1.0 / weight, square / (weight * weight)
+    else:
+        number = tl.cast(size, tl.float64)
+        if MODE == 2:
+            number = tl.load(weights + size)  # behind the numbers of examples
+            if tl.load(weights) == 0.0:
+                found, times = first_present(weights, place, size, meeting, times, BLOCKS, BLOCK)
+        each = 1.0 / number
+        concentration = each
+    pivot = risks_at(risks, weights, found, found < size, MODE)
+    return each, concentration, pivot, times
+
+
 @triton.jit(do_not_specialize=["size", "rows", "stride"])  # type: ignore[untyped-decorator]
 def _quantile_rows(  # type: ignore[no-untyped-def]
     risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_1,
     target_2, target_3, tail_1, tail_2, tail_3, goal_1, goal_2, goal_3, factor_1, factor_2,
     factor_3, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr,
-    GRADIENT: tl.constexpr, NARROW: tl.constexpr, STEPS: tl.constexpr, BLOCKS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    GRADIENT: tl.constexpr, NARROW: tl.constexpr, FAINT: tl.constexpr, STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """A program for each row, or ``BLOCKS`` programs for all rows, one after the other."""
     target, tail = double(target_1, target_2, target_3), double(tail_1, tail_2, tail_3)
     goal, factor = double(goal_1, goal_2, goal_3), double(factor_1, factor_2, factor_3)
-    each = 1.0 / tl.cast(size, tl.float64)
-    concentration = each
     part, begin_row, end_row = tl.program_id(0), 0, rows
     if BLOCKS == 1:
         part, begin_row, end_row = 0, tl.program_id(0), tl.program_id(0) + 1
@@ -119,13 +151,9 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
     for number in range(begin_row, end_row):
         row = tl.cast(number, tl.int64)
         own, p = risks + row * size, weights + row * stride
-        pivot = tl.load(own).to(tl.float64)
-        if MODE:
-            weight, square, heaviest, times = heaviest_of(
-                p, place, size, meeting, times, MODE, BLOCKS, BLOCK
-            )
-            each, concentration = 1.0 / weight, square / (weight * weight)
-            pivot = risks_at(own, p, heaviest, heaviest < size, MODE)
+        each, concentration, pivot, times = _weighed(
+            own, p, place, size, meeting, times, MODE, BLOCKS, BLOCK
+        )
         mean, top, bottom, square, unit, times = moments_of(
             own, p, place, size, each, pivot, meeting, times, MODE, BLOCKS, BLOCK
         )
@@ -152,7 +180,7 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             bandwidths = tl.where(h > 0.0, spread * (unit / tl.where(h > 0.0, h, 1.0)), 0.0)
             t = tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low)
             t = tl.minimum(t, high)
-        t, times = root_from(
+        t, density, times = root_from(
             own, p, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
             MODE, LOWER, DEEP, STEPS, BLOCKS, BLOCK,
         )  # fmt: skip
@@ -162,25 +190,14 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             tl.store(values + row, tl.where(mean - mean == 0.0, value, mean - mean))
         if GRADIENT:
             by_std = factor * factor / tl.maximum(several, 1e-12)
+            faint = DEEP | (density < FAINT) | (h <= 0.0)
             times = _write_gradient(
                 own, p, place, size, each, pivot, mean, origin, h, t, by_std,
-                gradients + row * size, slopes + row, meeting, times,
+                gradients + row * size, slopes + row, meeting, times, faint,
                 MODE, GIVEN, LOWER, BLOCKS, BLOCK,
             )  # fmt: skip
 
 # fmt: on
-
-
-@lru_cache(maxsize=256)
-def _in_three(value: float) -> tuple[float, float, float]:
-    """Three float32 numbers whose sum is this one.
-
-    >>> sum(_in_three(-1e30 / 3)) == -1e30 / 3
-    True
-    """
-    high = float(np.float32(value))
-    middle = float(np.float32(value - high))
-    return high, middle, float(np.float32(value - high - middle))
 
 
 @cache
@@ -228,6 +245,16 @@ def quantile_rows(
     outputs = (value, gradient, slopes)
     _launch(own, weights, stride, mode, given, outputs, size, constant, level)
     return outputs
+
+
+def quantile_with_slopes(
+    risks: Tensor, weights: Tensor, constant: float, level: Level
+) -> tuple[Tensor, Tensor]:
+    """q and dq/dR of one row of risks (m,) with weights (m,), both float64."""
+    value, gradient = risks.new_empty(()), torch.empty_like(risks)
+    outputs = (value, gradient, None)
+    _launch(risks, weights, 0, GIVEN_WEIGHTS, None, outputs, risks.numel(), constant, level)
+    return value, gradient
 
 
 def quantile_of_totals(
@@ -282,16 +309,17 @@ def _launch(
         meeting,
         rows,
         size,
-        *_in_three(target),
-        *_in_three(level.alpha if lower else level.tail),
-        *_in_three(abs(level.z)),
-        *_in_three(constant if mode else constant * size**-0.2),
+        *in_three(target),
+        *in_three(level.alpha if lower else level.tail),
+        *in_three(abs(level.z)),
+        *in_three(constant if mode else constant * size**-0.2),
         MODE=mode,
         GIVEN=given is not None,
         LOWER=lower,
         DEEP=target < -15.0 - math.log(size),
         GRADIENT=gradient is not None,
         NARROW=NARROWEST,
+        FAINT=FAINTEST,
         STEPS=MAX_STEPS,
         BLOCKS=programs,
         BLOCK=block,

@@ -52,12 +52,6 @@ def log1p(x):  # type: ignore[no-untyped-def]
     return tl.where(near == 1.0, x, tl.log(near) * (x / tl.where(near == 1.0, 1.0, near - 1.0)))
 
 
-@triton.jit
-def double(high, middle, low):  # type: ignore[no-untyped-def]
-    """A float64 from three float32: a Python float reaches a kernel as one float32."""
-    return tl.cast(high, tl.float64) + tl.cast(middle, tl.float64) + tl.cast(low, tl.float64)
-
-
 @triton.jit  # type: ignore[untyped-decorator]
 def _meet(counter, times, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
     """Wait until all programs have come here this many times."""
@@ -68,11 +62,36 @@ def _meet(counter, times, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.debug_barrier()
 
 
+@triton.jit
+def _add_four(a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
+    return a + e, b + f, c + g, d + h
+
+
+@triton.jit
+def sum_of_four(a, b, c, d):  # type: ignore[no-untyped-def]
+    """The sums of four blocks, in one reduction instead of four."""
+    return tl.reduce((a, b, c, d), 0, _add_four)
+
+
+@triton.jit
+def _add_and_compare(a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+    return a + d, tl.maximum(b, e), tl.maximum(c, f)
+
+
+@triton.jit
+def sum_and_extremes(a, b, c):  # type: ignore[no-untyped-def]
+    """The sum of the first block, the largest of the second and of the third."""
+    return tl.reduce((a, b, c), 0, _add_and_compare)
+
+
 @triton.jit  # type: ignore[untyped-decorator]
 def shared(  # type: ignore[no-untyped-def]
-    meeting, times, a, b, c, d, LARGEST: tl.constexpr, BLOCKS: tl.constexpr
+    meeting, times, a, b, c, d, FIRST: tl.constexpr, OTHERS: tl.constexpr, BLOCKS: tl.constexpr
 ):
-    """The sums of four numbers over all programs, or the largest of each."""
+    """Of the first number, and of the three others: sums over all programs, or the largest.
+
+    ``FIRST`` and ``OTHERS`` are "sum" or "largest".
+    """
     if BLOCKS > 1:
         # The counter stands first. Places alternate: nobody writes where another may still read.
         place = meeting + 1 + (times % 2) * 4 * BLOCKS
@@ -88,10 +107,11 @@ def shared(  # type: ignore[no-untyped-def]
         of_b = tl.load(each + BLOCKS, cache_modifier=".cg")
         of_c = tl.load(each + 2 * BLOCKS, cache_modifier=".cg")
         of_d = tl.load(each + 3 * BLOCKS, cache_modifier=".cg")
-        if LARGEST:
-            a, b, c, d = tl.max(of_a, 0), tl.max(of_b, 0), tl.max(of_c, 0), tl.max(of_d, 0)
+        a = tl.sum(of_a, 0) if FIRST == "sum" else tl.max(of_a, 0)
+        if OTHERS == "sum":
+            b, c, d = tl.sum(of_b, 0), tl.sum(of_c, 0), tl.sum(of_d, 0)
         else:
-            a, b, c, d = tl.sum(of_a, 0), tl.sum(of_b, 0), tl.sum(of_c, 0), tl.sum(of_d, 0)
+            b, c, d = tl.max(of_b, 0), tl.max(of_c, 0), tl.max(of_d, 0)
     return a, b, c, d
 
 

@@ -1,0 +1,1 @@
+"""Kernels for GPUs, in Triton, that objectives are made of."""

@@ -1,0 +1,208 @@
+"""Objectives of sums of losses on a GPU: value and slopes in one kernel launch.
+
+Each takes what :func:`eqrm.gpu.means.add_up` gives: sums of losses (m,), numbers of examples (m,)
+and how many domains are present. One program does the work, in float64.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eqrm.gpu.doubles import double, in_three
+
+LARGEST_BLOCK = 4096
+
+MOST_SEARCHED = 65_536
+"""Domains up to which one program finds the superquantile's place faster than a sort does."""
+
+DIGITS = 16
+"""Values of a digit of four bits, by which the superquantile finds its place among the risks."""
+
+# fmt: off
+# Kernels have long lists of arguments, which read better in lines than in columns.
+
+
+@triton.jit
+def _risks(totals, begin, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Places, the risks there, and which domains have examples."""
+    at = begin + tl.arange(0, BLOCK)
+    count = tl.load(totals + size + at, mask=at < size, other=0.0)
+    risk = tl.load(totals + at, mask=at < size, other=0.0) / tl.maximum(count, 1.0)
+    return at, risk, count > 0.0
+
+
+@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+def _mean_and_variance(  # type: ignore[no-untyped-def]
+    totals, value, slopes, size, weight_1, weight_2, weight_3, VARIANCE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """R̄ + β·Σ(R_i − R̄)²/k, and its slopes (1 + 2β(R_i − R̄))/k."""
+    weight = double(weight_1, weight_2, weight_3)
+    share = 1.0 / tl.load(totals + 2 * size)
+    total = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCK):
+        at, risk, present = _risks(totals, begin, size, BLOCK)
+        total += risk
+    mean = tl.sum(total, 0) * share
+    found = mean
+    if VARIANCE:
+        total = tl.zeros([BLOCK], tl.float64)
+        for begin in range(0, size, BLOCK):
+            at, risk, present = _risks(totals, begin, size, BLOCK)
+            total += tl.where(present, (risk - mean) * (risk - mean), 0.0)
+        found = mean + weight * tl.sum(total, 0) * share
+    tl.store(value, found)
+    for begin in range(0, size, BLOCK):
+        at, risk, present = _risks(totals, begin, size, BLOCK)
+        slope = tl.where(present, share, 0.0)
+        if VARIANCE:
+            slope = slope * (1.0 + 2.0 * weight * (risk - mean))
+        tl.store(slopes + at, slope, mask=at < size)
+
+
+@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+def _followed_weights(  # type: ignore[no-untyped-def]
+    totals, weights, value, slopes, size, rate_1, rate_2, rate_3, MOVES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """q ← q·exp(ηR)/Σ where that is finite, then (m/k)·Σ q_i R_i, and its slopes."""
+    rate = double(rate_1, rate_2, rate_3)
+    total = tl.zeros([BLOCK], tl.float64)
+    if MOVES:
+        largest = total - float("inf")
+        for begin in range(0, size, BLOCK):
+            at, risk, present = _risks(totals, begin, size, BLOCK)
+            largest = tl.maximum(largest, tl.where(at < size, risk, -float("inf")))
+        # The largest exponent cancels in the division; with it exp could overflow.
+        most = tl.max(largest, 0)
+        for begin in range(0, size, BLOCK):
+            at, risk, present = _risks(totals, begin, size, BLOCK)
+            q = tl.load(weights + at, mask=at < size, other=0.0)
+            total += q * tl.exp(rate * (risk - most))
+        divisor = tl.sum(total, 0)
+        total = tl.zeros([BLOCK], tl.float64)
+        if (divisor > 0.0) & (divisor - divisor == 0.0):
+            for begin in range(0, size, BLOCK):
+                at, risk, present = _risks(totals, begin, size, BLOCK)
+                q = tl.load(weights + at, mask=at < size, other=0.0)
+                moved = q * tl.exp(rate * (risk - most)) / divisor
+                tl.store(weights + at, moved, mask=at < size)
+        tl.debug_barrier()
+    factor = size / tl.load(totals + 2 * size)
+    for begin in range(0, size, BLOCK):
+        at, risk, present = _risks(totals, begin, size, BLOCK)
+        slope = tl.load(weights + at, mask=at < size, other=0.0) * factor
+        slope = tl.where(present, slope, 0.0)
+        total += slope * risk
+        tl.store(slopes + at, slope, mask=at < size)
+    tl.store(value, tl.sum(total, 0))
+
+
+@triton.jit
+def _keys(risk):  # type: ignore[no-untyped-def]
+    """Integers in the order of the risks."""
+    bits = (risk + 0.0).to(tl.int64, bitcast=True)  # 0 for −0
+    return tl.where(bits >= 0, bits, bits ^ 0x7FFFFFFFFFFFFFFF)
+
+
+@triton.jit
+def _add_three(a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+    return a + d, b + e, c + f
+
+
+@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+def _worst_share(  # type: ignore[no-untyped-def]
+    totals, value, slopes, size, tail_1, tail_2, tail_3, DIGITS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The mean of the worst T = (1−α)·k risks; risks equal to the least of them share its part.
+
+    That least one is the largest risk that at least T reach: its bits are found four at a time.
+    """
+    tail = double(tail_1, tail_2, tail_3)
+    worst = tl.maximum(tail * tl.load(totals + 2 * size), 1e-300)
+    digits = tl.arange(0, DIGITS).to(tl.int64)
+    least = tl.cast(0, tl.int64)
+    for number in range(16):
+        shift = 60 - 4 * number
+        bound = least + ((digits - tl.where(number == 0, 8, 0)) << shift)
+        reached = tl.zeros([DIGITS], tl.float64)
+        for begin in range(0, size, BLOCK):
+            at, risk, present = _risks(totals, begin, size, BLOCK)
+            reach = present[:, None] & (_keys(risk)[:, None] >= bound[None, :])
+            reached += tl.sum(reach.to(tl.float64), 0)
+        # The number that reach a bound falls with the bound.
+        fit = tl.sum((reached >= worst).to(tl.int64), 0) - 1
+        fit = tl.maximum(fit, 0)  # where risks are not numbers
+        least += (fit - tl.where(number == 0, 8, 0)) << shift
+    above = tl.zeros([BLOCK], tl.float64)
+    equal = tl.zeros([BLOCK], tl.float64)
+    all_of_them = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCK):
+        at, risk, present = _risks(totals, begin, size, BLOCK)
+        key = _keys(risk)
+        above += (present & (key > least)).to(tl.float64)
+        equal += (present & (key == least)).to(tl.float64)
+        all_of_them += risk
+    higher, ties, everything = tl.reduce((above, equal, all_of_them), 0, _add_three)
+    # As far above the least as the others are: nearly equal risks keep their digits.
+    bits = tl.where(least >= 0, least, least ^ 0x7FFFFFFFFFFFFFFF)
+    pivot = bits.to(tl.float64, bitcast=True)
+    part = (worst - higher) / tl.maximum(ties, 1.0) / worst
+    total = tl.zeros([BLOCK], tl.float64)
+    for begin in range(0, size, BLOCK):
+        at, risk, present = _risks(totals, begin, size, BLOCK)
+        key = _keys(risk)
+        slope = tl.where(present & (key > least), 1.0 / worst, 0.0)
+        total += slope * tl.where(key > least, risk - pivot, 0.0)
+        slope = tl.where(present & (key == least), part, slope)
+        tl.store(slopes + at, slope, mask=at < size)
+    # A risk that is not finite spoils the value.
+    tl.store(value, pivot + tl.sum(total, 0) + (everything - everything))
+
+# fmt: on
+
+
+def _outputs(totals: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return totals.new_empty((), dtype=dtype), totals.new_empty(size, dtype=dtype)
+
+
+def _shape_of(size: int) -> dict[str, int]:
+    block = min(LARGEST_BLOCK, max(32, triton.next_power_of_2(size)))
+    return {"BLOCK": block, "num_warps": max(1, min(8, block // 128))}
+
+
+def mean_and_variance(
+    totals: Tensor, size: int, weight: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The mean of the risks plus ``weight`` times their variance (divisor k), and its slopes."""
+    value, slopes = _outputs(totals, size, dtype)
+    _mean_and_variance[(1,)](
+        totals, value, slopes, size, *in_three(weight), VARIANCE=weight != 0.0, **_shape_of(size)
+    )
+    return value, slopes
+
+
+def followed_weights(
+    totals: Tensor, size: int, weights: Tensor, rate: float | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """GroupDRO's sum and its slopes; ``weights`` take a step of this rate first, unless None."""
+    value, slopes = _outputs(totals, size, dtype)
+    step = in_three(0.0 if rate is None else rate)
+    _followed_weights[(1,)](
+        totals, weights, value, slopes, size, *step, MOVES=rate is not None, **_shape_of(size)
+    )
+    return value, slopes
+
+
+def worst_share(
+    totals: Tensor, size: int, tail: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The mean of the worst share ``tail`` of the risks, the superquantile, and its slopes."""
+    value, slopes = _outputs(totals, size, dtype)
+    shape = _shape_of(size)
+    shape["BLOCK"] = min(1024, shape["BLOCK"])
+    _worst_share[(1,)](totals, value, slopes, size, *in_three(tail), DIGITS=DIGITS, **shape)
+    return value, slopes

@@ -197,9 +197,12 @@ class MedianDistance(Bandwidth):
         return RowBandwidth(fixed=median, shares=(places, shares))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fixed(Bandwidth):
-    """The same bandwidth whatever the risks are."""
+    """The same bandwidth whatever the risks are.
+
+    Compared by identity: torch 2.11 looks up the hash before there is a value, when it compiles.
+    """
 
     value: float
 

@@ -105,8 +105,10 @@ def first_true(condition: Tensor) -> Tensor:
     >>> first_true(torch.tensor([False, True, True]))
     tensor([1])
     """
-    steps = torch.arange(condition.shape[-1], device=condition.device)
-    return torch.where(condition, steps, condition.shape[-1] - 1).amin(-1, keepdim=True)
+    # In float64, because torch 2.11 cannot compile the smallest of these integers on a GPU.
+    steps = torch.arange(condition.shape[-1], dtype=torch.float64, device=condition.device)
+    last = condition.shape[-1] - 1.0
+    return torch.where(condition, steps, last).amin(-1, keepdim=True).to(torch.int64)
 
 
 def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tensor:

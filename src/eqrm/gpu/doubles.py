@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 
-import numpy as np
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def double(high, middle, low):  # type: ignore[no-untyped-def]
-    """A float64 from three float32."""
-    return tl.cast(high, tl.float64) + tl.cast(middle, tl.float64) + tl.cast(low, tl.float64)
+def double(bits):  # type: ignore[no-untyped-def]
+    """The float64 with these bits."""
+    return bits.to(tl.int64).to(tl.float64, bitcast=True)
 
 
 @lru_cache(maxsize=256)
-def in_three(value: float) -> tuple[float, float, float]:
-    """Three float32 numbers whose sum is this one.
+def bits_of(value: float) -> int:
+    """The bits of a float64, as an integer.
 
-    >>> sum(in_three(-1e30 / 3)) == -1e30 / 3
+    >>> bits_of(1.0) == 0x3FF << 52
     True
     """
-    high = float(np.float32(value))
-    middle = float(np.float32(value - high))
-    return high, middle, float(np.float32(value - high - middle))
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])

@@ -65,7 +65,7 @@ def _divide(  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["size", "domains"])  # type: ignore[untyped-decorator]
 def _spread(  # type: ignore[no-untyped-def]
-    slopes, factor, ids, totals, gradient, size, domains, BLOCK: tl.constexpr
+    slopes, ids, totals, gradient, size, domains, BLOCK: tl.constexpr
 ):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
@@ -73,7 +73,6 @@ def _spread(  # type: ignore[no-untyped-def]
     known = inside & (domain >= 0) & (domain < domains)
     count = tl.load(totals + domains + domain, mask=known, other=1.0)
     slope = tl.load(slopes + domain, mask=known, other=0.0).to(tl.float64)
-    slope *= tl.load(factor).to(tl.float64)
     tl.store(gradient + at, slope / count, mask=inside)
 
 
@@ -88,16 +87,14 @@ def add_up(losses: Tensor, ids: Tensor, domains: int) -> Tensor:
     return totals
 
 
-def spread(
-    slopes: Tensor, ids: Tensor, totals: Tensor, dtype: torch.dtype, factor: Tensor
-) -> Tensor:
-    """The gradient in the losses from that in the risks (m,), times a factor."""
+def spread(slopes: Tensor, ids: Tensor, totals: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient in the losses from that in the risks (m,)."""
     gradient = torch.empty(ids.shape, dtype=dtype, device=ids.device)
     size = ids.numel()
     if size:
         grid = (triton.cdiv(size, BLOCK),)
         slopes, ids = slopes.contiguous(), ids.contiguous()
-        _spread[grid](slopes, factor, ids, totals, gradient, size, totals.numel() // 2, BLOCK=BLOCK)
+        _spread[grid](slopes, ids, totals, gradient, size, totals.numel() // 2, BLOCK=BLOCK)
     return gradient
 
 
@@ -127,4 +124,4 @@ class DomainMeans(torch.autograd.Function):
         if torch.is_grad_enabled():
             counts = totals[domains : 2 * domains].clamp(min=1.0)
             return (slopes.double() / counts)[ids].to(ctx.dtype), None, None
-        return spread(slopes, ids, totals, ctx.dtype, totals.new_ones(())), None, None
+        return spread(slopes, ids, totals, ctx.dtype), None, None

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eqrm.gpu.doubles import double, in_three
+from eqrm.gpu.doubles import bits_of, double
 
 BLOCK = 1024
 
@@ -15,10 +15,10 @@ BLOCK = 1024
 # Kernels have long lists of arguments, which read better in lines than in columns.
 
 
-@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["size", "rate_bits", "decay_bits"])  # type: ignore[untyped-decorator]
 def _enter(  # type: ignore[no-untyped-def]
-    totals, remembered, last_seen, step, risks, weights, all_weights, size, rate_1, rate_2, rate_3,
-    decay_1, decay_2, decay_3, BLOCK: tl.constexpr,
+    totals, remembered, last_seen, step, risks, weights, all_weights, size, rate_bits,
+    decay_bits, BLOCK: tl.constexpr,
 ):
     """R ← R + λ(r − R) for the domains present, and what each counts: 2^(−age/half-life) or 0."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -29,12 +29,12 @@ def _enter(  # type: ignore[no-untyped-def]
     fresh = tl.load(totals + at, mask=inside, other=0.0) / tl.maximum(count, 1.0)
     before = tl.load(remembered + at, mask=inside, other=0.0)
     seen = tl.load(last_seen + at, mask=inside, other=-1)
-    rate = tl.where(seen >= 0, double(rate_1, rate_2, rate_3), 1.0)
+    rate = tl.where(seen >= 0, double(rate_bits), 1.0)
     risk = tl.where(present, before + rate * (fresh - before), before)
     risk = tl.where(present & (rate == 1.0), fresh, risk)
     latest = tl.where(present, now, seen)
     age = (now - latest).to(tl.float64)
-    decay = double(decay_1, decay_2, decay_3)
+    decay = double(decay_bits)
     weight = tl.where(latest >= 0, tl.exp(-decay * age), 0.0)
     tl.store(risks + at, risk, mask=inside)
     tl.store(weights + at, weight, mask=inside)
@@ -72,8 +72,8 @@ def enter(
         weights,
         total,
         size,
-        *in_three(rate),
-        *in_three(decay),
+        bits_of(rate),
+        bits_of(decay),
         BLOCK=BLOCK,
     )
     return risks, weights, total

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eqrm.gpu.doubles import double, in_three
+from eqrm.gpu.doubles import bits_of, double
 
 LARGEST_BLOCK = 4096
 
@@ -34,13 +34,13 @@ def _risks(totals, begin, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped
     return at, risk, count > 0.0
 
 
-@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["size", "weight_bits"])  # type: ignore[untyped-decorator]
 def _mean_and_variance(  # type: ignore[no-untyped-def]
-    totals, value, slopes, size, weight_1, weight_2, weight_3, VARIANCE: tl.constexpr,
+    totals, value, slopes, size, weight_bits, VARIANCE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """R̄ + β·Σ(R_i − R̄)²/k, and its slopes (1 + 2β(R_i − R̄))/k."""
-    weight = double(weight_1, weight_2, weight_3)
+    weight = double(weight_bits)
     share = 1.0 / tl.load(totals + 2 * size)
     total = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCK):
@@ -63,13 +63,13 @@ def _mean_and_variance(  # type: ignore[no-untyped-def]
         tl.store(slopes + at, slope, mask=at < size)
 
 
-@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["size", "rate_bits"])  # type: ignore[untyped-decorator]
 def _followed_weights(  # type: ignore[no-untyped-def]
-    totals, weights, value, slopes, size, rate_1, rate_2, rate_3, MOVES: tl.constexpr,
+    totals, weights, value, slopes, size, rate_bits, MOVES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """q ← q·exp(ηR)/Σ where that is finite, then (m/k)·Σ q_i R_i, and its slopes."""
-    rate = double(rate_1, rate_2, rate_3)
+    rate = double(rate_bits)
     total = tl.zeros([BLOCK], tl.float64)
     if MOVES:
         largest = total - float("inf")
@@ -113,15 +113,15 @@ def _add_three(a, b, c, d, e, f):  # type: ignore[no-untyped-def]
     return a + d, b + e, c + f
 
 
-@triton.jit(do_not_specialize=["size"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["size", "tail_bits"])  # type: ignore[untyped-decorator]
 def _worst_share(  # type: ignore[no-untyped-def]
-    totals, value, slopes, size, tail_1, tail_2, tail_3, DIGITS: tl.constexpr, BLOCK: tl.constexpr
+    totals, value, slopes, size, tail_bits, DIGITS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """The mean of the worst T = (1−α)·k risks; risks equal to the least of them share its part.
 
     That least one is the largest risk that at least T reach: its bits are found four at a time.
     """
-    tail = double(tail_1, tail_2, tail_3)
+    tail = double(tail_bits)
     worst = tl.maximum(tail * tl.load(totals + 2 * size), 1e-300)
     digits = tl.arange(0, DIGITS).to(tl.int64)
     least = tl.cast(0, tl.int64)
@@ -180,7 +180,7 @@ def mean_and_variance(
     """The mean of the risks plus ``weight`` times their variance (divisor k), and its slopes."""
     value, slopes = _outputs(totals, size, dtype)
     _mean_and_variance[(1,)](
-        totals, value, slopes, size, *in_three(weight), VARIANCE=weight != 0.0, **_shape_of(size)
+        totals, value, slopes, size, bits_of(weight), VARIANCE=weight != 0.0, **_shape_of(size)
     )
     return value, slopes
 
@@ -190,9 +190,9 @@ def followed_weights(
 ) -> tuple[Tensor, Tensor]:
     """GroupDRO's sum and its slopes; ``weights`` take a step of this rate first, unless None."""
     value, slopes = _outputs(totals, size, dtype)
-    step = in_three(0.0 if rate is None else rate)
+    step = bits_of(0.0 if rate is None else rate)
     _followed_weights[(1,)](
-        totals, weights, value, slopes, size, *step, MOVES=rate is not None, **_shape_of(size)
+        totals, weights, value, slopes, size, step, MOVES=rate is not None, **_shape_of(size)
     )
     return value, slopes
 
@@ -204,5 +204,5 @@ def worst_share(
     value, slopes = _outputs(totals, size, dtype)
     shape = _shape_of(size)
     shape["BLOCK"] = min(1024, shape["BLOCK"])
-    _worst_share[(1,)](totals, value, slopes, size, *in_three(tail), DIGITS=DIGITS, **shape)
+    _worst_share[(1,)](totals, value, slopes, size, bits_of(tail), DIGITS=DIGITS, **shape)
     return value, slopes

@@ -119,29 +119,35 @@ def _has_own_kernel(kind: type[RiskObjective]) -> bool:
 
 
 class OnTotals(torch.autograd.Function):
-    """From losses to the objective on a GPU: sums per domain, a kernel, and one launch backward."""
+    """From losses to the objective on a GPU: sums per domain, a kernel, and the gradient at once.
+
+    All launches but a product are made forward: in the backward pass, which runs in a thread of
+    autograd's, each would cost the host several times as much.
+    """
 
     @staticmethod
     def forward(ctx: Any, losses: Tensor, ids: Tensor, domains: int, kernel: Kernel) -> Tensor:
-        from eqrm.gpu.means import add_up
+        from eqrm.gpu.means import add_up, spread
 
         totals = add_up(losses, ids, domains)
-        found = kernel(totals, domains, torch.promote_types(losses.dtype, torch.float32))
-        ctx.save_for_backward(losses, ids, totals, found.slopes)
-        ctx.again = found.again
+        dtype = torch.promote_types(losses.dtype, torch.float32)
+        found = kernel(totals, domains, dtype)
+        if ctx.needs_input_grad[0]:
+            gradient = spread(found.slopes, ids, totals, dtype)
+            ctx.save_for_backward(losses, ids, gradient)
+            ctx.again, ctx.domains = found.again, domains
         return found.value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        losses, ids, totals, slopes = ctx.saved_tensors
+        losses, ids, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            risks = domain_risks(losses.view_as(losses), ids, totals.numel() // 2)
+            risks = domain_risks(losses.view_as(losses), ids, ctx.domains)
             composed = ctx.again(risks)
             (gradient,) = torch.autograd.grad(composed, risks.losses, create_graph=True)
-            return grad * gradient, None, None, None
-        from eqrm.gpu.means import spread
-
-        return spread(slopes, ids, totals, losses.dtype, grad), None, None, None
+        product = grad * gradient
+        same = product.dtype == losses.dtype
+        return product if same else product.to(losses.dtype), None, None, None
 
 
 def keep_state(module: nn.Module, name: str, value: Tensor) -> None:

@@ -8,6 +8,8 @@ import triton.language as tl
 from eqrm.distributions.kde.triton_sums import (
     centres,
     log1p,
+    next_centres,
+    next_part,
     part_of_row,
     shared,
     sum_and_extremes,
@@ -73,8 +75,8 @@ def first_present(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def moments_of(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, meeting, times, MODE: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, d, p, meeting, times, MODE: tl.constexpr,
+    FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Of differences to the pivot: mean, largest, smallest; and the mean of x² and the unit of x.
 
@@ -85,7 +87,7 @@ def moments_of(  # type: ignore[no-untyped-def]
     above = total - float("inf")
     below = total - float("inf")
     for begin in range(0, size, BLOCKS * BLOCK):
-        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        d, p = next_part(risks, weights, begin + place, size, pivot, d, p, MODE, FITS)
         total += p * d
         above = tl.maximum(above, tl.where(p > 0.0, d, -float("inf")))
         below = tl.maximum(below, tl.where(p > 0.0, -d, -float("inf")))
@@ -98,7 +100,7 @@ def moments_of(  # type: ignore[no-untyped-def]
     unit = tl.where(reach > 0.0, reach, 1.0)
     total = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCKS * BLOCK):
-        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
+        d, p = next_part(risks, weights, begin + place, size, pivot, d, p, MODE, FITS)
         x = (d - mean) / unit
         total += tl.where(p > 0.0, p * x * x, 0.0)
     square = tl.sum(total, 0)
@@ -177,16 +179,16 @@ def nearest_to(  # type: ignore[no-untyped-def]
 def _step(error, log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def]
     """The step of second order that root_in_tensors.py takes; ``error`` is log S − target."""
     scale = tl.sqrt(-2.0 * log_sf)
-    newton = 2.0 * error / (tl.sqrt(-2.0 * target) + scale) * scale / hazard
-    factor = 1.0 + 0.5 * newton * (hazard - mean_z - hazard / (scale * scale))
+    newton = 2.0 * error * scale / ((tl.sqrt(-2.0 * target) + scale) * hazard)
+    factor = 1.0 + 0.5 * newton * (hazard - mean_z + 0.5 * hazard / log_sf)
     return newton / tl.where(factor > 0.5, tl.where(factor < 2.0, factor, 2.0), 0.5)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def root_from(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
-    MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, origin, h, y, p, t, low, high, target, tail, meeting,
+    times, MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr,
+    FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``.
 
@@ -203,8 +205,10 @@ def root_from(  # type: ignore[no-untyped-def]
         zeroth = tl.zeros([BLOCK], tl.float64)
         first = tl.zeros([BLOCK], tl.float64)
         for begin in range(0, size, BLOCKS * BLOCK):
-            d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
-            a, b, kernel, moment = tails(centres(d, origin, h, LOWER), p, t, DEEP)
+            y, p = next_centres(
+                risks, weights, begin + place, size, pivot, origin, h, y, p, MODE, LOWER, FITS
+            )
+            a, b, kernel, moment = tails(y, p, t, DEEP)
             above += a
             rest += b
             zeroth += kernel
@@ -222,12 +226,15 @@ def root_from(  # type: ignore[no-untyped-def]
             error = log1p(((over - tail) + beside) / tail)
             log_sf = target + error
         hazard = density * each * 0.3989422804014327 / (over + beside)
-        step = _step(error, log_sf, hazard, moment / density, target)
+        mean_z = moment / density
+        step = _step(error, log_sf, hazard, mean_z, target)
         low = tl.where(error > 0.0, t, low)
         high = tl.where(error > 0.0, high, t)
         proposal = t + step
         within = (proposal >= low) & (proposal <= high)
-        settled = (tl.abs(step) < 1e-10 + 1e-15 * tl.abs(t)) & within
+        # Steps are of third order: the next is about as large as this one's cube.
+        cube = tl.abs(step) * step * step * (1.0 + mean_z * mean_z)
+        settled = (tl.minimum(tl.abs(step), 1e5 * cube) < 1e-10 + 1e-15 * tl.abs(t)) & within
         now = tl.abs(error)
         # In a gap between risks the curve is flat, and steps along it lead nowhere.
         good = settled | (within & (now <= 0.5 * before))

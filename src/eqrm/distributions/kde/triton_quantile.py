@@ -29,12 +29,13 @@ from eqrm.distributions.kde.triton_passes import (
 from eqrm.distributions.kde.triton_sums import (
     NUMBERS_SHARED,
     centres,
+    next_centres,
     part_of_row,
     risks_at,
     shared,
     sum_of_four,
 )
-from eqrm.gpu.doubles import double, in_three
+from eqrm.gpu.doubles import bits_of, double
 from eqrm.level import Level
 
 MAX_STEPS = 100
@@ -53,21 +54,24 @@ LONGEST_OF_SMALL_BLOCKS = 500_000
 EQUAL, GIVEN_WEIGHTS, COUNTS = 0, 1, 2
 """How domains are weighed: equally, as given, or equally if they have examples."""
 
+NUMBERS = ("stride", "rows", "size", "target_bits", "tail_bits", "goal_bits", "factor_bits")
+"""Arguments for whose values no kernel of its own is compiled."""
+
 # fmt: off
 # Kernels have long lists of arguments, which read better in lines than in columns.
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _write_gradient(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, mean, origin, h, t, by_std, gradient, slope, meeting,
-    times, faint, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, mean, origin, h, y, p, t, by_std, gradient, slope,
+    meeting, times, faint, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
+    FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given.
 
     Kernels are relative to that at ``t`` itself, or to the nearest where those are ``FAINT``.
     """
-    nearest = t
+    nearest, y_of_mean = t, centres(mean, origin, h, LOWER)
     if faint:
         nearest, times = nearest_to(
             risks, weights, place, size, pivot, origin, h, t, meeting, times,
@@ -75,9 +79,11 @@ def _write_gradient(  # type: ignore[no-untyped-def]
         )  # fmt: skip
     zeroth = tl.zeros([BLOCK], tl.float64)
     first = tl.zeros([BLOCK], tl.float64)
+    kernel = zeroth
     for begin in range(0, size, BLOCKS * BLOCK):
-        d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
-        y = centres(d, origin, h, LOWER)
+        y, p = next_centres(
+            risks, weights, begin + place, size, pivot, origin, h, y, p, MODE, LOWER, FITS
+        )
         kernel = near_kernels(y, p, t, nearest)
         zeroth += kernel
         first += kernel * (y - nearest)
@@ -88,14 +94,18 @@ def _write_gradient(  # type: ignore[no-untyped-def]
     )
     mean_z = (t - nearest) - moment / total
     mean_z = -mean_z if LOWER else mean_z
+    share = 1.0 / total
     if GIVEN and (BLOCKS == 1 or tl.program_id(0) == 0):
         tl.store(slope, mean_z)
     for begin in range(0, size, BLOCKS * BLOCK):
         at = begin + place
-        d, p = part_of_row(risks, weights, at, size, pivot, MODE)
-        found = near_kernels(centres(d, origin, h, LOWER), p, t, nearest) / total
+        y, p = next_centres(risks, weights, at, size, pivot, origin, h, y, p, MODE, LOWER, FITS)
+        if not FITS:
+            kernel = near_kernels(y, p, t, nearest)
+        found = kernel * share
         if not GIVEN:
-            found += p * each * centres(d, mean, h, False) * (mean_z * by_std)
+            from_mean = -(y - y_of_mean) if LOWER else y - y_of_mean
+            found += p * each * from_mean * (mean_z * by_std)
         tl.store(gradient + at, found, mask=at < size)
     return times
 
@@ -132,17 +142,16 @@ def _weighed(  # type: ignore[no-untyped-def]
     return each, concentration, pivot, times
 
 
-@triton.jit(do_not_specialize=["size", "rows", "stride"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=NUMBERS)  # type: ignore[untyped-decorator]
 def _quantile_rows(  # type: ignore[no-untyped-def]
-    risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_1,
-    target_2, target_3, tail_1, tail_2, tail_3, goal_1, goal_2, goal_3, factor_1, factor_2,
-    factor_3, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr,
-    GRADIENT: tl.constexpr, NARROW: tl.constexpr, FAINT: tl.constexpr, STEPS: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_bits,
+    tail_bits, goal_bits, factor_bits, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
+    DEEP: tl.constexpr, GRADIENT: tl.constexpr, NARROW: tl.constexpr, FAINT: tl.constexpr,
+    STEPS: tl.constexpr, FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """A program for each row, or ``BLOCKS`` programs for all rows, one after the other."""
-    target, tail = double(target_1, target_2, target_3), double(tail_1, tail_2, tail_3)
-    goal, factor = double(goal_1, goal_2, goal_3), double(factor_1, factor_2, factor_3)
+    target, tail = double(target_bits), double(tail_bits)
+    goal, factor = double(goal_bits), double(factor_bits)
     part, begin_row, end_row = tl.program_id(0), 0, rows
     if BLOCKS == 1:
         part, begin_row, end_row = 0, tl.program_id(0), tl.program_id(0) + 1
@@ -154,9 +163,11 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
         each, concentration, pivot, times = _weighed(
             own, p, place, size, meeting, times, MODE, BLOCKS, BLOCK
         )
+        own_d, own_p = part_of_row(own, p, place, size, pivot, MODE)
         mean, top, bottom, square, unit, times = moments_of(
-            own, p, place, size, each, pivot, meeting, times, MODE, BLOCKS, BLOCK
-        )
+            own, p, place, size, each, pivot, own_d, own_p, meeting, times, MODE, FITS, BLOCKS,
+            BLOCK,
+        )  # fmt: skip
         several, spread = 1.0 - concentration, tl.sqrt(square)
         reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
         if GIVEN:
@@ -164,7 +175,7 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             h = tl.where(h > 0.0, tl.maximum(h, reach * NARROW), h)
         else:
             if MODE:
-                factor = double(factor_1, factor_2, factor_3) * tl.exp(0.2 * tl.log(concentration))
+                factor = double(factor_bits) * tl.exp(0.2 * tl.log(concentration))
             h = _bandwidth(factor, several, unit * spread, mean)
         extreme = bottom if LOWER else top
         origin = extreme if DEEP else mean
@@ -180,9 +191,10 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             bandwidths = tl.where(h > 0.0, spread * (unit / tl.where(h > 0.0, h, 1.0)), 0.0)
             t = tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low)
             t = tl.minimum(t, high)
+        own_y = centres(own_d, origin, h, LOWER)
         t, density, times = root_from(
-            own, p, place, size, each, pivot, origin, h, t, low, high, target, tail, meeting, times,
-            MODE, LOWER, DEEP, STEPS, BLOCKS, BLOCK,
+            own, p, place, size, each, pivot, origin, h, own_y, own_p, t, low, high, target, tail,
+            meeting, times, MODE, LOWER, DEEP, STEPS, FITS, BLOCKS, BLOCK,
         )  # fmt: skip
         # A risk that is not finite spoils the mean, whatever the steps have made of it.
         value = pivot + (origin + h * (-t if LOWER else t))
@@ -192,9 +204,9 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             by_std = factor * factor / tl.maximum(several, 1e-12)
             faint = DEEP | (density < FAINT) | (h <= 0.0)
             times = _write_gradient(
-                own, p, place, size, each, pivot, mean, origin, h, t, by_std,
+                own, p, place, size, each, pivot, mean, origin, h, own_y, own_p, t, by_std,
                 gradients + row * size, slopes + row, meeting, times, faint,
-                MODE, GIVEN, LOWER, BLOCKS, BLOCK,
+                MODE, GIVEN, LOWER, FITS, BLOCKS, BLOCK,
             )  # fmt: skip
 
 # fmt: on
@@ -309,10 +321,10 @@ def _launch(
         meeting,
         rows,
         size,
-        *in_three(target),
-        *in_three(level.alpha if lower else level.tail),
-        *in_three(abs(level.z)),
-        *in_three(constant if mode else constant * size**-0.2),
+        bits_of(target),
+        bits_of(level.alpha if lower else level.tail),
+        bits_of(abs(level.z)),
+        bits_of(constant if mode else constant * size**-0.2),
         MODE=mode,
         GIVEN=given is not None,
         LOWER=lower,
@@ -321,6 +333,7 @@ def _launch(
         NARROW=NARROWEST,
         FAINT=FAINTEST,
         STEPS=MAX_STEPS,
+        FITS=size <= block,
         BLOCKS=programs,
         BLOCK=block,
         num_warps=warps,

@@ -17,7 +17,9 @@ NUMBERS_SHARED = 4
 @triton.jit
 def erfcx(x):  # type: ignore[no-untyped-def]
     """exp(x²)·erfc(x) for x ≥ 0, to 5e-16: (1+2x)·erfcx(x) by a polynomial in (x−3)/(x+3)."""
-    u = (x - 3.0) / (x + 3.0)
+    twice = 1.0 + 2.0 * x
+    both = 1.0 / ((x + 3.0) * twice)  # one division instead of two
+    u = (x - 3.0) * twice * both
     r = 8.393734858690877e-10 * u + 9.862533510345587e-10
     r = r * u - 8.217595058711455e-09
     r = r * u - 1.3312919661038687e-08
@@ -42,7 +44,7 @@ def erfcx(x):  # type: ignore[no-untyped-def]
     r = r * u - 0.0475622943534492
     r = r * u - 0.13562110612458117
     r = r * u + 1.2530080582697296
-    return r / (1.0 + 2.0 * x)
+    return r * ((x + 3.0) * both)
 
 
 @triton.jit
@@ -151,6 +153,38 @@ def centres(differences, origin, h, LOWER: tl.constexpr):  # type: ignore[no-unt
     y = (differences - origin) / tl.where(h > 0.0, h, 1.0)
     y = tl.where(h > 0.0, y, 0.0)
     return -y if LOWER else y
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def next_part(  # type: ignore[no-untyped-def]
+    risks, weights, place, size, pivot, d, p, MODE: tl.constexpr, FITS: tl.constexpr
+):
+    """Differences and weights at these places; where one block holds the row, those at hand."""
+    if not FITS:
+        d, p = part_of_row(risks, weights, place, size, pivot, MODE)
+    return d, p
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def next_centres(  # type: ignore[no-untyped-def]
+    risks,
+    weights,
+    place,
+    size,
+    pivot,
+    origin,
+    h,
+    y,
+    p,
+    MODE: tl.constexpr,
+    LOWER: tl.constexpr,
+    FITS: tl.constexpr,
+):
+    """Centres and weights at these places; where one block holds the row, those at hand."""
+    if not FITS:
+        d, p = part_of_row(risks, weights, place, size, pivot, MODE)
+        y = centres(d, origin, h, LOWER)
+    return y, p
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -11,6 +11,7 @@ from eqrm.distributions.kde.triton_sums import (
     next_centres,
     next_part,
     part_of_row,
+    power_of_two,
     shared,
     sum_and_extremes,
     sum_of_four,
@@ -78,9 +79,9 @@ def moments_of(  # type: ignore[no-untyped-def]
     risks, weights, place, size, each, pivot, d, p, meeting, times, MODE: tl.constexpr,
     FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """Of differences to the pivot: mean, largest, smallest; and the mean of x² and the unit of x.
+    """Of differences to the pivot: mean, largest, smallest; the mean of x², the unit of x and 1/it.
 
-    x are differences to the mean in units of the largest of them, so that squares neither
+    x are differences to the mean in units near the largest of them, so that squares neither
     overflow nor underflow.
     """
     total = tl.zeros([BLOCK], tl.float64)
@@ -97,17 +98,17 @@ def moments_of(  # type: ignore[no-untyped-def]
     )
     mean, bottom = mean * each, -bottom
     reach = tl.maximum(tl.abs(top - mean), tl.abs(bottom - mean))
-    unit = tl.where(reach > 0.0, reach, 1.0)
+    unit, scale = power_of_two(reach)
     total = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCKS * BLOCK):
         d, p = next_part(risks, weights, begin + place, size, pivot, d, p, MODE, FITS)
-        x = (d - mean) / unit
+        x = (d - mean) * scale
         total += tl.where(p > 0.0, p * x * x, 0.0)
     square = tl.sum(total, 0)
     square, _, _, _ = shared(
         meeting, times + 2, square, square, square, square, "sum", "sum", BLOCKS
     )
-    return mean, top, bottom, square * each, unit, times + 2
+    return mean, top, bottom, square * each, unit, scale, times + 2
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -147,15 +148,15 @@ def near_kernels(y, p, t, nearest):  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def nearest_to(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, pivot, origin, h, t, meeting, times, MODE: tl.constexpr,
-    LOWER: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, pivot, origin, scale, inverse, t, meeting, times,
+    MODE: tl.constexpr, LOWER: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """The centre whose kernel counts most at ``t``."""
     largest = tl.zeros([BLOCK], tl.float64) - float("inf")
     where = tl.zeros([BLOCK], tl.float64)
     for begin in range(0, size, BLOCKS * BLOCK):
         d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
-        y = centres(d, origin, h, LOWER)
+        y = centres(d, origin, scale, inverse, LOWER)
         logit = y * (t - 0.5 * y)  # −(t−y)²/2, but for a constant
         if MODE:
             logit += tl.log(p)
@@ -186,9 +187,9 @@ def _step(error, log_sf, hazard, mean_z, target):  # type: ignore[no-untyped-def
 
 @triton.jit  # type: ignore[untyped-decorator]
 def root_from(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, origin, h, y, p, t, low, high, target, tail, meeting,
-    times, MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr, STEPS: tl.constexpr,
-    FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, origin, scale, inverse, y, p, t, low, high, target,
+    tail, meeting, times, MODE: tl.constexpr, LOWER: tl.constexpr, DEEP: tl.constexpr,
+    STEPS: tl.constexpr, FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Safeguarded steps from ``t`` until they lead nowhere, at most ``STEPS``.
 
@@ -206,8 +207,9 @@ def root_from(  # type: ignore[no-untyped-def]
         first = tl.zeros([BLOCK], tl.float64)
         for begin in range(0, size, BLOCKS * BLOCK):
             y, p = next_centres(
-                risks, weights, begin + place, size, pivot, origin, h, y, p, MODE, LOWER, FITS
-            )
+                risks, weights, begin + place, size, pivot, origin, scale, inverse, y, p, MODE,
+                LOWER, FITS,
+            )  # fmt: skip
             a, b, kernel, moment = tails(y, p, t, DEEP)
             above += a
             rest += b

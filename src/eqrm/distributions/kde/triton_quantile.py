@@ -30,10 +30,10 @@ from eqrm.distributions.kde.triton_sums import (
     NUMBERS_SHARED,
     centres,
     next_centres,
-    part_of_row,
     risks_at,
     shared,
     sum_of_four,
+    weights_at,
 )
 from eqrm.gpu.doubles import bits_of, double
 from eqrm.level import Level
@@ -63,18 +63,18 @@ NUMBERS = ("stride", "rows", "size", "target_bits", "tail_bits", "goal_bits", "f
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _write_gradient(  # type: ignore[no-untyped-def]
-    risks, weights, place, size, each, pivot, mean, origin, h, y, p, t, by_std, gradient, slope,
-    meeting, times, faint, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
-    FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    risks, weights, place, size, each, pivot, mean, origin, scale, inverse, y, p, t, by_std,
+    gradient, slope, meeting, times, faint, MODE: tl.constexpr, GIVEN: tl.constexpr,
+    LOWER: tl.constexpr, FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """dq/dR_i = w_i + z̄·∂h/∂R_i, or w_i and dq/dh = z̄ where h is given.
 
     Kernels are relative to that at ``t`` itself, or to the nearest where those are ``FAINT``.
     """
-    nearest, y_of_mean = t, centres(mean, origin, h, LOWER)
+    nearest, y_of_mean = t, centres(mean, origin, scale, inverse, LOWER)
     if faint:
         nearest, times = nearest_to(
-            risks, weights, place, size, pivot, origin, h, t, meeting, times,
+            risks, weights, place, size, pivot, origin, scale, inverse, t, meeting, times,
             MODE, LOWER, BLOCKS, BLOCK,
         )  # fmt: skip
     zeroth = tl.zeros([BLOCK], tl.float64)
@@ -82,8 +82,9 @@ def _write_gradient(  # type: ignore[no-untyped-def]
     kernel = zeroth
     for begin in range(0, size, BLOCKS * BLOCK):
         y, p = next_centres(
-            risks, weights, begin + place, size, pivot, origin, h, y, p, MODE, LOWER, FITS
-        )
+            risks, weights, begin + place, size, pivot, origin, scale, inverse, y, p, MODE, LOWER,
+            FITS,
+        )  # fmt: skip
         kernel = near_kernels(y, p, t, nearest)
         zeroth += kernel
         first += kernel * (y - nearest)
@@ -99,7 +100,9 @@ def _write_gradient(  # type: ignore[no-untyped-def]
         tl.store(slope, mean_z)
     for begin in range(0, size, BLOCKS * BLOCK):
         at = begin + place
-        y, p = next_centres(risks, weights, at, size, pivot, origin, h, y, p, MODE, LOWER, FITS)
+        y, p = next_centres(
+            risks, weights, at, size, pivot, origin, scale, inverse, y, p, MODE, LOWER, FITS
+        )
         if not FITS:
             kernel = near_kernels(y, p, t, nearest)
         found = kernel * share
@@ -160,11 +163,14 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
     for number in range(begin_row, end_row):
         row = tl.cast(number, tl.int64)
         own, p = risks + row * size, weights + row * stride
+        # Loaded first: what is loaded next is then near.
+        own_p = weights_at(p, place, place < size, MODE)
+        own_risks = risks_at(own, p, place, place < size, MODE)
         each, concentration, pivot, times = _weighed(
             own, p, place, size, meeting, times, MODE, BLOCKS, BLOCK
         )
-        own_d, own_p = part_of_row(own, p, place, size, pivot, MODE)
-        mean, top, bottom, square, unit, times = moments_of(
+        own_d = tl.where(own_p > 0.0, own_risks - pivot, 0.0)
+        mean, top, bottom, square, unit, scale, times = moments_of(
             own, p, place, size, each, pivot, own_d, own_p, meeting, times, MODE, FITS, BLOCKS,
             BLOCK,
         )  # fmt: skip
@@ -174,13 +180,17 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             h = tl.load(given + row)
             h = tl.where(h > 0.0, tl.maximum(h, reach * NARROW), h)
         else:
+            factor = double(factor_bits)
             if MODE:
-                factor = double(factor_bits) * tl.exp(0.2 * tl.log(concentration))
+                effective = concentration * size
+                if effective != 1.0:  # m^−0.2 is in the factor
+                    factor *= tl.exp(0.2 * tl.log(effective))
             h = _bandwidth(factor, several, unit * spread, mean)
         extreme = bottom if LOWER else top
         origin = extreme if DEEP else mean
-        low = centres(top if LOWER else bottom, origin, h, LOWER) + goal
-        high = centres(extreme, origin, h, LOWER) + goal
+        inverse = tl.where(h > 0.0, 1.0 / tl.where(h > 0.0, h * scale, 1.0), 0.0)
+        low = centres(top if LOWER else bottom, origin, scale, inverse, LOWER) + goal
+        high = centres(extreme, origin, scale, inverse, LOWER) + goal
         if DEEP:
             low, times = deep_start(
                 own, p, place, size, each, pivot, extreme, target, goal, low, meeting, times,
@@ -188,13 +198,13 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             t = low
         else:
-            bandwidths = tl.where(h > 0.0, spread * (unit / tl.where(h > 0.0, h, 1.0)), 0.0)
+            bandwidths = spread * inverse
             t = tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low)
             t = tl.minimum(t, high)
-        own_y = centres(own_d, origin, h, LOWER)
+        own_y = centres(own_d, origin, scale, inverse, LOWER)
         t, density, times = root_from(
-            own, p, place, size, each, pivot, origin, h, own_y, own_p, t, low, high, target, tail,
-            meeting, times, MODE, LOWER, DEEP, STEPS, FITS, BLOCKS, BLOCK,
+            own, p, place, size, each, pivot, origin, scale, inverse, own_y, own_p, t, low, high,
+            target, tail, meeting, times, MODE, LOWER, DEEP, STEPS, FITS, BLOCKS, BLOCK,
         )  # fmt: skip
         # A risk that is not finite spoils the mean, whatever the steps have made of it.
         value = pivot + (origin + h * (-t if LOWER else t))
@@ -204,8 +214,8 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             by_std = factor * factor / tl.maximum(several, 1e-12)
             faint = DEEP | (density < FAINT) | (h <= 0.0)
             times = _write_gradient(
-                own, p, place, size, each, pivot, mean, origin, h, own_y, own_p, t, by_std,
-                gradients + row * size, slopes + row, meeting, times, faint,
+                own, p, place, size, each, pivot, mean, origin, scale, inverse, own_y, own_p, t,
+                by_std, gradients + row * size, slopes + row, meeting, times, faint,
                 MODE, GIVEN, LOWER, FITS, BLOCKS, BLOCK,
             )  # fmt: skip
 
@@ -308,8 +318,8 @@ def _launch(
         if size >= LONGEST_OF_SMALL_BLOCKS:
             block, warps = 2 * BLOCK, 2 * WARPS
     else:
-        block = min(BLOCK, max(32, triton.next_power_of_2(size)))
-        warps = max(1, min(WARPS, block // 128))
+        block = min(ONE_PROGRAM, max(32, triton.next_power_of_2(size)))
+        warps = min(WARPS if block <= BLOCK else 2 * WARPS, block // 32)
     _quantile_rows[(programs if programs > 1 else rows,)](
         risks,
         weights,
@@ -324,7 +334,7 @@ def _launch(
         bits_of(target),
         bits_of(level.alpha if lower else level.tail),
         bits_of(abs(level.z)),
-        bits_of(constant if mode else constant * size**-0.2),
+        bits_of(constant * size**-0.2),
         MODE=mode,
         GIVEN=given is not None,
         LOWER=lower,

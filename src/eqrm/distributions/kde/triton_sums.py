@@ -14,6 +14,10 @@ NUMBERS_SHARED = 4
 """Numbers that programs exchange when they meet."""
 
 
+# fmt: off
+# Kernels have long lists of arguments, which read better in lines than in columns.
+
+
 @triton.jit
 def erfcx(x):  # type: ignore[no-untyped-def]
     """exp(x²)·erfc(x) for x ≥ 0, to 5e-16: (1+2x)·erfcx(x) by a polynomial in (x−3)/(x+3)."""
@@ -147,11 +151,23 @@ def part_of_row(  # type: ignore[no-untyped-def]
     return tl.where(p > 0.0, risk - pivot, 0.0), p
 
 
+@triton.jit
+def power_of_two(value):  # type: ignore[no-untyped-def]
+    """The power of 2 at or below a value ≥ 0, and its inverse, within the range of both."""
+    bits = value.to(tl.int64, bitcast=True) & 0x7FF0000000000000
+    bits = tl.maximum(tl.minimum(bits, 0x7FD0000000000000), 0x0010000000000000)
+    inverse = 0x7FE0000000000000 - bits
+    return bits.to(tl.float64, bitcast=True), inverse.to(tl.float64, bitcast=True)
+
+
 @triton.jit  # type: ignore[untyped-decorator]
-def centres(differences, origin, h, LOWER: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Distances to the origin in bandwidths, mirrored for levels under one half."""
-    y = (differences - origin) / tl.where(h > 0.0, h, 1.0)
-    y = tl.where(h > 0.0, y, 0.0)
+def centres(differences, origin, scale, inverse, LOWER: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Distances to the origin in bandwidths, mirrored for levels under one half.
+
+    ``scale`` is one over the unit of the risks, a power of 2, and ``inverse`` one over the
+    bandwidth in this unit; 0 where there is no bandwidth.
+    """
+    y = (differences - origin) * scale * inverse
     return -y if LOWER else y
 
 
@@ -167,23 +183,13 @@ def next_part(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def next_centres(  # type: ignore[no-untyped-def]
-    risks,
-    weights,
-    place,
-    size,
-    pivot,
-    origin,
-    h,
-    y,
-    p,
-    MODE: tl.constexpr,
-    LOWER: tl.constexpr,
-    FITS: tl.constexpr,
+    risks, weights, place, size, pivot, origin, scale, inverse, y, p, MODE: tl.constexpr,
+    LOWER: tl.constexpr, FITS: tl.constexpr,
 ):
     """Centres and weights at these places; where one block holds the row, those at hand."""
     if not FITS:
         d, p = part_of_row(risks, weights, place, size, pivot, MODE)
-        y = centres(d, origin, h, LOWER)
+        y = centres(d, origin, scale, inverse, LOWER)
     return y, p
 
 

@@ -25,7 +25,7 @@ DIGITS = 16
 # Kernels have long lists of arguments, which read better in lines than in columns.
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _risks(totals, begin, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """Places, the risks there, and which domains have examples."""
     at = begin + tl.arange(0, BLOCK)

@@ -34,7 +34,7 @@ from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyper
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.objectives.risk_objective import (
-    Found,
+    KernelResult,
     Kernel,
     RiskObjective,
     keep_state,
@@ -63,7 +63,7 @@ class ERM(RiskObjective):
         """Always there."""
         from eqrm.gpu.objectives import mean_and_variance
 
-        return lambda totals, size, dtype: Found(
+        return lambda totals, size, dtype: KernelResult(
             *mean_and_variance(totals, size, 0.0, dtype), self.of_batch
         )
 
@@ -191,7 +191,7 @@ class EQRM(RiskObjective):
             return self.memory.kernel(
                 num_domains, self.of_risks, lambda r, p: quantile_with_slopes(r, p, *settings)
             )
-        return lambda totals, size, dtype: Found(
+        return lambda totals, size, dtype: KernelResult(
             *quantile_of_totals(totals, size, *settings, dtype), self.of_batch
         )
 
@@ -238,7 +238,7 @@ class Superquantile(EQRM):
 
         if num_domains > MOST_SEARCHED:
             return None
-        return lambda totals, size, dtype: Found(
+        return lambda totals, size, dtype: KernelResult(
             *worst_share(totals, size, self.level.tail, dtype), self.of_batch
         )
 
@@ -274,7 +274,7 @@ class VREx(RiskObjective):
         """Always there."""
         from eqrm.gpu.objectives import mean_and_variance
 
-        return lambda totals, size, dtype: Found(
+        return lambda totals, size, dtype: KernelResult(
             *mean_and_variance(totals, size, self.penalty_weight, dtype), self.of_batch
         )
 
@@ -335,10 +335,10 @@ class GroupDRO(RiskObjective):
 
         rate = self.step_size if self.training else None
 
-        def followed(totals: Tensor, size: int, dtype: torch.dtype) -> Found:
+        def followed(totals: Tensor, size: int, dtype: torch.dtype) -> KernelResult:
             self._follow(size, totals.device)
             value, slopes = followed_weights(totals, size, self.domain_weights, rate, dtype)
-            return Found(value, slopes, lambda batch: (slopes * batch.values).sum())
+            return KernelResult(value, slopes, lambda batch: (slopes * batch.values).sum())
 
         return followed
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives.risk_objective import Found, Kernel, keep_state
+from eqrm.objectives.risk_objective import KernelResult, Kernel, keep_state
 from eqrm.risks import DomainRisks
 
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]
@@ -178,7 +178,7 @@ class RiskMemory(nn.Module):
             return None
         from eqrm.gpu.memory import enter
 
-        def remembered(totals: Tensor, size: int, dtype: torch.dtype) -> Found:
+        def remembered(totals: Tensor, size: int, dtype: torch.dtype) -> KernelResult:
             self.step.add_(1)
             decay = math.log(2.0) / (self.half_life or math.inf)
             own = (self.risks, self.last_seen, self.step, self.averaging, decay)
@@ -188,7 +188,7 @@ class RiskMemory(nn.Module):
             if self.half_life is not None:
                 share = share / torch.where(weights > 0.0, weights, 1.0)
             again = lambda batch: of_risks(_flowing_into(batch.values, share, risks), weights)  # noqa: E731
-            return Found(value.to(dtype), slopes * share, again)
+            return KernelResult(value.to(dtype), slopes * share, again)
 
         return remembered
 

@@ -26,7 +26,7 @@ from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks, checked_batch, domain_risks, variances_of
 
 
-class Found(NamedTuple):
+class KernelResult(NamedTuple):
     """What a kernel on a GPU found: the objective and its slopes in the risks (m,).
 
     ``again`` is the same objective made of differentiable operations, for second derivatives.
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     again: Callable[[DomainRisks], Tensor]
 
 
-Kernel = Callable[[Tensor, int, torch.dtype], Found]
+Kernel = Callable[[Tensor, int, torch.dtype], KernelResult]
 """From sums of losses per domain, the number of domains and a dtype to the objective."""
 
 

@@ -113,6 +113,15 @@ def _write_gradient(  # type: ignore[no-untyped-def]
     return times
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _factor(factor, effective, MODE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """h/σ̂: m^−0.2 is in the factor given, so it is right where m domains count the same."""
+    if MODE:
+        if effective != 1.0:
+            factor *= tl.exp(0.2 * tl.log(effective))
+    return factor
+
+
 @triton.jit
 def _bandwidth(factor, several, spread, mean):  # type: ignore[no-untyped-def]
     """h = factor·σ̂; 0 for a single domain, and NaN where the mean is."""
@@ -180,11 +189,7 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             h = tl.load(given + row)
             h = tl.where(h > 0.0, tl.maximum(h, reach * NARROW), h)
         else:
-            factor = double(factor_bits)
-            if MODE:
-                effective = concentration * size
-                if effective != 1.0:  # m^−0.2 is in the factor
-                    factor *= tl.exp(0.2 * tl.log(effective))
+            factor = _factor(double(factor_bits), concentration * size, MODE)
             h = _bandwidth(factor, several, unit * spread, mean)
         extreme = bottom if LOWER else top
         origin = extreme if DEEP else mean

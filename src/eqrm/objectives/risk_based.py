@@ -34,8 +34,8 @@ from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyper
 from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.objectives.risk_objective import (
-    KernelResult,
     Kernel,
+    KernelResult,
     RiskObjective,
     keep_state,
     refuse_bad_risks,

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives.risk_objective import KernelResult, Kernel, keep_state
+from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
 from eqrm.risks import DomainRisks
 
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]

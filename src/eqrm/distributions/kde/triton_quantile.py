@@ -116,7 +116,7 @@ def _write_gradient(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _factor(factor, effective, MODE: tl.constexpr):  # type: ignore[no-untyped-def]
     """h/σ̂: m^−0.2 is in the factor given, so it is right where m domains count the same."""
-    if MODE:
+    if MODE:  # noqa: SIM102 (decided when the kernel is compiled)
         if effective != 1.0:
             factor *= tl.exp(0.2 * tl.log(effective))
     return factor

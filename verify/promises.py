@@ -32,6 +32,7 @@ PROMISES = (
             "distributions.accuracy",
             "distributions.cuda",
             "distributions.tests",
+            "gpu.tests",
             "linear.closed-form",
             "linear.newton",
             "estimators.optimum",

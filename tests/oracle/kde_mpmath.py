@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mpmath as mp
 import numpy as np
@@ -48,14 +49,18 @@ class KdeTruth:
             tail = mp.exp(mp.mpf(self.log_tail))
             return min(tail, 1 - tail)
 
-    @property
+    @cached_property
+    def present(self) -> list[tuple[float, Real]]:
+        """Risks and probabilities of domains with weight."""
+        pairs = zip(self.risks, self.probabilities, strict=True)
+        return [(risk, p) for risk, p in pairs if p > 0]
+
+    @cached_property
     def range(self) -> Real:
         """max R - min R over domains with weight."""
+        risks = [risk for risk, _ in self.present]
         with mp.workdps(WORKING_DIGITS):
-            present = [
-                mp.mpf(r) for r, p in zip(self.risks, self.probabilities, strict=True) if p > 0
-            ]
-            return max(present) - min(present)
+            return mp.mpf(max(risks)) - mp.mpf(min(risks))
 
     @property
     def well_conditioned(self) -> bool:
@@ -78,12 +83,8 @@ class KdeTruth:
         with mp.workdps(WORKING_DIGITS):
             q = mp.mpf(quantile)
             tail = mp.exp(mp.mpf(self.log_tail))
-            side = 1 if tail <= 0.5 else -1
-            mass = mp.fsum(
-                p * mp.erfc(side * (q - mp.mpf(r)) / (self.bandwidth * mp.sqrt(2))) / 2
-                for r, p in zip(self.risks, self.probabilities, strict=True)
-                if p > 0
-            )
+            width = self.bandwidth * mp.sqrt(2) * (1 if tail <= 0.5 else -1)
+            mass = mp.fsum(p * mp.erfc((q - mp.mpf(r)) / width) for r, p in self.present) / 2
             return float(abs(mass / min(tail, 1 - tail) - 1))
 
 
@@ -118,14 +119,14 @@ class _UpperTail:
         log_target = float(self.log_mass)
         full = log_ndtr(z_float) < log_target + NEGLIGIBLE
         absent = log_ndtr(-z_float) < log_target + NEGLIGIBLE
-        tail = [mp.mpf(0)]
+        tail, root = [mp.mpf(0)], mp.sqrt(2)
         moments: list[list[Real]] = [[] for _ in range(order)]
         for i, (centre, p) in enumerate(zip(self.centres, self.probabilities, strict=True)):
             if full[i]:
                 tail.append(p)
             elif not absent[i]:
                 z = t - centre
-                tail.append(p * mp.erfc(z / mp.sqrt(2)) / 2)
+                tail.append(p * mp.erfc(z / root) / 2)
                 _append_derivatives(moments, z, p)
         return [mp.fsum(tail), *(mp.fsum(terms) for terms in moments)]
 
@@ -147,9 +148,14 @@ class _UpperTail:
         raise ArithmeticError("the 50-digit solve did not converge")
 
 
+def _density(z: Real) -> Real:
+    """phi(z)."""
+    return mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
+
+
 def _append_derivatives(moments: list[list[Real]], z: Real, p: Real) -> None:
     """d^k/dz^k Phi(-z) = (-1)^k He_{k-1}(z) phi(z)."""
-    value = p * mp.npdf(z)
+    value = p * _density(z)
     before, hermite = mp.mpf(0), mp.mpf(1)
     for k, terms in enumerate(moments):
         terms.append((-1) ** (k + 1) * hermite * value)
@@ -199,7 +205,7 @@ def kde_truth(
         h, h_gradient = bandwidth_of(bandwidth, differences, p)
         t = _root_in_bandwidths([d / h for d in differences], p, mp.mpf(log_tail))
         z = [t - d / h for d in differences]
-        kernels = [pi * mp.npdf(zi) for pi, zi in zip(p, z, strict=True)]
+        kernels = [pi * _density(zi) for pi, zi in zip(p, z, strict=True)]
         mass = mp.fsum(kernels)
         w = [k / mass for k in kernels]
         z_bar = mp.fdot(w, z)

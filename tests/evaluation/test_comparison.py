@@ -144,6 +144,16 @@ def test_the_disk_of_pairs_meets_every_curve_as_often_as_stated() -> None:
     assert most_ratio(0.01) < stats.chi2.ppf(0.99, 2)
 
 
+@pytest.mark.parametrize("models", [2, 4, 12])
+def test_the_lowest_of_equal_models_is_rarely_called_lower_than_the_next(models: int) -> None:
+    """The report compares the two lowest: chosen by the same domains, which changes little."""
+    generator, wrong = np.random.default_rng(models), 0
+    for _ in range(200):
+        risks = sorted(generator.lognormal(size=(models, 60)), key=lambda own: np.sort(own)[53])
+        wrong += quantile_pairs(risks[1], risks[0], Level(0.9), 0.95).difference()[1] < 0.0
+    assert wrong <= 10
+
+
 def test_beside_a_constant_a_difference_of_quantiles_holds_as_often_as_stated() -> None:
     """By the binomial law, without a simulation."""
     for alpha, domains, confidence in ((0.9, 36, 0.95), (0.95, 103, 0.95), (0.5, 11, 0.99)):

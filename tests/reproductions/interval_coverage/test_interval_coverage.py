@@ -63,11 +63,16 @@ def test_intervals_hold_in_a_sample_of_worlds(law: str) -> None:
 def test_one_degree_of_freedom_is_not_enough_where_a_density_jumps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case, shares = IntervalCase("density jumps", 100, 0.95), []
+    level, shares = Level(0.9), []
+    true = truth_of("density jumps", (0.9,)).difference(("quantile", 0.9))
     for most in (intervals.most_ratio, lambda miss: stats.chi2.ppf(1.0 - miss, 1)):
         monkeypatch.setattr(intervals, "most_ratio", most)
-        found = interval_coverage(case, 150, seed=0)
-        shares.append(next(e.coverage for e in found if (e.what, e.label) == (TWO, "0.9")))
+        generator, held = np.random.default_rng(0), 0
+        for _ in range(400):
+            pairs = intervals.quantile_pairs(*LAWS["density jumps"](generator, (100,)), level, 0.95)
+            low, high = pairs.difference()
+            held += low <= true <= high
+        shares.append(held / 400)
     assert shares[1] < 0.93 < shares[0]
 
 

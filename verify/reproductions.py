@@ -47,7 +47,7 @@ ALL_CHECKS = {
     "twice",
     "nested-domains": "nested domains: coverage for new members of groups in 2,000 simulated "
     "worlds each",
-    "intervals": "intervals: coverage of means, quantiles, superquantiles and differences in 8 "
+    "intervals": "intervals: coverage of means, quantiles, superquantiles and differences in 10 "
     "laws, 5 numbers of domains and 2,000 simulated worlds each",
 }
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -155,6 +156,7 @@ def main(arguments: list[str]) -> int:
     if given.here:  # the process of one check
         path.write_text(json.dumps([run_here(chosen[0], options)], default=str) + "\n")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that checks are ended too
     costs = {name: each["processor_seconds"] for name, each in last_run().items()}
     start = time.perf_counter()
     records = run_all(chosen, options, costs, tell)

@@ -25,10 +25,8 @@ from eqrm.reproductions.interval_coverage.worlds import (
 
 LEVELS = (0.5, 0.9, 0.99)
 ONE, TWO, CHANGE = "one predictor", "difference", "change"
-CHOSEN, REFERENCES = 0.9, 4
-"""The level at which a predictor is compared with the best of so many references."""
-RESAMPLES = 300
-"""Of a world."""
+CHOSEN, REFERENCES, RESAMPLES = 0.9, 4, 300
+"""The level at which a predictor is compared with the best of so many references; resamples."""
 SAME = 1e-9
 """Ends that miss by less, relatively to the truth, do not miss: the truth is rounded."""
 

@@ -16,7 +16,7 @@ import pytest
 import eqrm
 from eqrm import Evaluation
 from eqrm.errors import SettingError
-from eqrm.evaluation.presenting.report import report_html, write_report
+from eqrm.evaluation.presenting.report import content, report_html, write_report
 from eqrm.evaluation.presenting.report.answer import answer_of, shown_models
 from eqrm.evaluation.presenting.report.packing import listed_domains, unpacked
 from eqrm.evaluation.presenting.summary import summarised
@@ -32,8 +32,8 @@ def content_of(page: str) -> dict[str, Any]:
     """The data that a page carries."""
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
     assert found is not None
-    content: dict[str, Any] = json.loads(found[1])
-    return content
+    data: dict[str, Any] = json.loads(found[1])
+    return data
 
 
 class Elements(HTMLParser):
@@ -192,10 +192,19 @@ def test_ten_thousand_domains_take_less_than_a_megabyte(number: int) -> None:
 def test_more_domains_than_fit_leave_the_worst_and_the_best() -> None:
     report_of(measured(10_000, ["ERM"], names=[f"{i}" * 2000 for i in range(10_000)]))
     evaluation = measured(60_000)
-    content = report_of(evaluation)
-    assert not content["rows"]["all"]
-    assert content["domains"] == 60_000
-    assert_ends_are_listed(content["rows"]["names"], evaluation, 500)
+    data = report_of(evaluation)
+    assert not data["rows"]["all"]
+    assert data["domains"] == 60_000
+    assert_ends_are_listed(data["rows"]["names"], evaluation, 500)
+
+
+def test_of_very_many_domains_the_funnel_shows_an_even_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(content, "MOST_POINTS", 10)
+    sampled = content_of(report_html(measured(60)))["sampled"]
+    assert [len(risks) for risks in sampled["risks"]] == [10, 10]
+    assert content_of(report_html(measured(50)))["sampled"] is None
 
 
 def test_a_table_per_domain_gives_the_same_report_as_the_raw_rows(tmp_path: Path) -> None:
@@ -206,8 +215,8 @@ def test_a_table_per_domain_gives_the_same_report_as_the_raw_rows(tmp_path: Path
     raw = eqrm.evaluate(tmp_path / "rows.parquet", domains="ward", losses="loss")
     aggregated = eqrm.evaluate(tmp_path / "table.csv", domains="ward", aggregated=True)
     one, two = (content_of(report_html(found)) for found in (raw, aggregated))
-    for content in (one, two):
-        del content["predictors"]
+    for each in (one, two):
+        del each["predictors"]
     assert one == two
 
 
@@ -230,8 +239,8 @@ def test_the_certificate_of_each_stop_is_that_of_the_python_function() -> None:
 
 def test_a_model_picked_on_these_domains_has_a_bound_for_all_models_at_once() -> None:
     evaluation = measured(200, TWELVE[:6])
-    content = content_of(report_html(evaluation))
-    levels, chosen = content["levels"], content["predictors"][content["chosen"]]
+    data = content_of(report_html(evaluation))
+    levels, chosen = data["levels"], data["predictors"][data["chosen"]]
     wanted = eqrm.evaluation.quantile_bound(evaluation[chosen].risks, 0.9, 1.0 - 0.05 / 6)
     assert float(levels["chosen"]["picked"][levels["start"]][0]) >= wanted.bound
     assert levels["compared"] == 6

@@ -19,6 +19,7 @@ from eqrm.risks import MeasuredRisks
 from eqrm.text import one_line
 
 LOWEST = "lowest quantile here"
+NEXT_MODEL, BEST_REFERENCE = "the next best model", "the best reference"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -129,7 +130,7 @@ def answer_of(
         how = SMOOTH if table.interpolation == SMOOTH else "step"
         differences = paired_differences(*both, [level], table.confidence, interpolation=how)
         found = next(d for d in differences if d.statistic == QUANTILE)
-        against = "the next best model" if rival in models else "the best reference"
+        against = NEXT_MODEL if rival in models else BEST_REFERENCE
         who = chosen, rival, against, len(models) == 1
         sentence, evidence = _compared(found, summary, *who)
     return Answer(
@@ -151,9 +152,10 @@ def _compared(
     if found.domains < needed:
         few = f"{found.domains} domains are too few to compare models at level {level}: "
         return f"{few}{needed:.6g} are needed.", ()
-    beside = summary.references.get(chosen)
+    beside, to_reference = summary.references.get(chosen), against == BEST_REFERENCE
     small = abs(found.value) <= MARGIN * abs(found.first)
-    if (found.value > 0.0 and found.clear and not small) or (beside and beside.beaten):
+    beaten = (found.value > 0.0 and found.clear and not small) or (beside and beside.beaten)
+    if beaten:
         who = f"{called} does not beat" if alone else "None of the models beats"
         sentence = f"{who} the references at level {level}."
     elif found.clear and small:
@@ -162,10 +164,13 @@ def _compared(
         sentence = f"{called} has the lowest {level}-quantile of risk."
         if alone:
             sentence = f"{called} has a lower {level}-quantile of risk than every reference."
-    elif alone:
-        sentence = f"{called} is not clearly better than the references at level {level}."
+    elif to_reference:
+        who = f"{called} is not" if alone else "No model is"
+        sentence = f"{who} clearly better than the references at level {level}."
     else:
         sentence = f"These data cannot tell which model is best at level {level}."
+    if beside is not None and (beaten or to_reference):
+        return sentence, (f"{called}: {beside.sentence}",)
     value, low, high = rounded_difference(found)
     error = None if found.refused else (found.high - found.low) / 4.0
     own, theirs = rounded_by_error(error, found.second, found.first)
@@ -175,7 +180,7 @@ def _compared(
         f"is {theirs} (difference {value}, {as_percent(found.confidence)} interval {low} to "
         f"{high})."
     )
-    return sentence, (numbers, *([] if beside is None else [beside.sentence]))
+    return sentence, (numbers,)
 
 
 def _certified(found: Certificate | str) -> tuple[str, tuple[str, ...]]:

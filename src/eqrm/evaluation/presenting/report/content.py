@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.report import levels, shapes
@@ -58,6 +59,7 @@ def report_content(
         "unit": unit,
         "risk": unit if evaluation.loss == "0-1" else f"mean {unit}",
         "confidence": table.confidence,
+        "smooth": table.interpolation == SMOOTH,
         "domains": len(evaluation.domains),
         "nested": evaluation.nesting is not None,
         "view": shapes.view_of(all_risks),

@@ -8,7 +8,7 @@ import numpy as np
 
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.comparison import MEAN, QUANTILE
+from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
 from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
 from eqrm.evaluation.presenting.report.markup import (
     Markup,
@@ -233,15 +233,17 @@ def about_part(evaluation: Evaluation, risk: str) -> str:
 
 def table_note(shown: RiskTable, rows: Sequence[ShownModel], risk: str) -> str:
     """How to read the table of levels."""
+    estimate = " (Harrell–Davis estimates)" if shown.interpolation == SMOOTH else ""
     parts = [
-        f"Risk ({risk}). A column such as 0.9 is a quantile: nine of ten domains have at most this "
-        f"risk. Small: {as_percent(shown.confidence)} confidence intervals, if domains are "
-        "independent; ? where there are too few domains for a limit. Bold: lowest of the column."
+        f"Risk ({risk}). A column such as 0.9 is a quantile{estimate}: nine of ten domains have at "
+        f"most this risk. Small: {as_percent(shown.confidence)} confidence intervals, if domains "
+        "are independent; ? where there are too few domains for a limit. Bold: lowest of the "
+        "column."
     ]
     if any(row.trained_for is not None for row in rows):
         parts.append("Boxed: the level that a model was trained for.")
     if any(row.reference for row in rows):
         parts.append(
-            "Grey, with letters: references, which are computed without training for a level."
+            "Grey, with letters: references, the simpler alternatives that a model must beat."
         )
     return " ".join(parts)

@@ -8,7 +8,8 @@ function hereInWords() {
   const share = percent(LEVELS.alphas[state.stop]);
   const all = PREDICTORS.map((_, i) => i);
   const models = all.filter((i) => !DATA.references[i]), references = all.filter((i) => DATA.references[i]);
-  const told = [`Level ${levelName()}: ${share} of these domains have a risk of at most ${shownRisk(CHOSEN, quantile(CHOSEN))} with ${quoted(CHOSEN)}`];
+  const who = DATA.smooth ? `${share} of domains are estimated to have` : `${share} of these domains have`;
+  const told = [`Level ${levelName()}: ${who} a risk of at most ${shownRisk(CHOSEN, quantile(CHOSEN))} with ${quoted(CHOSEN)}`];
   const lowest = best(DATA.references[CHOSEN] ? all : models);
   if (quantile(lowest) < quantile(CHOSEN)) told.push(`lowest of the models: ${shownRisk(lowest, quantile(lowest))}, ${quoted(lowest)}`);
   const others = references.filter((i) => i !== CHOSEN);
@@ -76,6 +77,19 @@ function moveColumn(label) {
     cell.classList.toggle("own", DATA.trained[i] === label);
   });
   for (const cell of document.querySelectorAll("#levels [data-level]")) cell.classList.toggle("here", cell.dataset.level === label);
+}
+
+// Of many references only the first ones and the lowest stay; a button shows all.
+const FEW = 5;
+function foldReferences() {
+  const rows = [...document.querySelectorAll("#levels .refs tr")], start = PREDICTORS.length - rows.length;
+  if (rows.length <= FEW) return;
+  const lowest = best(PREDICTORS.map((_, i) => i).slice(start)) - start;
+  const folded = rows.filter((row, i) => i >= FEW - 1 && i !== lowest && !row.classList.contains("chosen"));
+  const button = make("button", { type: "button", class: "unfold" }, `Show ${folded.length} more references`);
+  button.addEventListener("click", () => { folded.forEach((row) => row.classList.remove("folded")); button.remove(); });
+  folded.forEach((row) => row.classList.add("folded"));
+  byId("levels").after(button);
 }
 
 function startLevel() {

@@ -13,7 +13,7 @@ function spanOfPoints(values) {
   const reach = Math.max(6 * (most - least), 0.3 * Math.abs(most));
   const near = values.filter((value) => value >= least - reach && value <= most + reach);
   const [low, high] = [Math.min(...near), Math.max(...near)];
-  const room = 0.14 * (high - low) || 0.5 * Math.abs(low) || 0.5;
+  const room = 0.15 * (high - low) || 0.5 * Math.abs(low) || 0.5;
   return [low - room, high + room];
 }
 
@@ -42,9 +42,17 @@ function roomFor(text, [px, py], c, taken, most, bold) {
 
 function meets(a, b) { return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]; }
 
+// Of many references, the first two (constants, where there are any) and the lowest have a label.
+function labelled() {
+  const all = PREDICTORS.map((_, i) => i), references = all.filter((i) => DATA.references[i]);
+  if (references.length <= 4) return all;
+  const kept = [...references.slice(0, 2), best(references)];
+  return all.filter((i) => !DATA.references[i] || i === CHOSEN || kept.includes(i));
+}
+
 function drawLabels(c, points, arrows) {
   const taken = points.map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
-  const order = PREDICTORS.map((_, i) => i).sort((a, b) =>
+  const order = labelled().sort((a, b) =>
     (b === CHOSEN) - (a === CHOSEN) || DATA.references[a] - DATA.references[b] || quantile(a) - quantile(b));
   for (const i of order) {
     const short = PREDICTORS[i].length > 26 ? PREDICTORS[i].slice(0, 25) + "…" : PREDICTORS[i];
@@ -75,7 +83,7 @@ function drawPicture() {
     title: `Mean risk and ${levelName()}-quantile of risk of each model and reference. The table below holds the same numbers.`,
   });
   c.marks = make("g", { class: "marks" });
-  c.svg.append(make("text", { class: "hint", x: c.left + 6, y: c.bottom - 7 }, "↙ better"), c.marks);
+  c.svg.append(make("text", { x: c.right, y: 13, "text-anchor": "end" }, "↙ better"), c.marks);
   const arrows = [];
   const points = PREDICTORS.map((_, i) => {
     const [x, y] = [c.x(DATA.means[i]), c.y(ys[i])];

@@ -11,6 +11,7 @@ function forPrinting() {
 startLevel();
 startCurve();
 moveLevel();
+foldReferences();
 startDomains();
 whenResized(drawAll);
 window.addEventListener("beforeprint", forPrinting);

@@ -1,0 +1,216 @@
+"""The verdict of the report, what could be wrong, and how values become HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import eqrm
+from eqrm import Evaluation
+from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
+from eqrm.evaluation.presenting.report.doubts import doubts_of, doubts_part
+from eqrm.evaluation.presenting.report.markup import element, label
+from eqrm.evaluation.presenting.report.packing import packed, unpacked
+from eqrm.evaluation.presenting.report.picture import ticks
+from eqrm.evaluation.presenting.summary import summarised
+from eqrm.risks import MeasuredRisks
+from evaluation.report.report_worlds import TWELVE, measured, with_references
+
+
+def risks_of(**models: np.ndarray) -> Evaluation:
+    """Models measured on the same domains with 100 examples each."""
+    found = {
+        name: MeasuredRisks.of(
+            range(risks.size), np.full(risks.size, 100), risks, np.ones(risks.size)
+        )
+        for name, risks in models.items()
+    }
+    return Evaluation(found, "log-loss", None)
+
+
+def answered(evaluation: Evaluation, **given: object) -> Answer:
+    return answer_of(evaluation, summarised(evaluation), evaluation.risk_table(), **given)  # type: ignore[arg-type]
+
+
+RISKS = np.random.default_rng(0).gamma(8.0, 0.1, 400)
+
+
+class TestVerdict:
+    def test_a_clearly_lower_quantile_is_said_with_its_interval(self) -> None:
+        answer = answered(risks_of(A=RISKS, B=0.8 * RISKS, C=0.9 * RISKS))
+        assert answer.sentence == "'B' has the lowest 0.9-quantile of risk."
+        assert answer.chosen == "B"
+        quantiles = np.quantile(RISKS, 0.9, method="inverted_cdf") * np.array([0.8, 0.9])
+        assert "the next best model" in answer.evidence[0]
+        assert f"of 'B' is {quantiles[0]:.3f}" in answer.evidence[0]
+        assert f"{quantiles[1]:.3f} (difference -0." in answer.evidence[0]
+
+    def test_a_clear_but_tiny_difference_is_no_gain(self) -> None:
+        many = np.random.default_rng(0).gamma(8.0, 0.1, 20_000)
+        answer = answered(risks_of(A=many, B=0.985 * many))
+        assert answer.sentence == "'B' and 'A' hardly differ at level 0.9."
+
+    def test_noise_is_not_a_gain(self) -> None:
+        other = np.random.default_rng(1).gamma(8.0, 0.1, 400)
+        answer = answered(risks_of(A=RISKS, B=other))
+        assert answer.sentence == "These data cannot tell which model is best at level 0.9."
+
+    def test_too_few_domains_say_how_many_are_needed(self) -> None:
+        answer = answered(risks_of(A=RISKS[:12], B=RISKS[12:24]))
+        assert answer.sentence == (
+            "12 domains are too few to compare models at level 0.9: 29 are needed."
+        )
+
+    def test_one_model_without_references_is_answered_by_its_certificate(self) -> None:
+        answer = answered(risks_of(A=RISKS))
+        bound = eqrm.evaluation.quantile_bound(RISKS, 0.9)
+        assert answer.sentence == bound.sentence.partition(", provided")[0] + "."
+        assert not answer.picked
+
+    @pytest.mark.parametrize(
+        ("factor", "sentence"),
+        [
+            (0.7, "'model' has a lower 0.9-quantile of risk than every reference."),
+            (1.3, "'model' does not beat the references at level 0.9."),
+            (0.99, "'model' is not clearly better than the references at level 0.9."),
+        ],
+    )
+    def test_predictors_can_be_references(self, factor: float, sentence: str) -> None:
+        evaluation = risks_of(constant=RISKS, model=factor * RISKS)
+        answer = answered(evaluation, references=["constant"], constants=["constant"])
+        assert answer.sentence == sentence
+        assert answer.chosen == "model"
+        rows = shown_models(evaluation, answer)
+        assert [(row.name, row.sign, row.reference) for row in rows] == [
+            ("model", "1", False),
+            ("constant", "a", True),
+        ]
+
+    def test_a_model_that_a_recalibration_beats_is_not_called_the_best(self) -> None:
+        answer = answered(with_references(60, ["sure", "surer"]))
+        assert answer.sentence == "None of the models beats the references at level 0.9."
+        assert "Recalibrate it (eqrm recalibrate)." in answer.evidence[0]
+
+    def test_a_model_that_is_lower_but_not_clearly_so_is_not_called_better(self) -> None:
+        noise = np.random.default_rng(2).normal(0.0, 0.2, 60)
+        evaluation = risks_of(constant=RISKS[:60], model=0.97 * RISKS[:60] + noise)
+        answer = answered(evaluation, references=["constant"])
+        assert answer.sentence == (
+            "'model' is not clearly better than the references at level 0.9."
+        )
+
+
+class TestDoubts:
+    def lines(self, evaluation: Evaluation, **changes: object) -> str:
+        summary = summarised(evaluation)
+        answer = replace(answered(evaluation), **changes)  # type: ignore[arg-type]
+        rows = shown_models(evaluation, answer)
+        return doubts_part(doubts_of(evaluation, summary, answer, rows, 0.95), rows)
+
+    def test_a_fact_about_several_models_is_one_line(self) -> None:
+        rng = np.random.default_rng(0)
+        counts = np.full(60, 4)
+        noisy = {
+            name: MeasuredRisks.of(range(60), counts, rng.normal(1.0, 0.5, 60), np.ones(60))
+            for name in ("a", "b", "c")
+        }
+        calm = MeasuredRisks.of(range(60), counts, rng.normal(1.0, 0.5, 60), np.full(60, 1e-4))
+        found = self.lines(Evaluation({**noisy, "calm": calm}, "loss", None))
+        assert found.count("of the spread of the measured risks is sampling noise") == 1
+        assert found.count("Concerns:") == found.count("<li>")
+        alike = self.lines(Evaluation(noisy, "loss", None))
+        assert "all models" in alike
+
+    def test_a_tail_of_small_domains_is_said(self) -> None:
+        rng = np.random.default_rng(0)
+        counts = np.array([3] * 15 + [2000] * 45)
+        risks = 1.0 + rng.normal(0.0, 0.15, 60) + rng.normal(size=60) / np.sqrt(counts)
+        noisy = MeasuredRisks.of(range(60), counts, risks, np.full(60, 0.2))
+        split = Evaluation({"one": noisy}, "loss", None).noise["one"]
+        assert split is not None
+        found = self.lines(Evaluation({"one": noisy}, "loss", None))
+        assert ("the tail consists of domains with few examples" in found) == (
+            split.noise_share < 0.5 <= split.tail_noise_share
+        )
+        assert split.noise_share < 0.5 <= split.tail_noise_share
+
+    def test_risks_that_depend_on_size_are_one_line_with_the_span_of_correlations(self) -> None:
+        counts = np.arange(20, 80)
+        noise = np.random.default_rng(0).normal(0.0, 0.05, 60)
+        found = {
+            name: MeasuredRisks.of(
+                range(60), counts, power * counts / 80 + noise, np.full(60, 0.01)
+            )
+            for name, power in (("a", 1.0), ("b", 0.3))
+        }
+        lines = self.lines(Evaluation(found, "loss", None))
+        assert lines.count("Risk grows with domain size (rank correlation +0.") == 1
+        assert "p at most 0.00" in lines
+
+    def test_a_constant_that_is_better_on_average_is_said(self) -> None:
+        evaluation = risks_of(constant=0.9 * RISKS, model=RISKS)
+        found = self.lines(
+            evaluation, references=("constant",), constants=("constant",), chosen="model"
+        )
+        assert "on average the constant predicts better" in found
+
+    def test_references_that_are_better_are_said_once(self) -> None:
+        found = self.lines(with_references(60, ["sure", "surer"]))
+        assert found.count("has a clearly lower 0.9-quantile of risk") == 1
+
+    def test_gains_over_the_first_model_that_references_have_too_are_not_gains(self) -> None:
+        rng = np.random.default_rng(0)
+        day, logits = np.repeat(np.arange(60), 50), rng.normal(size=3000)
+        label = (rng.random(3000) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
+        fair, sure = (1.0 / (1.0 + np.exp(-k * logits)) for k in (1.0, 4.0))
+        given = {"sure": sure, "fair": fair}
+        evaluation = eqrm.evaluate(domains=day, labels=label, predictions=given, references=True)
+        assert "not clearly lower than every reference: this is not a gain" in self.lines(
+            evaluation
+        )
+
+    def test_nothing_found_is_said(self) -> None:
+        quiet = MeasuredRisks.of(range(60), [500] * 60, np.sin(np.arange(60.0)) + 2.0, [1e-3] * 60)
+        assert "No test found anything" in self.lines(Evaluation({"one": quiet}, "loss", None))
+
+    def test_too_few_domains_for_a_certificate_are_the_first_line(self) -> None:
+        assert self.lines(measured(12)).index("No certificate: 12 domains are too few") < 60
+
+
+def test_labels_break_after_separators_only() -> None:
+    assert label("a-b_c d") == '<bdi class="name">a-<wbr>b_<wbr>c d</bdi>'
+    assert 'class="name long"' in label("x" * 30)
+    assert 'title="' + "y" * 60 in label("y" * 60)
+    assert str(label("")) == '<bdi class="name"></bdi>'
+
+
+def test_attributes_are_escaped_as_text_is() -> None:
+    assert element("p", "<", title='"><b>') == '<p title="&quot;&gt;&lt;b&gt;">&lt;</p>'
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-6, 1.0, 1e150])
+def test_packed_columns_keep_five_digits_of_the_spread(scale: float) -> None:
+    values = scale * np.array([1.0, 2.0, 3.0, 11.0, np.nan])
+    again = unpacked(packed(values))
+    assert np.isnan(again[-1])
+    assert again[:-1] == pytest.approx(values[:-1], abs=1e-4 * scale + 5e-324)
+
+
+def test_packed_columns_of_risks_close_together_differ() -> None:
+    values = 1000.0 * (1.0 + 1e-9 * np.arange(40.0))
+    assert np.unique(unpacked(packed(values))).size == 40
+
+
+def test_ticks_of_any_span_are_few_and_inside() -> None:
+    for low, high in ((0.0, 1.0), (-3.0, 5.0), (1e-320, 9e-320), (1e150, 2e150), (2.0, 2.0)):
+        found = ticks(low, high)
+        assert 1 <= len(found) <= 12
+        assert all(low - 1e-9 * abs(low) <= tick <= high * (1 + 1e-9) for tick in found)
+
+
+def test_references_get_letters_and_models_numbers() -> None:
+    evaluation = measured(20, TWELVE)
+    rows = shown_models(evaluation, answered(evaluation, references=TWELVE[4:]))
+    assert [row.sign for row in rows] == [*"1234", *"abcdefgh"]

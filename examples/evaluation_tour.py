@@ -29,7 +29,7 @@ LATE = 15
 """A flight is late if it arrives more than so many minutes after its time."""
 ALPHA = 0.9
 SEED = 0
-PICTURE = (1100, 1330)
+PICTURE = (1100, 1000)
 
 
 def flights() -> pd.DataFrame:

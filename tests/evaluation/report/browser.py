@@ -125,6 +125,7 @@ class Browser:
 
     def pdf(self) -> bytes:
         """The page as printed."""
+        self.send("Emulation.setEmulatedMedia", media="")  # else it prints as the screen shows it
         return base64.b64decode(self.send("Page.printToPDF")["data"])
 
     @property

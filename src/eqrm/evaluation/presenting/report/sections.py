@@ -153,7 +153,6 @@ def certificate_part(
             element("span", told, id="stated"),
             class_="statement",
             id="statement",
-            aria_live="polite",
         ),
         element("p", assumed, class_="quiet") if assumed else None,
         element("p", class_="quiet", id="statement-more"),

@@ -141,8 +141,13 @@ function startDomains() {
   const select = byId("model"), number = listed.risks.length;
   fill(select, ...PREDICTORS.slice(0, number).map((name, i) => make("option", { value: i, selected: i === CHOSEN }, `${DATA.signs[i]}  ${name.slice(0, 60)}`)));
   select.hidden = number === 1;
-  byId("model-name").hidden = number > 1;
-  select.addEventListener("change", () => { list.model = Number(select.value); drawEnds(); drawFunnel(); arrange(); });
+  select.addEventListener("change", () => {
+    list.model = Number(select.value);
+    fill(byId("model-name"), nameOf(list.model));
+    drawEnds();
+    drawFunnel();
+    arrange();
+  });
   byId("search").addEventListener("input", () => { list.most = PAGE; arrange(); });
   byId("more").addEventListener("click", () => { list.most += 100; drawDomains(); });
   byId("finder").hidden = false;

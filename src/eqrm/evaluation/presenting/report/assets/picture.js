@@ -42,11 +42,11 @@ function roomFor(text, [px, py], c, taken, most, bold) {
 
 function meets(a, b) { return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]; }
 
-// Of many references, the first two (constants, where there are any) and the lowest have a label.
+// Of many references, the first two (constants, where there are any), the lowest and the baseline have a label.
 function labelled() {
   const all = PREDICTORS.map((_, i) => i), references = all.filter((i) => DATA.references[i]);
-  if (references.length <= 4) return all;
-  const kept = [...references.slice(0, 2), best(references)];
+  if (references.length <= 6) return all;
+  const kept = [...references.slice(0, 2), best(references), DATA.baseline];
   return all.filter((i) => !DATA.references[i] || i === CHOSEN || kept.includes(i));
 }
 

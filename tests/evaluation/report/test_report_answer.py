@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eqrm
-from eqrm import Evaluation
+from eqrm import Evaluation, Level
+from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
 from eqrm.evaluation.presenting.report.doubts import doubts_of, doubts_part
 from eqrm.evaluation.presenting.report.markup import element, label
@@ -59,8 +60,9 @@ class TestVerdict:
 
     def test_too_few_domains_say_how_many_are_needed(self) -> None:
         answer = answered(risks_of(A=RISKS[:12], B=RISKS[12:24]))
+        needed = fewest_to_compare(Level(0.9), 0.95)
         assert answer.sentence == (
-            "12 domains are too few to compare models at level 0.9: 29 are needed."
+            f"12 domains are too few to compare models at level 0.9: {needed:g} are needed."
         )
 
     def test_one_model_without_references_is_answered_by_its_certificate(self) -> None:

@@ -24,6 +24,7 @@ MISTAKES = [
     (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "Got 'high'."),
     (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
     (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
+    (["--target", "ill", "--domain", "hospital", "--set", "l2="], "--set l2 has no value"),
     (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
     (
         ["--target", "ill", "--domain", "hospital", "--test-share", "2"],

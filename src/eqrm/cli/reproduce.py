@@ -86,6 +86,8 @@ def _print_report(console: Console, report: Report, folder: Path) -> None:
         _say(console, f"{table.text()}\n")
     for check in report.outcome.checks:
         _say(console, str(check))
+    if report.outcome.answer:
+        _say(console, report.outcome.answer)
     for remark in report.outcome.remarks:
         _say(console, f"Note: {remark}")
     if report.no_pictures is not None:

@@ -91,6 +91,8 @@ def parse_settings(given: Iterable[str], option: str = "--set") -> dict[str, Any
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise SettingError(f"{option} takes NAME=VALUE, such as seed=1, got {text!r}.")
+        if not value.strip():
+            raise SettingError(f"{option} {name} has no value. Write null if none is meant.")
         found[name] = parse_yaml(value, f"The value of {option} {name}")
 
     check_all(*(partial(parse, text) for text in given))

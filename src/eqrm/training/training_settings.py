@@ -97,22 +97,29 @@ class TrainingSettings:
         >>> TrainingSettings(device="cpu").torch_device()
         device(type='cpu')
         """
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            device = torch.device(self.device)
-        except (RuntimeError, TypeError):
-            device = None
-        if device is None or device.type not in ("cpu", "cuda"):
-            raise SettingError(
-                f"Unknown device {self.device!r}. Choose auto, cpu, cuda or cuda:NUMBER."
-            )
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise SettingError(
-                f"The device {self.device!r} needs a GPU that torch can use, and none was found. "
-                "Use device: cpu, or auto."
-            )
-        return device
+        return torch_device(self.device)
+
+
+def torch_device(name: str) -> torch.device:
+    """The device of this name: auto, cpu, cuda or cuda:NUMBER.
+
+    >>> torch_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise SettingError(f"Unknown device {name!r}. Choose auto, cpu, cuda or cuda:NUMBER.")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingError(
+            f"The device {name!r} needs a GPU that torch can use, and none was found. "
+            "Use device: cpu, or auto."
+        )
+    return device
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from eqrm.errors import SettingError
 from eqrm.level import Level
 from eqrm.objectives import IGA
 from eqrm.reproductions import reproduction
-from eqrm.reproductions.base import Report
+from eqrm.reproductions.base import Report, no_progress
 from eqrm.reproductions.colored_mnist import run as run_module
 from eqrm.reproductions.colored_mnist.checks import check_mnist
 from eqrm.reproductions.colored_mnist.digits_by_seed import (
@@ -123,6 +123,8 @@ def test_it_is_registered_with_its_settings() -> None:
     assert made.given == {"methods": "eqrm,vrex", "candidates": "false"}
     with pytest.raises(SettingError, match="eqrn"):
         ColoredMnist(methods="eqrn")._blocks(TINY)
+    with pytest.raises(SettingError, match=r"Unknown device 'tpu'\. Choose auto, cpu"):
+        ColoredMnist(device="tpu").compute("quick", 0, no_progress)
 
 
 def test_every_cell_of_the_table_is_written(report: Report, folder: Path) -> None:

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, one_of, optional
 from eqrm.files.writing import write_text
 from eqrm.reproductions.base import Report, Reproduction, no_progress
@@ -40,6 +38,7 @@ from eqrm.reproductions.colored_mnist.settings import (
     TableSetting,
 )
 from eqrm.reproductions.outcome import Outcome, Picture, Progress
+from eqrm.training.training_settings import torch_device
 
 PARTS = "parts"
 PRODUCTS = ("float16", "tf32", "float32")
@@ -59,7 +58,7 @@ class ColoredMnist(Reproduction):
         candidates: whether to train what may explain differences from the paper.
         seeds: how many, if not those of the size.
         products: factors of matrix products on a GPU: float16, tf32 or float32.
-        device: cuda or cpu; cuda where there is one, unless given.
+        device: cpu, cuda or cuda:NUMBER; cuda where there is one, unless given.
         minutes: begin no further block after so many; 0 puts together what is there.
 
     Results of each setting are kept in ``parts`` in the output folder, and are not computed again.
@@ -106,7 +105,7 @@ class ColoredMnist(Reproduction):
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and put all results together."""
         settings = self._settings(size)
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch_device("auto" if self.device is None else self.device)
         self._parts.mkdir(parents=True, exist_ok=True)
         study = MnistStudy(settings, self._parts, seed * settings.seeds, device)
         blocks = self._blocks(settings)

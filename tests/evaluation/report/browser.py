@@ -28,7 +28,7 @@ ABSENT = (
 WITHOUT_AXE = (
     "axe-core is not installed: pip install axe-core-python, or name axe.min.js in EQRM_AXE"
 )
-PATIENCE = 30.0
+PATIENCE = 120.0
 FLAGS = (
     "--headless",
     "--no-sandbox",

@@ -53,6 +53,12 @@ class TestVerdict:
         answer = answered(risks_of(A=many, B=0.985 * many))
         assert answer.sentence == "'B' and 'A' hardly differ at level 0.9."
 
+    def test_differences_that_are_surely_tiny_are_said_to_be(self) -> None:
+        many = np.random.default_rng(0).gamma(8.0, 0.1, 20_000)
+        other = many * np.random.default_rng(1).normal(1.0, 0.01, many.size)
+        answer = answered(risks_of(A=many, B=other))
+        assert answer.sentence.endswith("hardly differ at level 0.9.")
+
     def test_noise_is_not_a_gain(self) -> None:
         other = np.random.default_rng(1).gamma(8.0, 0.1, 400)
         answer = answered(risks_of(A=RISKS, B=other))

@@ -153,12 +153,14 @@ def _compared(
         few = f"{found.domains} domains are too few to compare models at level {level}: "
         return f"{few}{needed:.6g} are needed.", ()
     beside, to_reference = summary.references.get(chosen), against == BEST_REFERENCE
-    small = abs(found.value) <= MARGIN * abs(found.first)
+    margin = MARGIN * abs(found.first)
+    small = abs(found.value) <= margin
+    same = (small and found.clear) or max(abs(found.low), abs(found.high)) <= margin
     beaten = (found.value > 0.0 and found.clear and not small) or (beside and beside.beaten)
     if beaten:
         who = f"{called} does not beat" if alone else "None of the models beats"
         sentence = f"{who} the references at level {level}."
-    elif found.clear and small:
+    elif same:
         sentence = f"{called} and {other} hardly differ at level {level}."
     elif found.clear and (beside is None or beside.clear):
         sentence = f"{called} has the lowest {level}-quantile of risk."

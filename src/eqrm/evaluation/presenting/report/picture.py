@@ -9,6 +9,8 @@ from eqrm.evaluation.presenting.report.markup import Markup, element, joined
 
 WIDTH, HEIGHT = 360, 280
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 44
+NEAR = 8.0
+"""Points closer than this share a label."""
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -35,16 +37,19 @@ def static_picture(content: dict[str, Any]) -> Markup:
     heights = [quantiles[start] for quantiles in levels["quantiles"]]
     unit = f"risk ({content['unit']})"
     plot = _Plot(content["means"], heights, f"mean {unit}", f"{label}-quantile of {unit}")
+    points = [(plot.x(x), plot.y(y)) for x, y in zip(content["means"], heights, strict=True)]
     marks = []
-    for i, (x, y) in enumerate(zip(content["means"], heights, strict=True)):
-        kind = (
-            "chosen" if i == content["chosen"] else "ref" if content["references"][i] else "model"
+    for i, (x, y) in enumerate(points):
+        chosen, reference = i == content["chosen"], content["references"][i]
+        kind = "chosen" if chosen else "ref" if reference else "model"
+        radius = 7 if chosen else 5
+        marks.append(
+            element("circle", class_=f"dot {kind}", cx=f"{x:.1f}", cy=f"{y:.1f}", r=radius)
         )
-        across, down = plot.x(x), plot.y(y)
-        marks += [
-            element("circle", class_=f"dot {kind}", cx=f"{across:.1f}", cy=f"{down:.1f}", r=5),
-            element("text", content["signs"][i], x=f"{across + 8:.1f}", y=f"{down + 4:.1f}"),
-        ]
+        near = [j for j, (u, v) in enumerate(points) if abs(u - x) < NEAR and abs(v - y) < NEAR]
+        if i == near[0]:
+            signs = ", ".join(content["signs"][j] for j in near)
+            marks.append(element("text", signs, x=f"{x + 9:.1f}", y=f"{y + 4:.1f}"))
     return plot.drawn(
         f"Mean risk and {label}-quantile of risk of each model and reference; the table below "
         "holds the same numbers, and its first column the signs.",
@@ -108,6 +113,7 @@ class _Plot:
         return element(
             "svg",
             joined(*axes, *names, *marks),
+            class_="still",
             viewBox=f"0 0 {WIDTH} {HEIGHT}",
             role="img",
             aria_label=title,

@@ -50,7 +50,7 @@ def levels_part(shown: RiskTable, rows: Sequence[ShownModel], answer: Answer, st
         element("th", "Mean", scope="col"),
         element(
             "th",
-            element("small", "slider"),
+            element("small", "level"),
             element("span", start, class_="level-here"),
             scope="col",
             class_="here",

@@ -18,6 +18,7 @@ from .estimators.boosting.lightgbm_estimators import LGBMQRMClassifier as LGBMQR
 from .estimators.boosting.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
 from .estimators.boosting.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
 from .estimators.boosting.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
+from .estimators.model_evaluation import evaluate_model as evaluate_model
 from .estimators.model_files import load_model as load_model
 from .estimators.model_files import save_model as save_model
 from .estimators.qrm_estimators import QRMClassifier as QRMClassifier
@@ -41,6 +42,8 @@ from .objectives.risk_based import Superquantile as Superquantile
 from .objectives.risk_memory import RiskMemory as RiskMemory
 from .predictors.registry import predictor as predictor
 from .risks import domain_risks as domain_risks
+from .tabular.entry import train as train
+from .tabular.loading import load as load
 from .training.trainer import Trainer as Trainer
 
 __version__: str

@@ -96,7 +96,7 @@ def test_eqrm_predict_takes_the_folder_of_a_run(patients: pd.DataFrame) -> None:
     written = pd.read_csv("out.csv")
     assert list(written) == ["hospital", "prediction", "p_0", "p_1", "seen"]
     assert written.seen.all()
-    expected = eqrm.training.load_table_network(folder).predict(new)  # type: ignore[arg-type]
+    expected = eqrm.load(folder).predict(new)  # type: ignore[arg-type]
     np.testing.assert_allclose(written["p_1"], expected["p_1"], rtol=1e-12)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -41,7 +40,6 @@ from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
-WRITING = "writing"
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -96,7 +94,7 @@ def train(
         str,
         option(
             "What is minimised to get a low quantile: auto (chosen by cross-fitting over training "
-            "domains) or none (the quantile itself, at its level).",
+            "domains) or eqrm (the quantile itself, at its level; none means the same).",
             WHAT,
         ),
     ] = "auto",
@@ -122,6 +120,7 @@ def train(
     """
     from eqrm.checks import OPEN_FRACTION, Problems
     from eqrm.data.tables.reading import TableColumns
+    from eqrm.tabular.entry import run_training
     from eqrm.tabular.output_folder import check_folder
     from eqrm.tabular.plan import TrainingPlan
     from eqrm.tabular.request import TrainingRequest
@@ -164,23 +163,9 @@ def train(
         )
 
     with steps_shown(6 + len(plan.levels), partial(_kept, output)) as tell:
-        tell("reading the table")
-        prepared = request.prepare(plan, confidence, problems)
-        problems.refuse(data, alone=True)
-        if prepared is None:
-            raise TypeError("a request without problems can be prepared")
-        tell("encoding the table")
-        # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
-        from eqrm.tabular.comparison import compare_training
-        from eqrm.tabular.output import write_training
-        from eqrm.tabular.training import train_prepared
-        from eqrm.tabular.wording import in_words
-
-        found = train_prepared(prepared, plan, tell)
-        tell(WRITING)
-        compared = compare_training(found, confidence)
-        written = write_training(found, compared, output, command=typed_command())
-    say(in_words(found, compared))
+        found = run_training(request, plan, confidence, problems, tell, typed_command())
+        written = found.save(output)
+    say(found.printed)
     _tell_files(written, output, len(found.models))
 
 
@@ -195,6 +180,8 @@ def _tell_files(written: list[Path], output: Path, models: int) -> None:
 
 def _kept(output: Path, step: str) -> str:
     """What is left of the work when a step is interrupted."""
+    from eqrm.tabular.entry import WRITING
+
     if step == WRITING:
         return f"The files in {output} may be incomplete. Run the command again."
     return f"Nothing was saved to {output}. Run the command again."
@@ -229,22 +216,11 @@ def steps_shown(total: int, kept: Callable[[str], str]) -> Iterator[Callable[[st
 
     ``kept`` says what is left of the work when a step is interrupted, and what to do.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from eqrm.tabular import steps
 
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    ) as bar:
-        task = bar.add_task("", total=total)
-        try:
-            yield lambda what: bar.update(task, advance=1, description=what)
-        except KeyboardInterrupt:
-            step = bar.tasks[0].description
-            bar.stop()
-            say(f"eqrm: Interrupted while {step}. {kept(step)}", err=True)
-            raise typer.Exit(130) from None
+    try:
+        with steps.steps_shown(total) as tell:
+            yield tell
+    except steps.StepInterrupted as stopped:
+        say(f"eqrm: Interrupted while {stopped.step}. {kept(stopped.step)}", err=True)
+        raise typer.Exit(130) from None

@@ -7,7 +7,8 @@ each batch, and knows neither weights of rows nor a penalty on weight matrices a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
@@ -20,6 +21,10 @@ from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.linear.standardised import Scaling
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import Phase
+
+STEPS_TOLD: ContextVar[Callable[[int, int], None] | None] = ContextVar("steps", default=None)
+"""Called with the steps taken and all steps of a fit, now and then."""
+TOLD_EVERY = 10
 
 
 def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
@@ -143,24 +148,31 @@ class Examples:
     ) -> Iterator[Tensor | None]:
         """The rows of each step, without end; None is all of them.
 
-        No domain is repeated before all others have been used. :class:`eqrm.data.DomainBatches`
-        draws domains anew in each step; the remembered risks are then older, and the quantile
-        reached in as many steps is a little higher.
+        No domain is repeated before all others have been used, nor is a row of a domain, as far as
+        its number of rows allows. :class:`eqrm.data.DomainBatches` draws domains anew in each step;
+        the remembered risks are then older, and the quantile reached in as many steps is a little
+        higher.
         """
         counts = torch.bincount(self.ids).tolist()
         some, most = min(domains or self.domains, self.domains), examples or max(counts)
         if some == self.domains and most >= max(counts):
             yield from repeat(None)
-        rows = torch.argsort(self.ids, stable=True).split(counts)
-        waiting: list[int] = []
+        rows: list[Tensor] = list(torch.argsort(self.ids, stable=True).split(counts))
+        used, waiting = list(counts), list[int]()
+
+        def next_rows(domain: int) -> Tensor:
+            if used[domain] + most > counts[domain]:
+                rows[domain] = rows[domain][torch.from_numpy(random.permutation(counts[domain]))]
+                used[domain] = 0
+            used[domain] += most
+            return rows[domain][used[domain] - most : used[domain]]
+
         while True:
             if len(waiting) < some:
                 left = set(waiting)  # they come last in the next round, not twice in a batch
                 waiting += sorted(random.permutation(self.domains).tolist(), key=left.__contains__)
             chosen, waiting = waiting[:some], waiting[some:]
-            yield torch.cat(
-                [rows[e][torch.from_numpy(random.permutation(counts[e])[:most])] for e in chosen]
-            )
+            yield torch.cat([next_rows(domain) for domain in chosen])
 
 
 def train(
@@ -172,7 +184,9 @@ def train(
 ) -> Network:
     """Train the network, in place, on one phase after the other, with a fresh Adam for each."""
     penalised = [p for p in network.parameters() if p.ndim == 2]
-    for phase in phases:
+    planned, tell, done = list(phases), STEPS_TOLD.get(), 0
+    total = sum(phase.length for phase in planned)
+    for phase in planned:
         optimizer = torch.optim.Adam(network.parameters(), lr=phase.rate())
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, phase.rate_factor)
         for _ in range(phase.length):
@@ -182,6 +196,9 @@ def train(
             (value + shrinkage).backward()
             optimizer.step()
             schedule.step()
+            done += 1
+            if tell is not None and done % TOLD_EVERY == 0:
+                tell(done, total)
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
     return Network(
         tuple(layer.weight.detach().numpy().copy() for layer in layers),

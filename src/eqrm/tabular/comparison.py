@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,9 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.level import Level
 from eqrm.tabular.references import ERM, Array, recalibrated_name, trained_name
+from eqrm.tabular.request import TOLD_FIRST, headline_level
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.verdict import Verdict
-
-TOLD_FIRST = 0.9
-"""The headline level is the trained level closest to this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +68,23 @@ class TrainingComparison:
 def compare_training(training: TableTraining, confidence: float = 0.95) -> TrainingComparison:
     """Compare every trained level with the references on the domains held out."""
     judged, levels = training.evaluation, training.levels
-    # A certificate speaks of levels below 1.
-    possible = [level for level in levels if level.alpha < 1.0]
-    certified = min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=Level(0.9))
-    columns = [level for level in levels if level != Level(1.0)] or [Level(TOLD_FIRST)]
+    certified = headline_level(levels) or Level(TOLD_FIRST)
     return TrainingComparison(
         tuple(_result(training, level, confidence) for level in levels),
         judged.risk_table(
-            [*columns, Level(1.0)], [], confidence=confidence, worst=0, interpolation=SMOOTH
+            table_levels(levels), [], confidence=confidence, worst=0, interpolation=SMOOTH
         ),
         summarised(judged, certified, confidence, baseline=ERM, interpolation=SMOOTH),
         confidence,
     )
+
+
+def table_levels(levels: Sequence[Level]) -> list[Level]:
+    """The columns of quantiles: the trained levels, without one 0.9, and the largest risk."""
+    return [
+        *([level for level in levels if level != Level(1.0)] or [Level(TOLD_FIRST)]),
+        Level(1.0),
+    ]
 
 
 def _result(training: TableTraining, level: Level, confidence: float) -> LevelResult:

@@ -42,7 +42,7 @@ class TableModel:
         ``frame`` is a table of any kind with the columns of training. ``unseen`` says what to do
         about categories that did not occur in training: "warn" or "error".
         """
-        matrix, task = self.preprocessor.encoder.transform(frame, unseen), self.preprocessor.task
+        matrix, task = self.preprocessor.matrix(frame, unseen), self.preprocessor.task
         if not task.classes:
             return task.predictions(np.asarray(self.estimator.predict(matrix), dtype=np.float64))
         return task.predictions(np.asarray(self.estimator.predict_proba(matrix), dtype=np.float64))

@@ -13,14 +13,20 @@ from eqrm.tabular.answer import report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing, remove_files
+from eqrm.tabular.references import ERM
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import choices_in_words, in_words
 
-ENDING = ".safetensors"
+ENDING, REPORT, SUMMARY = ".safetensors", "report.html", "summary.txt"
 
 
 def write_training(
-    training: TableTraining, compared: TrainingComparison, folder: Path, *, command: str
+    training: TableTraining,
+    compared: TrainingComparison,
+    folder: Path,
+    recommended: str | None = None,
+    *,
+    command: str | None = None,
 ) -> list[Path]:
     """Write everything to a folder, in place of an earlier training, and return the files.
 
@@ -28,29 +34,31 @@ def write_training(
     """
     check_folder(folder)
     with whole_files(folder) as draft:
-        written = _written(training, compared, draft, command)
-        names = [str(path.relative_to(draft)) for path in written]
-        write_text(draft / LISTED, listing(names))
+        files, models = _written(training, compared, draft, command)
+        names = [str(path.relative_to(draft)) for path in (*files, *models.values())]
+        about = {
+            "models": {name: str(path.relative_to(draft)) for name, path in models.items()},
+            "recommended": recommended or ERM,
+            "confidence": compared.confidence,
+        }
+        write_text(draft / LISTED, listing(names, about))
         if folder.exists():
             earlier = earlier_files(folder) or []
             # Listed before they are there: if this is killed now, the next training goes on.
-            write_text(folder / LISTED, listing([*earlier, *names]))
+            write_text(folder / LISTED, listing([*earlier, *names], {}))
             remove_files(folder, set(earlier) - set(names))
     return [folder / name for name in names]
 
 
 def _written(
-    training: TableTraining, compared: TrainingComparison, folder: Path, command: str
-) -> list[Path]:
-    """Write all results to an empty folder."""
+    training: TableTraining, compared: TrainingComparison, folder: Path, command: str | None
+) -> tuple[list[Path], dict[str, Path]]:
+    """Write all results to an empty folder: files, and the models by name."""
     (folder / "models").mkdir()
-    judged, table, summary = training.evaluation, compared.table, compared.summary
-    report = folder / "report.html"
-    shown = report_table(training, compared.confidence)
-    answer = training_answer(training, compared, shown)
-    write_report(judged, report, command=command, table=shown, summary=summary, answer=answer)
+    judged, table, report = training.evaluation, compared.table, folder / REPORT
+    write_training_report(training, compared, report, command=command)
     texts = {
-        "summary.txt": _summary(training, compared),
+        SUMMARY: summary_of(training, compared) + "\n",
         "risk-table.md": table.to_markdown() + "\n",
         "risk-table.csv": table.to_csv(),
         "evaluation.json": judged.to_json() + "\n",
@@ -65,14 +73,31 @@ def _written(
             save_figure(figure, draft)
     except MissingExtraError:
         pass  # the report holds the same curves
+    models = {}
     for name, model in training.models.items():
         stem = name.lower().replace("α = ", "alpha-").replace("^", "")
         stem = stem.replace("erm recalibrated for ", "recalibrated-")
-        written.append(folder / "models" / f"{stem}{ENDING}")
-        save_table_model(model, written[-1])
-    return written
+        models[name] = folder / "models" / f"{stem}{ENDING}"
+        save_table_model(model, models[name])
+    return written, models
 
 
-def _summary(training: TableTraining, compared: TrainingComparison) -> str:
+def write_training_report(
+    training: TableTraining,
+    compared: TrainingComparison,
+    path: Path,
+    *,
+    command: str | None = None,
+) -> None:
+    """Write the page of a training."""
+    shown = report_table(training, compared.confidence)
+    answer, summary = training_answer(training, compared, shown), compared.summary
+    write_report(
+        training.evaluation, path, command=command, table=shown, summary=summary, answer=answer
+    )
+
+
+def summary_of(training: TableTraining, compared: TrainingComparison) -> str:
+    """The verdict, how surrogates were chosen, and certificates, noise and differences."""
     parts = [in_words(training, compared), choices_in_words(compared), compared.summary.to_text()]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(part for part in parts if part)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from eqrm.errors import SettingError
 from eqrm.files.writing import DRAFT
@@ -38,20 +39,24 @@ def _first_that_exists(folder: Path) -> Path:
     return next(parent for parent in folder.resolve().parents if parent.exists())
 
 
-def listing(names: list[str]) -> str:
-    """The list of what a training wrote."""
-    return json.dumps({"written by": WRITER, "files": names}, indent=1) + "\n"
+def listing(names: list[str], about: Mapping[str, Any]) -> str:
+    """The list of what a training wrote, and more about it."""
+    return json.dumps({"written by": WRITER, "files": names, **about}, indent=1) + "\n"
 
 
 def earlier_files(folder: Path) -> list[str] | None:
-    """What an earlier training listed, or None: a list that something else wrote does not count."""
+    """What an earlier training listed, or None."""
+    content = listed_files(folder)
+    return None if content is None else [str(name) for name in content["files"]]
+
+
+def listed_files(folder: Path) -> dict[str, Any] | None:
+    """The list of a training, or None: a list that something else wrote does not count."""
     try:
         listed = json.loads((folder / LISTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(listed, dict) or listed.get("written by") != WRITER:
-        return None
-    return [str(name) for name in listed["files"]]
+    return listed if isinstance(listed, dict) and listed.get("written by") == WRITER else None
 
 
 def remove_files(folder: Path, names: Collection[str]) -> None:

@@ -41,9 +41,12 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
 }
 """What ``--set`` takes: the parameters of the estimators, which are not imported to check names."""
-SURROGATES = ("auto", "none")
+SURROGATES = ("auto", "eqrm", "none")
+"""The last two are the same: the quantile itself, at its level."""
 LEVELS = (0.9,)
 BALANCED = "balanced"
+MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
+"""A network takes all rows in each step up to the first number; beyond it, batches of these."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,10 @@ class TrainingPlan:
 
     The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
     ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
-    "none", which minimises the level's own quantile. ``settings`` go to the estimator as they are;
-    ``unseen`` says what to do about categories that only test domains have. ``max_missing`` is the
-    largest share of missing values in a column. ``class_weight`` is "balanced", or the weight of
-    each class by name; it multiplies the weights of rows.
+    "eqrm" (also "none"), which minimises the level's own quantile. ``settings`` go to the
+    estimator as they are; ``unseen`` says what to do about categories that only test domains have.
+    ``max_missing`` is the largest share of missing values in a column. ``class_weight`` is
+    "balanced", or the weight of each class by name; it multiplies the weights of rows.
     """
 
     levels: tuple[Level, ...]
@@ -114,6 +117,20 @@ class TrainingPlan:
             )
         for name, weight in given.items():
             POSITIVE.check(weight, f"The weight of class {name!r}")
+
+    def batches(self, rows: int, domains: int) -> dict[str, int]:
+        """Settings of a network that is trained on many rows: mini-batches, unless they are set.
+
+        >>> TrainingPlan.of(model="mlp").batches(160_000, 180)
+        {'domains_per_batch': 64, 'examples_per_domain': 32}
+        >>> TrainingPlan.of(model="mlp").batches(5_000, 180)
+        {}
+        """
+        asked = {"domains_per_batch", "examples_per_domain"} & {*(self.settings or {})}
+        if self.model != "mlp" or asked or rows <= MOST_IN_A_STEP:
+            return {}
+        some = min(MOST_DOMAINS, domains)
+        return {"domains_per_batch": some, "examples_per_domain": ROWS_OF_A_BATCH // some}
 
     @property
     def takes_missing(self) -> bool:

@@ -74,8 +74,17 @@ def predict_file(
     return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}"
 
 
+def predicted_columns(model: Any, data: Any, unseen: str = "warn") -> tuple[dict[str, Any], str]:
+    """Predictions for a frame or a file, the column of seen domains, and a sentence about it."""
+    preprocessor = model.preprocessor
+    encoder, key = preprocessor.encoder, preprocessor.key
+    columns = read_columns(data, encoder.kinds(), key.columns, encoder.missing_values)
+    seen, about = _seen(model.seen, data, key)
+    return {**model.predict(columns, unseen), **seen}, about
+
+
 def _seen(
-    seen: SeenDomains | None, table: str, key: DomainKey
+    seen: SeenDomains | None, table: Any, key: DomainKey
 ) -> tuple[dict[str, NDArray[np.bool_]], str]:
     """The column that says which rows are of domains seen in training, and a sentence about it.
 

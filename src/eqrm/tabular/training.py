@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -19,6 +19,7 @@ from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import Task
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.estimators.groups import Groups, as_groups
+from eqrm.estimators.network import STEPS_TOLD
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
 from eqrm.estimators.selection.surrogates import (
@@ -51,6 +52,7 @@ from eqrm.tabular.references import (
     trained_name,
     weighted_losses,
 )
+from eqrm.tabular.steps import INSIDE
 
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
@@ -181,10 +183,15 @@ class _Job:
 
     def fitted(self) -> Iterator[tuple[str, Level | None, Any]]:
         """ERM; then for each level ERM recalibrated for it, and the predictor trained for it."""
-        plan = self.plan
-        template = new_estimator(
-            plan.model, self.task, None, plan.seed, plan.settings, plan.measure
-        )
+        plan, batches = self.plan, self.plan.batches(len(self.rows.labels), len(self.groups))
+        settings = {**batches, **(plan.settings or {})}
+        template = new_estimator(plan.model, self.task, None, plan.seed, settings, plan.measure)
+        if batches:
+            self.notes.append(
+                "The networks are trained on mini-batches ({domains_per_batch} domains × "
+                "{examples_per_domain} rows; --set domains_per_batch=null uses all rows in each "
+                "step).".format(**batches)
+            )
         ways = {level: self._ways(level, template) for level in plan.levels}
         scored = self._cross_fitted(template, (REFERENCE, *chain(*ways.values())))
         self.progress("training ERM")
@@ -262,10 +269,14 @@ class _Job:
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:
-        """Turn our warnings into notes; others are passed on."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", EqrmWarning)
-            yield
+        """Turn our warnings into notes; others are passed on. Steps of networks are told."""
+        told = STEPS_TOLD.set(partial(self._tell_steps, name))
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", EqrmWarning)
+                yield
+        finally:
+            STEPS_TOLD.reset(told)
         for warning in caught:
             if issubclass(warning.category, EqrmWarning):
                 self.notes.append(f"{name}: {warning.message}")
@@ -273,6 +284,9 @@ class _Job:
                 warnings.warn_explicit(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
+
+    def _tell_steps(self, name: str, done: int, total: int) -> None:
+        self.progress(f"{INSIDE}training {name}: step {done:,} of {total:,}")
 
 
 def _order_of(judged: Evaluation, in_time: TimeSplit | None) -> DomainOrder | None:

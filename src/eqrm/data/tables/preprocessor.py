@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import Problems
+from eqrm.data.tables.encoded_columns import Matrix
 from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.reading import read_columns
 from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import AUTO, Task
 from eqrm.domains import DomainKey
@@ -54,6 +56,12 @@ class TablePreprocessor:
             kind = Task.of(table.target, task)
         problems.refuse("The table", alone=True)
         return cls(encoder, kind, table.target_name, table.domain_key)
+
+    def matrix(self, frame: Any, unseen: str = "warn") -> Matrix:
+        """The features of a frame of any kind with (at least) the columns of training."""
+        encoder = self.encoder
+        columns = read_columns(frame, encoder.kinds(), missing_values=encoder.missing_values)
+        return encoder.transform(columns, unseen)
 
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).

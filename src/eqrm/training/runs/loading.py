@@ -42,7 +42,7 @@ class TableNetwork:
         do about categories that did not occur in training: "warn" or "error".
         """
         task = self.preprocessor.task
-        x = torch.from_numpy(self.preprocessor.encoder.transform(frame, unseen)).float()
+        x = torch.from_numpy(self.preprocessor.matrix(frame, unseen)).float()
         domains = self._domains(frame, len(x))
         order = torch.argsort(domains, stable=True)  # a domain in one piece, as far as may be
         parts = [self.predictor(x[rows], domains[rows]) for rows in order.split(EXAMPLES_AT_ONCE)]
@@ -73,6 +73,12 @@ def load_table_network(folder: str | Path) -> TableNetwork:
             f"{config.data.dataset!r}. Use eqrm.training.load_predictor in Python."
         )
     return TableNetwork(_loaded(files, config, spec), spec.preprocessor, spec.seen)
+
+
+def is_table_run(folder: str | Path) -> bool:
+    """Whether a finished run was trained on a table, and its columns are known."""
+    spec = _finished_run(folder)[2]
+    return spec is not None and spec.preprocessor is not None
 
 
 def load_predictor(folder: str | Path, *, data_root: str | Path | None = None) -> Predictor:

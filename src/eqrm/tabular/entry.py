@@ -1,0 +1,117 @@
+"""``eqrm.train``: a table in, models and what they do on unseen domains out.
+
+The command ``eqrm train`` runs the same. Nothing heavy is imported before the table has been
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from eqrm.checks import OPEN_FRACTION, Problems, refuse_unknown
+from eqrm.data.tables.reading import TableColumns
+from eqrm.level import Level
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.request import TrainingRequest
+
+if TYPE_CHECKING:
+    from eqrm.tabular.result import TrainingResult
+
+ENCODING, WRITING = "encoding the table", "writing"
+
+
+def train(
+    data: Any,
+    target: str | None = None,
+    domain: str | Sequence[str] | None = None,
+    *,
+    levels: Sequence[Level | float | str] | float | str | None = None,
+    confidence: float = 0.95,
+    progress: bool | Callable[[str], None] = False,
+    **options: Any,
+) -> TrainingResult:
+    """Train ERM and one model per level on a table, and evaluate all on held-out domains.
+
+    The same as the command ``eqrm train``, bit for bit.
+
+    Args:
+        data: a CSV or Parquet file, a pattern or a folder; a frame of pandas, polars or Arrow, or a
+            mapping of columns; or "flights" or "coloured-digits", which ship with eqrm.
+        target: the column to predict.
+        domain: the column that names each row's domain, or several that are joined.
+        levels: a level or several to train for (default 0.9).
+        confidence: of intervals and certificates.
+        progress: whether to show a bar; or a function that is called with the name of each step.
+        options: what the options of the command are called, with underscores: of the table
+            ``within``, ``features``, ``drop``, ``categories``, ``order``, ``weight`` (a column),
+            ``missing_values``, ``skip_incomplete``, ``max_missing``, ``weather``; of the held-out
+            domains ``test`` (another table), ``test_domains``, ``test_share``, ``test_after``,
+            ``test_last``; of the training ``model``, ``settings`` (of the model), ``measure``,
+            ``surrogate``, ``task``, ``class_weight`` ("balanced" or a mapping), ``unseen``,
+            ``seed``.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x, ward = rng.normal(size=1000), np.repeat(np.arange(50), 20)
+    >>> ill = x + rng.normal(size=50).repeat(20) + rng.normal(size=1000) > 0
+    >>> found = train({"x": x, "ward": ward, "ill": ill}, target="ill", domain="ward", levels=0.9)
+    >>> found
+    TrainingResult(3 models, 29 unseen domains, recommended: 'ERM')
+    >>> list(found.predict({"x": [0.5, -0.5]}).columns)
+    ['prediction', 'p_0', 'p_1']
+    """
+    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
+    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
+    known = [
+        name for kind in (TableColumns, TrainingRequest, TrainingPlan) for name in _names(kind)
+    ]
+    refuse_unknown(options, known, "eqrm.train", "option")
+    problems, plan = Problems(), TrainingPlan.of()
+    with problems.noted():
+        OPEN_FRACTION.check(confidence, "confidence")
+    with problems.noted():
+        plan = TrainingPlan.of(given, **parts[2])
+    columns = TableColumns(target or "", domain or (), **parts[0])
+    request = TrainingRequest(data, columns, **parts[1])
+    if callable(progress):
+        return run_training(request, plan, confidence, problems, progress)
+    from eqrm.tabular.steps import steps_shown
+
+    with steps_shown(5 + len(plan.levels), shown=progress) as tell:
+        return run_training(request, plan, confidence, problems, tell)
+
+
+def run_training(
+    request: TrainingRequest,
+    plan: TrainingPlan,
+    confidence: float,
+    problems: Problems,
+    tell: Callable[[str], None],
+    command: str | None = None,
+) -> TrainingResult:
+    """Read, check, train and evaluate; ``problems`` are raised with those of the table."""
+    tell("reading the table")
+    prepared = request.prepare(plan, confidence, problems)
+    problems.refuse(request.label, alone=True)
+    if prepared is None:
+        raise TypeError("a request without problems can be prepared")
+    tell(ENCODING)
+    # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
+    from eqrm.tabular.comparison import compare_training
+    from eqrm.tabular.result import TrainingResult
+    from eqrm.tabular.training import train_prepared
+
+    training = train_prepared(prepared, plan, tell)
+    tell(WRITING)
+    return TrainingResult.of(training, compare_training(training, confidence), command)
+
+
+def _names(kind: type[Any]) -> list[str]:
+    own = {"data", "columns", "target", "domain", "levels"}
+    return [field.name for field in fields(kind) if field.name not in own]
+
+
+def _options_of(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in _names(kind) if name in options}

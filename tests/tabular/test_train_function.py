@@ -1,0 +1,178 @@
+"""``eqrm.train`` and ``eqrm.load`` give what the command line gives, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import eqrm
+from cli.commands import hospitals, run
+from cli.test_train_real_tables import messy
+from eqrm.errors import DataFileError, DomainDataError, ListedProblemsError, SettingError
+
+SMALL = {
+    "linear": {},
+    "mlp": {"hidden": [4], "erm_steps": 5, "steps": 5},
+    "xgboost": {"n_estimators": 3},
+    "lightgbm": {"n_estimators": 3},
+}
+
+
+def same(found: pd.DataFrame, file: Path) -> None:
+    """Equal bits in every column that the command wrote, and none missing."""
+    written = pd.read_parquet(file)
+    for name in found.columns:
+        assert found[name].tolist() == written[name].tolist(), name
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_train_save_load_and_predict_equal_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    table, new = tmp_path / "t.csv", tmp_path / "new.csv"
+    frame = messy(number=40).drop(columns="weight")
+    frame.to_csv(table, index=False)
+    frame.head(60).to_csv(new, index=False)
+    settings = [f"--set={name}={value}" for name, value in SMALL[model].items()]
+    options = ["--target", "ill", "--domain", "hospital", "--surrogate", "none"]
+    asked = ["train", str(table), *options, *settings, "--model", model, "--max-missing", "0.5"]
+    code, printed, err = run(capsys, *asked, "--output", str(tmp_path / "command"))
+    assert code == 0, err
+    given = {"surrogate": "none", "settings": SMALL[model], "max_missing": 0.5, "model": model}
+    found = eqrm.train(table, "ill", "hospital", **given)
+    assert found.printed in printed
+    found.save(tmp_path / "python")
+    again = eqrm.load(tmp_path / "python")
+    assert repr(again) == repr(found)
+    assert again.summary == found.summary
+    assert str(again.risk_table) == str(found.risk_table)
+    for name, stem in (("ERM", "erm"), ("α = 0.9", "alpha-0.9")):
+        saved = tmp_path / "command" / "models" / f"{stem}.safetensors"
+        written = tmp_path / f"{stem}.parquet"
+        code, _, err = run(capsys, "predict", str(saved), str(new), "--output", str(written))
+        assert code == 0, err
+        for result in (found, again):
+            same(result.predict(new, name), written)
+            same(result.predict(frame.head(60), name), written)
+        alone = eqrm.load(tmp_path / "python" / "models" / f"{stem}.safetensors")
+        same(pd.DataFrame(alone.predict(frame.head(60))), written)
+    shown = (tmp_path / "command" / "files.json", tmp_path / "python" / "files.json")
+    assert shown[0].read_text() == shown[1].read_text()
+
+
+def test_a_frame_and_its_file_give_the_same_models(tmp_path: Path) -> None:
+    frame = messy(number=40).drop(columns="weight")
+    frame.to_parquet(tmp_path / "t.parquet")
+    options = {"surrogate": "eqrm", "max_missing": 0.5, "class_weight": "balanced"}
+    first = eqrm.train(frame, "ill", "hospital", **options)
+    second = eqrm.train(tmp_path / "t.parquet", "ill", "hospital", **options)
+    pd.testing.assert_frame_equal(first.predict(frame), second.predict(frame), check_exact=True)
+    assert first.predict(frame.set_index("stay")).index.name == "stay"
+    steps: list[str] = []
+    third = eqrm.train(frame, "ill", "hospital", progress=steps.append, **options)
+    assert steps[:2] == ["reading the table", "encoding the table"]
+    pd.testing.assert_frame_equal(first.predict(frame), third.predict(frame), check_exact=True)
+    assert third.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert "unseen domains" in third.plot().axes[0].get_ylabel()
+
+
+def test_what_was_saved_is_loaded_by_its_kind(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    fitted = eqrm.QRMRegressor(alpha=None).fit(X, X[:, 0], np.arange(60) // 6)
+    eqrm.save_model(fitted, tmp_path / "m.safetensors")
+    assert type(eqrm.load(tmp_path / "m.safetensors")) is eqrm.QRMRegressor
+    judged = eqrm.evaluate(domains=np.arange(60) // 2, losses=X[:, 0] ** 2)
+    (tmp_path / "e.json").write_text(judged.to_json())
+    assert eqrm.load(tmp_path / "e.json").to_dict() == judged.to_dict()
+    certificate = judged.certificate(0.9)
+    (tmp_path / "c.json").write_text(json.dumps(certificate.to_dict()))
+    assert eqrm.load(tmp_path / "c.json") == certificate
+    (tmp_path / "x.json").write_text("{")
+    for wrong in ("x.json", "nothing", "."):
+        with pytest.raises(DataFileError):
+            eqrm.load(tmp_path / wrong)
+
+
+def test_folders_of_earlier_versions_are_loaded(tmp_path: Path) -> None:
+    """They list their files, and neither the names of the models nor which one to use."""
+    found = eqrm.train(hospitals(number=40), "ill", "hospital", surrogate="eqrm")
+    found.save(tmp_path / "out")
+    content = json.loads((tmp_path / "out" / "files.json").read_text())
+    kept = {name: content[name] for name in ("written by", "files")}
+    (tmp_path / "out" / "files.json").write_text(json.dumps(kept))
+    again = eqrm.load(tmp_path / "out")
+    assert list(again.models) == list(found.models)
+    assert again.recommended == "α = 0.9"
+    again.save(tmp_path / "copy")
+    copied = eqrm.load(tmp_path / "copy")
+    assert copied.report(tmp_path / "r.html").exists()
+    (tmp_path / "out" / "evaluation.json").write_text("{}")
+    with pytest.raises(DataFileError, match="is damaged"):
+        eqrm.load(tmp_path / "out")
+
+
+def test_all_problems_of_a_call_are_one_error() -> None:
+    frame = hospitals(number=6)
+    with pytest.raises(SettingError, match="eqrm.train has no option 'modle'. Did you mean 'mod"):
+        eqrm.train(frame, "ill", "hospital", modle="linear")
+    with pytest.raises(ListedProblemsError) as error:
+        eqrm.train(frame, "il", "hospital", model="xgbost", confidence=2.0, levels=[0.9, 1.5])
+    assert len(error.value.problems) == 4
+
+
+def test_fitted_models_are_evaluated_by_domain() -> None:
+    rng = np.random.default_rng(0)
+    X, day = rng.normal(size=(400, 2)), np.repeat(np.arange(40), 10)
+    late = np.where(X[:, 0] + rng.normal(size=400) > 0, "yes", "no")
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:200], late[:200])
+    p = model.predict_proba(X[200:])[:, 1]
+    found = eqrm.evaluate_model(model, X[200:], late[200:], day[200:], name="LR", references=True)
+    expected = eqrm.evaluate(domains=day[200:], labels=late[200:] == "yes", predictions={"LR": p})
+    np.testing.assert_array_equal(found["LR"].risks, expected["LR"].risks)
+    assert "base rate" in str(found.risk_table())
+    three = np.digitize(X[:, 1], [-0.5, 0.5])
+    several = LogisticRegression().fit(X[:200], three[:200])
+    assert eqrm.evaluate_model(several, X[200:], three[200:], day[200:]).loss == "log-loss"
+    numbers = Ridge().fit(X[:200], X[:200, 0])
+    assert eqrm.evaluate_model(numbers, X[200:], X[200:, 0], day[200:]).loss == "squared"
+    own = eqrm.QRMClassifier(alpha=0.9).fit(X[:200], late[:200], day[:200])
+    assert len(eqrm.evaluate_model(own, X, late, day).domains) == 20  # the others were seen
+    for wrong in ({"y": late, "groups": None}, {"y": np.full(400, "maybe"), "groups": day}):
+        with pytest.raises(DomainDataError):
+            eqrm.evaluate_model(model, X, **wrong)
+    for refused in ({"loss": abs}, {"model": object()}):
+        with pytest.raises(SettingError):
+            eqrm.evaluate_model(**{"model": model, "X": X, "y": late, "groups": day, **refused})
+
+
+def test_torch_modules_are_evaluated_by_domain() -> None:
+    torch.manual_seed(0)
+    x, day = torch.randn(60, 3), torch.arange(60) // 6
+    module = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(3, 1))
+    y = (x[:, 0] > 0).long()
+    loader = [(x[i : i + 20], y[i : i + 20], day[i : i + 20]) for i in range(0, 60, 20)]
+    found = eqrm.evaluate_model(module, loader)
+    assert module.training
+    p = torch.sigmoid(module.eval()(x)[:, 0]).detach().double().numpy()
+    expected = eqrm.evaluate(domains=day, labels=y, predictions=p)
+    np.testing.assert_allclose(found["model"].risks, next(iter(expected.predictors.values())).risks)
+    numbers = [(a, a[:, 0], d) for a, _, d in loader]
+    assert eqrm.evaluate_model(module, numbers).loss == "squared"
+    classes = eqrm.evaluate_model(torch.nn.Linear(3, 4), loader)
+    assert classes.loss == "log-loss"
+    named = eqrm.evaluate_model(module, numbers, loss=lambda out, y: (out[:, 0] - y).abs())
+    assert named.loss == "loss"
+    with pytest.raises(DomainDataError, match="one number per example"):
+        eqrm.evaluate_model(module, numbers, loss=lambda out, y: out.mean())
+    with pytest.raises(DomainDataError, match="batches of three"):
+        eqrm.evaluate_model(module, [(x, y)])
+    with pytest.raises(SettingError, match="evaluate_model\\(module, loader\\)"):
+        eqrm.evaluate_model(module, x, y, day)

@@ -131,7 +131,7 @@ class Examples:
     def losses(self, network: nn.Module, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Factor × loss of some of the rows (None: all), and their domains."""
         x, y, factors, ids = (
-            part if rows is None else part[rows]
+            part if rows is None else part.index_select(0, rows)
             for part in (self.rows, self.targets, self.factors, self.ids)
         )
         outputs = network(x)

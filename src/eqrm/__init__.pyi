@@ -42,8 +42,8 @@ from .objectives.risk_based import Superquantile as Superquantile
 from .objectives.risk_memory import RiskMemory as RiskMemory
 from .predictors.registry import predictor as predictor
 from .risks import domain_risks as domain_risks
+from .tabular.entry import load as load
 from .tabular.entry import train as train
-from .tabular.loading import load as load
 from .training.trainer import Trainer as Trainer
 
 __version__: str

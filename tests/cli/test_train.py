@@ -299,7 +299,7 @@ def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     def press(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    place = "training.cross_fit" if step != "writing" else "output.write_training"
+    place = "training.cross_fit" if step != "writing" else "result.write_training"
     monkeypatch.setattr(f"eqrm.tabular.{place}", press)
     hospitals(number=30).to_csv(tmp_path / "t.csv", index=False)
     out = str(tmp_path / "out")

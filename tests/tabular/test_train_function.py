@@ -123,7 +123,7 @@ def test_folders_of_earlier_versions_are_loaded(tmp_path: Path) -> None:
 
 def test_all_problems_of_a_call_are_one_error() -> None:
     frame = hospitals(number=6)
-    with pytest.raises(SettingError, match=r"eqrm\.train has no option 'modle'\. Did you mean 'mod"):
+    with pytest.raises(SettingError, match=r"eqrm\.train has no option 'modle'\. Did you mean"):
         eqrm.train(frame, "ill", "hospital", modle="linear")
     with pytest.raises(ListedProblemsError) as error:
         eqrm.train(frame, "il", "hospital", model="xgbost", confidence=2.0, levels=[0.9, 1.5])

@@ -175,7 +175,7 @@ class Examples:
             yield torch.cat([next_rows(domain) for domain in chosen])
 
 
-def train(
+def train_network(
     examples: Examples,
     network: nn.Sequential,
     phases: Iterable[Phase],

@@ -27,7 +27,7 @@ from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.linear.levels import LogisticLevels, QuadraticLevels, Solver
-from eqrm.estimators.network import Examples, Network, check_shape, new_network, train
+from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
@@ -197,7 +197,7 @@ class QRMEstimator(DomainEstimator):
                 memory = RiskMemory(examples.domains, averaging)
             stretches = ((ERM(), erm_steps), (goal.objective(memory), self.steps))
             phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]
-            model._network = train(examples, network, phases, batches, float(self.l2))
+            model._network = train_network(examples, network, phases, batches, float(self.l2))
             model.n_iter_ = self.erm_steps + self.steps
             model.optimality_ = None
             model.converged_ = True  # a fixed number of steps has no other way to end

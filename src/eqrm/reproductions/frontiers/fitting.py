@@ -23,7 +23,7 @@ from eqrm.estimators.groups import Groups
 from eqrm.estimators.linear.levels import standardised_moments
 from eqrm.estimators.linear.logistic_solver import LogisticProblem
 from eqrm.estimators.linear.standardised import Scaling
-from eqrm.estimators.network import Examples, new_network, train
+from eqrm.estimators.network import Examples, new_network, train_network
 from eqrm.estimators.qrm_estimators import QRMClassifier, QRMRegressor
 from eqrm.level import Level
 from eqrm.linear.solving.chosen_measure import MeasureChoice
@@ -268,14 +268,14 @@ def _networks(
     batches = examples.batches(None, None, np.random.RandomState(0))
     rate = 0.01
     ready = [Phase(risk_based.ERM(), settings.steps, rate, "cosine")]
-    train(examples, start, ready, batches, L2)
+    train_network(examples, start, ready, batches, L2)
     with torch.no_grad():
         losses, ids = examples.losses(start, None)
         mean = float(risk_based.ERM()(losses, ids))
     found: list[Predictor] = []
     for candidate in candidates:
         phase = Phase(_objective(candidate, mean), settings.steps, rate, "cosine")
-        network = train(examples, copy.deepcopy(start), [phase], batches, L2)
+        network = train_network(examples, copy.deepcopy(start), [phase], batches, L2)
         found.append(partial(_first_output, network))
     return found
 

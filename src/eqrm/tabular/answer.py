@@ -7,6 +7,7 @@ from dataclasses import replace
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, answer_of
+from eqrm.evaluation.presenting.report.levels import level_label
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.level import Level
 from eqrm.tabular.comparison import TrainingComparison
@@ -53,7 +54,7 @@ def training_answer(
     return replace(
         found,
         trained_for={trained_name(r.level): r.level for r in compared.results},
-        at_levels={f"{r.level.alpha:g}": r.verdict.sentence for r in compared.results if r.verdict},
+        at_levels={level_label(r.level): r.verdict.sentence for r in compared.results if r.verdict},
         facts=tuple(_facts(training, compared)),
         notes=(*training.notes, *(r.choice.sentence for r in compared.results if r.choice)),
     )

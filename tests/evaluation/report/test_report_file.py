@@ -92,6 +92,21 @@ def test_the_table_has_the_numbers_and_intervals_of_the_risk_table() -> None:
             assert cell.interval in text
 
 
+@pytest.mark.parametrize("levels", [[], [0.5], [0.123456789, 0.8]])
+def test_the_column_of_the_slider_has_numbers_whatever_levels_the_table_has(
+    levels: list[float],
+) -> None:
+    evaluation = measured(60)
+    table = evaluation.risk_table(levels=levels)
+    page = report_html(evaluation, table, summarised(evaluation, alpha=0.8))
+    cells = re.findall(r'<td class="here" data-now>([\d.]+)</td>', page)
+    wanted = [
+        np.quantile(r.risks, 0.8, method="inverted_cdf") for r in evaluation.predictors.values()
+    ]
+    assert [float(cell) for cell in cells] == pytest.approx(wanted, abs=0.02)
+    assert content_of(page)["levels"]["labels"].count("0.8") == 1
+
+
 def test_a_reference_that_is_better_is_the_verdict_and_gains_are_not_claimed() -> None:
     page = Elements(report_html(with_references()))
     assert "'sure' does not beat the references at level 0.9." in page.text

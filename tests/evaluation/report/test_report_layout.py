@@ -26,6 +26,14 @@ FIRST = """['h1', '#picture svg', '.level', '#level'].map((what) => {
   const box = document.querySelector(what).getBoundingClientRect();
   return [what, box.left, box.top, box.right, box.bottom, box.width * box.height];
 })"""
+MOVED = """['#picture', '#levels', '#stated', '#here'].map((what) =>
+  document.querySelector(what).textContent)"""
+TO_THE_MEDIAN = """(() => {
+  const slider = document.querySelector('#level');
+  const levels = JSON.parse(document.querySelector('#data').textContent).levels;
+  slider.value = levels.alphas.indexOf(0.5);
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
+})()"""
 TOO_WIDE = """[...document.querySelectorAll('main *')].filter((each) => {
   if (each.closest('svg') || each.closest('.scroll') || each.closest('figcaption')) return false;
   const box = each.getBoundingClientRect();
@@ -103,6 +111,11 @@ def test_nothing_overflows_no_word_is_broken_and_the_first_screen_has_the_answer
         assert min(left, top) >= 0, what
         assert right <= width, what
         assert bottom <= SCREENS[width], what
+    assert page.ask(CLASHES) == []
+    before = page.ask(MOVED)
+    page.ask(TO_THE_MEDIAN)
+    after = page.ask(MOVED)
+    assert all(one != two for one, two in zip(before, after, strict=True))
     assert page.ask(CLASHES) == []
     page.ask(OPEN)
     assert page.ask("document.documentElement.scrollWidth") == width

@@ -51,7 +51,7 @@ def report_content(
     content: dict[str, Any] = {
         "predictors": [middle_cut(row.name) for row in rows],
         "signs": [row.sign for row in rows],
-        "trained": [None if row.trained_for is None else str(row.trained_for) for row in rows],
+        "trained": [row.trained_for and levels.level_label(row.trained_for) for row in rows],
         "references": [int(row.reference) for row in rows],
         "chosen": next(i for i, row in enumerate(rows) if row.chosen),
         "role": answer.role,

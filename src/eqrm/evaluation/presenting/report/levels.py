@@ -41,6 +41,15 @@ def stops_of(table: RiskTable, start: float = 0.9) -> list[float]:
     )
 
 
+def level_label(level: Level) -> str:
+    """What the page calls a level; the slider and the table call it the same.
+
+    >>> level_label(Level(0.9)), level_label(Level(log_tail=-100.0))
+    ('0.9', '1-e^-100')
+    """
+    return f"{level.alpha:g}" if level.alpha <= HIGHEST or level.tail == 0.0 else str(level)
+
+
 def starting_level(level: Level) -> float:
     """Where the slider starts: at the level, or at the end of its scale."""
     return min(max(level.alpha, LOWEST), HIGHEST)

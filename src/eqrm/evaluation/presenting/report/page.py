@@ -118,7 +118,7 @@ def report_html(
             "picture": static_picture(content),
             "start": text(start),
             "chosen": label(chosen.name),
-            "levels": levels_part(shown, rows, told, start),
+            "levels": levels_part(shown, rows, told, content),
             "tablenote": text(table_note(shown, rows, content["unit"])),
             "certificate": certificate_part(known, rows, evaluation, start),
             "doubts": doubts_part(facts, rows),

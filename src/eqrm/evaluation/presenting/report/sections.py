@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
 from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
+from eqrm.evaluation.presenting.report.levels import level_label
 from eqrm.evaluation.presenting.report.markup import (
     Markup,
     element,
@@ -23,7 +25,7 @@ from eqrm.evaluation.presenting.report.packing import middle_cut
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.presenting.table_cells import Cell, WorstDomain, worst_domains
-from eqrm.evaluation.rounding import as_percent, rounded_up
+from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
@@ -40,10 +42,14 @@ def sign(row: ShownModel) -> Markup:
     return element("span", row.sign, class_=f"sign {kind}")
 
 
-def levels_part(shown: RiskTable, rows: Sequence[ShownModel], answer: Answer, start: str) -> Markup:
+def levels_part(
+    shown: RiskTable, rows: Sequence[ShownModel], answer: Answer, content: dict[str, Any]
+) -> Markup:
     """Models × levels: mean, the quantile at the slider's level, and quantiles at fixed levels."""
+    levels = content["levels"]
+    start = levels["labels"][levels["start"]]
     columns = _columns(shown, rows, start)
-    means = next(i for i, s in enumerate(shown.statistics) if s.kind == MEAN)
+    now = _now(shown, rows, content, start)
     head = element(
         "tr",
         element("th", "Model", scope="col"),
@@ -57,66 +63,99 @@ def levels_part(shown: RiskTable, rows: Sequence[ShownModel], answer: Answer, st
         ),
         *(
             element(
-                "th",
-                ENDS.get(level, level),
-                scope="col",
-                class_=f"p{place}",
-                data_level=level,
+                "th", ENDS.get(c.level, c.level), scope="col", class_=c.kind, data_level=c.level
             )
-            for _, level, place in columns
+            for c in columns
         ),
     )
-    at_start = next((i for i, level, _ in columns if level == start), None)
-    bodies = [[r for r in rows if not r.reference], [r for r in rows if r.reference]]
-    lines = []
-    for kind, group in zip(("models", "refs"), bodies, strict=True):
-        trs = []
-        for row in group:
-            cells = shown.all_cells[row.name]
-            own = None if row.trained_for is None else str(row.trained_for)
-            now = cells[at_start].text if at_start is not None else ""
-            trs.append(
-                element(
-                    "tr",
-                    element("th", _named(row, answer), scope="row"),
-                    element("td", *_value(cells[means])),
-                    element(
-                        "td",
-                        typeset(now),
-                        class_="here own" if own == start else "here",
-                        data_now=True,
-                    ),
-                    *(
-                        element(
-                            "td",
-                            *_value(cells[i]),
-                            class_=f"p{place}{' own' if level == own else ''}",
-                            data_level=level,
-                        )
-                        for i, level, place in columns
-                    ),
-                    class_="chosen" if row.chosen else None,
-                )
+    lines = [
+        (row.reference, _line(shown, row, answer, columns, start, text))
+        for row, text in zip(rows, now, strict=True)
+    ]
+    bodies = {
+        "models": [tr for ref, tr in lines if not ref],
+        "refs": [tr for ref, tr in lines if ref],
+    }
+    return element(
+        "table",
+        element("thead", head),
+        *(element("tbody", *trs, class_=kind) for kind, trs in bodies.items() if trs),
+        id="levels",
+        class_="levels",
+    )
+
+
+class _Column(NamedTuple):
+    """A level with a column: where its cells are, and how soon a narrow screen drops it."""
+
+    place: int
+    level: str
+    kind: str
+
+
+def _line(
+    shown: RiskTable,
+    row: ShownModel,
+    answer: Answer,
+    columns: Sequence[_Column],
+    start: str,
+    now: str,
+) -> Markup:
+    cells = shown.all_cells[row.name]
+    own = None if row.trained_for is None else level_label(row.trained_for)
+    means = next(i for i, s in enumerate(shown.statistics) if s.kind == MEAN)
+    return element(
+        "tr",
+        element("th", _named(row, answer), scope="row"),
+        element("td", *_value(cells[means])),
+        element("td", typeset(now), class_="here own" if own == start else "here", data_now=True),
+        *(
+            element(
+                "td",
+                *_value(cells[c.place]),
+                class_=f"{c.kind} own" if c.level == own else c.kind,
+                data_level=c.level,
             )
-        if group:
-            lines.append(element("tbody", *trs, class_=kind))
-    return element("table", element("thead", head), *lines, id="levels", class_="levels")
+            for c in columns
+        ),
+        class_="chosen" if row.chosen else None,
+    )
 
 
-def _columns(
-    shown: RiskTable, rows: Sequence[ShownModel], start: str
-) -> list[tuple[int, str, int]]:
-    """Which statistics have a column: index, level, and how soon a narrow screen drops it."""
-    known = {
-        str(s.level): i
+def _now(
+    shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any], start: str
+) -> list[str]:
+    """The quantiles where the slider starts: as in the table, where it has this level."""
+    at = _known(shown).get(start)
+    if at is not None:
+        return [shown.all_cells[row.name][at].text for row in rows]
+    levels = content["levels"]
+    return [
+        rounded(quantiles[levels["start"]], places)
+        for quantiles, places in zip(levels["quantiles"], content["decimals"], strict=True)
+    ]
+
+
+def _known(shown: RiskTable) -> dict[str, int]:
+    """Where the quantiles of the table are, by level."""
+    return {
+        level_label(s.level): i
         for i, s in enumerate(shown.statistics)
         if s.kind == QUANTILE and s.level is not None
     }
-    own = [str(row.trained_for) for row in rows if row.trained_for is not None]
-    wanted = dict.fromkeys([*own, start, *(str(Level(a)) for a in FIRST_COLUMNS), *known])
+
+
+def _columns(shown: RiskTable, rows: Sequence[ShownModel], start: str) -> list[_Column]:
+    """Which levels have a column: those of trained models first, then usual ones."""
+    known = _known(shown)
+    own = [level_label(row.trained_for) for row in rows if row.trained_for is not None]
+    usual = [level_label(Level(alpha)) for alpha in FIRST_COLUMNS]
+    wanted = dict.fromkeys([*own, start, *usual, *known])
     chosen = [level for level in wanted if level in known][:MOST_COLUMNS]
     return [
-        (known[level], level, 1 + chosen.index(level) // 2) for level in known if level in chosen
+        _Column(known[level], level, f"p{1 + chosen.index(level) // 2}")
+        for level in known
+        if level in chosen
     ]
 
 

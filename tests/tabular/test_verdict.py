@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,15 @@ from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.references import ERM
 from eqrm.tabular.training import TableTraining, train_on_table
 from eqrm.tabular.verdict import HELPS, NOTHING, RECALIBRATE, UNKNOWN, Verdict
-from tabular.verdict_worlds import ALPHA, WORLDS, World, fresh_quantiles
+from tabular.verdict_worlds import (
+    ALPHA,
+    ROWS,
+    WORLDS,
+    World,
+    fresh_quantiles,
+    log_losses,
+    squared_errors,
+)
 
 Array = NDArray[np.float64]
 NAMES = ("constant", "ERM", "recalibrated", "trained")
@@ -76,35 +83,38 @@ def trained_on(world: World, seed: int) -> TableTraining:
     return train_on_table(*table.split(0.5, seed=seed), TrainingPlan.of([ALPHA]))
 
 
-def truth(world: World, seed: int, training: TableTraining) -> str:
-    """The right verdict, from 100,000 new domains."""
-    models = {name: model.estimator for name, model in training.models.items()}
-    erm, encoder = models[ERM], training.models[ERM].preprocessor.encoder
-
-    def of_model(estimator: Any) -> Callable[[Array, Array], Array]:
-        def losses(X: Array, y: Array) -> Array:
-            columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-            found: Array = estimator.losses(encoder.transform(columns), y)
-            return found
-
-        return losses
-
-    def of_constant(score: float) -> Callable[[Array, Array], Array]:
-        return lambda X, y: erm._losses_of(np.full(len(y), score), y)
-
+def scores_of(world: World, seed: int, training: TableTraining) -> dict[str, Array]:
+    """The weights of the columns and the intercept (d + 1,) of each predictor, constants too."""
+    found = {}
+    for name, model in training.models.items():
+        estimator, encoder = model.estimator, model.preprocessor.encoder
+        width = len(encoder.columns)
+        probes = {f"x{j}": np.append(np.eye(width)[j], 0.0) for j in range(width)}
+        values = estimator._checked_scores(encoder.transform(probes))
+        found[name] = np.append(values[:-1] - values[-1], values[-1])
     _, y, domains = world.table(seed)
-    rate = y[np.isin(domains.astype(str), erm.domains_)].mean()
+    rate = y[np.isin(domains.astype(str), training.models[ERM].estimator.domains_)].mean()
     constants = {MEAN: rate}
     if world.classification:
         constants = {BASE_RATE: np.log(rate / (1 - rate)), EQUAL_ODDS: 0.0}
-    losses = {name: of_model(estimator) for name, estimator in models.items()}
-    losses |= {name: of_constant(score) for name, score in constants.items()}
-    quantiles = fresh_quantiles(world, seed, losses)
-    simple = min(quantiles[name] for name in (ERM, *constants))
-    middle, own = quantiles[f"ERM recalibrated for {ALPHA}"], quantiles[f"α = {ALPHA}"]
-    if own < (1 - MARGIN) * min(simple, middle):
+    return found | {name: np.append(np.zeros(width), score) for name, score in constants.items()}
+
+
+def truths(world: World, trainings: dict[int, TableTraining]) -> list[str]:
+    """The right verdict about the training of each seed, from 100,000 new domains."""
+    scores = {seed: scores_of(world, seed, training) for seed, training in trainings.items()}
+    stacked = np.stack([each for of_seed in scores.values() for each in of_seed.values()])
+    quantiles = iter(fresh_quantiles(world, stacked).tolist())
+    return [right_verdict({name: next(quantiles) for name in each}) for each in scores.values()]
+
+
+def right_verdict(quantiles: dict[str, float]) -> str:
+    """By the quantiles of all predictors."""
+    middle, own = f"ERM recalibrated for {ALPHA}", f"α = {ALPHA}"
+    simple = min(value for name, value in quantiles.items() if name not in (middle, own))
+    if quantiles[own] < (1 - MARGIN) * min(simple, quantiles[middle]):
         return HELPS
-    return RECALIBRATE if middle < (1 - MARGIN) * simple else NOTHING
+    return RECALIBRATE if quantiles[middle] < (1 - MARGIN) * simple else NOTHING
 
 
 def result(training: TableTraining) -> LevelResult:
@@ -124,19 +134,32 @@ def test_worlds_get_the_right_verdict(place: int, kind: str) -> None:
     assert found.kind == kind
 
 
-def verdict_and_truth(place: int, seed: int) -> tuple[str, str]:
-    """What the summary says about a world, and what is true."""
-    training = trained_on(WORLDS[place], seed)
-    verdict = result(training).verdict
-    assert verdict is not None
-    return verdict.kind, truth(WORLDS[place], seed, training)
+def verdicts_and_truths(world: World) -> list[tuple[str, str]]:
+    """What the summaries of five tables say about a world, and what is true."""
+    trainings = {seed: trained_on(world, seed) for seed in range(5)}
+    verdicts = [result(training).verdict for training in trainings.values()]
+    told = [verdict.kind for verdict in verdicts if verdict is not None]
+    return list(zip(told, truths(world, trainings), strict=True))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("place", "risks"), [(2, log_losses), (19, squared_errors)])
+def test_the_truth_is_about_the_losses_of_the_estimators(place: int, risks: Any) -> None:
+    training = trained_on(WORLDS[place], seed=0)
+    X, y, _ = WORLDS[place].table(seed=1)
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    scores = scores_of(WORLDS[place], 0, training)
+    for name, model in training.models.items():
+        losses = model.estimator.losses(model.preprocessor.encoder.transform(columns), y)
+        (found,) = risks(scores[name][None], X, y)
+        np.testing.assert_allclose(found, losses.reshape(-1, ROWS).mean(axis=1), rtol=1e-5)
 
 
 @pytest.mark.full
 def test_verdicts_are_right_in_90_of_100_runs() -> None:
     right, false_helps = 0, 0
-    for place, world in enumerate(WORLDS):
-        pairs = [verdict_and_truth(place, seed) for seed in range(5)]
+    for world in WORLDS:
+        pairs = verdicts_and_truths(world)
         right += sum(told == known for told, known in pairs)
         false_helps += sum(told == HELPS != known for told, known in pairs)
         told = ", ".join(t if t == known else f"{t} (true: {known})" for t, known in pairs)

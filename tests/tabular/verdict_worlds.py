@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.nn.functional import softplus
 
 Array = NDArray[np.float64]
 ALPHA = 0.9
@@ -52,9 +54,9 @@ class World:
         X, y = self._drawn(np.random.default_rng([seed, 0]), DOMAINS)
         return X, y, np.repeat(np.arange(DOMAINS), ROWS)
 
-    def fresh(self, seed: int, at_once: int = 5_000) -> Iterator[tuple[Array, Array]]:
-        """Rows of 100,000 new domains, some thousand domains at a time."""
-        generator = np.random.default_rng([seed, 1])
+    def fresh(self, at_once: int = 5_000) -> Iterator[tuple[Array, Array]]:
+        """Rows of 100,000 new domains, some thousand domains at a time; the same for all tables."""
+        generator = np.random.default_rng([0, 1])
         for _ in range(FRESH_DOMAINS // at_once):
             yield self._drawn(generator, at_once)
 
@@ -62,15 +64,31 @@ class World:
         return self.rows(generator, np.repeat(self.law(generator, domains), ROWS))
 
 
-def fresh_quantiles(
-    world: World, seed: int, losses: dict[str, Callable[[Array, Array], Array]]
-) -> dict[str, float]:
-    """The α-quantile of risk of predictors over new domains; ``losses(X, y)`` are those of rows."""
-    parts: dict[str, list[Array]] = {name: [] for name in losses}
-    for X, y in world.fresh(seed):
-        for name, of_rows in losses.items():
-            parts[name].append(of_rows(X, y).reshape(-1, ROWS).mean(axis=1))
-    return {name: float(np.quantile(np.concatenate(p), ALPHA)) for name, p in parts.items()}
+def fresh_quantiles(world: World, scores: Array) -> Array:
+    """The α-quantile of risk of k predictors over new domains (k,).
+
+    ``scores`` (k, d + 1) are the weights of the columns and the intercept of each predictor, whose
+    score is the logit of y = 1, or the prediction.
+    """
+    risks = log_losses if world.classification else squared_errors
+    found = np.concatenate([risks(scores, X, y) for X, y in world.fresh()], axis=1)
+    return np.asarray(np.quantile(found, ALPHA, axis=1))
+
+
+def log_losses(scores: Array, X: Array, y: Array) -> Array:
+    """The risk of each predictor in each domain (k, m); single precision is enough for 2%."""
+    wrong = np.column_stack([X, np.ones(len(y))]) * np.where(y == 1, -1.0, 1.0)[:, None]
+    rows, weights = torch.from_numpy(wrong).float(), torch.from_numpy(scores).float()
+    losses = [softplus(rows @ each).view(-1, ROWS).mean(dim=1) for each in weights]
+    return torch.stack(losses).double().numpy()
+
+
+def squared_errors(scores: Array, X: Array, y: Array) -> Array:
+    """The risk of each predictor in each domain (k, m), from the moments of the domain's rows."""
+    rows = np.column_stack([X, np.ones(len(y)), y]).reshape(-1, ROWS, X.shape[1] + 2)
+    moments = rows.transpose(0, 2, 1) @ rows / ROWS
+    errors = np.column_stack([scores, np.full(len(scores), -1.0)])
+    return np.asarray([((moments @ each) * each).sum(axis=1) for each in errors])
 
 
 def _sigmoid(logits: Array) -> Array:

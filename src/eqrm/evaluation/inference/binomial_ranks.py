@@ -27,9 +27,11 @@ def at_least(successes: int, trials: int, probability: float) -> float:
     >>> round(at_least(1, 2, 0.5), 12), at_least(0, 2, 0.5), at_least(3, 2, 0.5)
     (0.75, 1.0, 0.0)
     """
-    from scipy.stats import binom
+    from scipy.special import betainc
 
-    return float(binom.sf(successes - 1, trials, probability))
+    if not 0 < successes <= trials:
+        return float(successes <= 0)
+    return float(betainc(successes, trials - successes + 1, probability))
 
 
 @lru_cache(maxsize=1024)  # the same for every predictor of an evaluation
@@ -41,10 +43,14 @@ def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     >>> upper_rank(29, 0.9, 0.05), upper_rank(28, 0.9, 0.05), upper_rank(100, 0.9, 0.05)
     (29, None, 96)
     """
-    from scipy.stats import binom
+    from scipy.special import betainc
 
-    rank = int(binom.isf(miss * (1.0 + ROUNDING), domains, alpha)) + 1
-    return rank if rank <= domains else None
+    low, high, most = 1, domains + 1, miss * (1.0 + ROUNDING)
+    while low < high:  # P(Binomial(m, α) ≥ k) is an incomplete beta function that falls with k
+        middle = (low + high) // 2
+        enough = betainc(middle, domains - middle + 1, alpha) <= most
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low if low <= domains else None
 
 
 def lower_rank(domains: int, alpha: float, miss: float) -> int | None:

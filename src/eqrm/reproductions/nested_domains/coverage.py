@@ -54,11 +54,11 @@ def nested_coverage(case: NestedCase, worlds: int, seed: int) -> list[NestedCove
     held: dict[tuple[str, float], list[bool]] = {
         (name, alpha): [] for name in (ONCE, REPEATED, POOLED, "plain") for alpha in case.alphas
     }
+    truths = {alpha: world.quantile(alpha) for alpha in case.alphas}
     for number in range(worlds):
         risks, ids, _ = world.draw(generator, case.groups)
         nested = NestedRisks.of(risks, ids)
-        for alpha in case.alphas:
-            truth = world.quantile(alpha)
+        for alpha, truth in truths.items():
             plain = quantile_bound(risks, alpha, CONFIDENCE).bound
             held["plain", alpha].append(plain >= truth)
             for sampling in tried:

@@ -223,16 +223,16 @@ def groups_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED)
     [29, 34, 20]
     """
     level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
-    fewest = domains_needed(level, asked)
-    if sampling != REPEATED:
-        return fewest if sampling == ONCE else min(FEWEST_POOLED, fewest)
-    return _for_all_draws(fewest, domains_needed(level, (1.0 + asked) / 2.0), level, 1.0 - asked)
+    return _groups_needed(level, asked, sampling)
 
 
 @lru_cache(maxsize=1024)
-def _for_all_draws(low: int, high: int, alpha: float, miss: float) -> int:
-    """The fewest groups whose e-value is large enough if all their members are below the bound."""
-    while low < high:
+def _groups_needed(alpha: float, confidence: float, sampling: str) -> int:
+    low, high = (domains_needed(alpha, c) for c in (confidence, (1.0 + confidence) / 2.0))
+    if sampling != REPEATED:
+        return low if sampling == ONCE else min(FEWEST_POOLED, low)
+    miss = 1.0 - confidence
+    while low < high:  # the fewest whose e-value is enough if all members are below the bound
         middle = (low + high) // 2
         enough = _log_e_value(np.ones(middle), alpha) >= -math.log(miss) - ROUNDING
         low, high = (low, middle) if enough else (middle + 1, high)
@@ -272,11 +272,17 @@ def _log_e_value(shares: Vector, alpha: float) -> float:
     are independent, so that the mean over all draws has the share s_j of group j in place of X_j.
     Mixed over λ = 1/α, half of it, and so on, with weights ½, ¼, …
     """
-    halves = 0.5 ** np.arange(STAKES)
-    weights = np.append(halves[1:], halves[-1])
+    halves, log_weights = _stakes()
     with np.errstate(divide="ignore"):
-        logs = np.log1p(halves[:, None] * (shares - alpha) / alpha).sum(axis=1)
-    return float(np.logaddexp.reduce(logs + np.log(weights)))
+        logs = np.log1p(halves * (shares - alpha) / alpha).sum(axis=1)
+    return float(np.logaddexp.reduce(logs + log_weights))
+
+
+@lru_cache
+def _stakes() -> tuple[Vector, Vector]:
+    """The sizes of e-values as shares of the largest (stakes, 1), and the logs of their weights."""
+    halves: Vector = 0.5 ** np.arange(float(STAKES))
+    return halves[:, None], np.log(np.append(halves[1:], halves[-1]))
 
 
 def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[float], bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,34 @@ class NestedRisks:
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""
         drawn = np.random.default_rng(seed).random(len(self))
-        by_group = np.argsort(self.ids, kind="stable")
         first = np.cumsum(self.sizes) - self.sizes
-        return np.asarray(by_group[first + (drawn * self.sizes).astype(np.int64)])
+        return np.asarray(self._by_group[first + (drawn * self.sizes).astype(np.int64)])
+
+    @cached_property
+    def _by_group(self) -> NDArray[np.int64]:
+        """The members of the first group, then those of the second, …"""
+        return np.argsort(self.ids, kind="stable")
+
+    @cached_property
+    def likeness(self) -> float:
+        """The correlation of the normal scores of two members of a group, at least 0 (ANOVA)."""
+        from scipy.special import ndtri
+
+        sizes, total = self.sizes, self.risks.size
+        if total == len(self):
+            return 0.0
+        ordered, ids = self._ordered, self._ordered_ids
+        ranks = np.arange(0.5, total)
+        if not (ordered[1:] > ordered[:-1]).all():  # equal risks have the mean of their ranks
+            both = [np.searchsorted(ordered, ordered, side) for side in ("left", "right")]
+            ranks = 0.5 * (both[0] + both[1])
+        scores = ndtri(ranks / total)
+        means = np.bincount(ids, scores) / sizes
+        inside = float(((scores - means[ids]) ** 2).sum()) / (total - len(self))
+        between = float((sizes * (means - scores.mean()) ** 2).sum()) / (len(self) - 1)
+        typical = (total - float((sizes**2).sum()) / total) / (len(self) - 1)
+        spread = max(0.0, (between - inside) / typical)
+        return spread / (spread + inside) if spread + inside > 0.0 else 0.0
 
     def first_risk(self, is_enough: Callable[[float], bool]) -> tuple[float, int]:
         """The smallest risk that is enough, as the largest is, and how many are not above it."""
@@ -79,8 +105,7 @@ class NestedRisks:
 
     def with_members(self, least: int) -> Iterator[tuple[str, Vector]]:
         """Every group of at least so many members, with their risks."""
-        ordered = self.risks[np.argsort(self.ids, kind="stable")]
-        parts = np.split(ordered, np.cumsum(self.sizes)[:-1])
+        parts = np.split(self.risks[self._by_group], np.cumsum(self.sizes)[:-1])
         yield from (
             (n, part) for n, part in zip(self.names, parts, strict=True) if part.size >= least
         )

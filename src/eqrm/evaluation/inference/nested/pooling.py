@@ -31,7 +31,7 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     quantile, _ = nested.first_risk(lambda risk: bool(nested.shares_up_to(risk).mean() >= alpha))
     shares = nested.shares_up_to(quantile)
     own = max(float((1.0 / nested.sizes).mean()), _in_the_tail(shares, nested))
-    correlation = float(exceedance_correlation(np.array([_likeness(nested)]), alpha)[0])
+    correlation = float(exceedance_correlation(np.array([nested.likeness]), alpha)[0])
     implied = binomial * (correlation + (1.0 - correlation) * own)
     variance = max(float(shares.var(ddof=1)), implied)
     few = float((ndtri(1.0 - miss) / stdtrit(number - 1, 1.0 - miss)) ** 2)
@@ -46,20 +46,3 @@ def _in_the_tail(shares: Vector, nested: NestedRisks) -> float:
     """
     above = (1.0 - shares) / nested.sizes
     return float((above / nested.sizes).sum() / above.sum()) if above.any() else 0.0
-
-
-def _likeness(nested: NestedRisks) -> float:
-    """The correlation of the normal scores of two members of a group, at least 0 (ANOVA)."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    sizes, total = nested.sizes, nested.risks.size
-    if total == len(nested):
-        return 0.0
-    scores = ndtri((rankdata(nested.risks) - 0.5) / total)
-    means = np.bincount(nested.ids, scores) / sizes
-    inside = float(((scores - means[nested.ids]) ** 2).sum()) / (total - len(nested))
-    between = float((sizes * (means - scores.mean()) ** 2).sum()) / (len(nested) - 1)
-    typical = (total - float((sizes**2).sum()) / total) / (len(nested) - 1)
-    spread = max(0.0, (between - inside) / typical)
-    return spread / (spread + inside) if spread + inside > 0.0 else 0.0

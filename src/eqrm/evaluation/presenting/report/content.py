@@ -61,11 +61,15 @@ def report_content(
         "confidence": table.confidence,
         "smooth": table.interpolation == SMOOTH,
         "domains": len(evaluation.domains),
-        "nested": evaluation.nesting is not None,
         "view": shapes.view_of(all_risks),
         "means": [_mean(row) for row in rows],
         "decimals": [_decimals(table, row.name) for row in rows],
-        "shapes": [shapes.curve_shape(risks, table.confidence, steps) for risks in all_risks],
+        "shapes": [shapes.curve_shape(risks, steps) for risks in all_risks],
+        "band": None
+        if evaluation.nesting is not None
+        else shapes.band_shape(
+            evaluation.cdf_band(table.confidence, predictor=answer.chosen), steps
+        ),
         "levels": levels.about_levels(evaluation, rows, table, start, answer.picked),
         "verdicts": dict(answer.at_levels),
         "noise": [_noise(summary.noise[row.name]) for row in models],

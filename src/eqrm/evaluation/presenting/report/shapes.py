@@ -1,4 +1,4 @@
-"""The curves of the report: the step CDF of a model's risks with its band, at few points."""
+"""The curves of the report: step CDFs of the risks of models, and a band, at few points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.evaluation.inference.cdf_bands import cdf_band, spaced_ranks
+from eqrm.evaluation.inference.cdf_bands import CdfBand, spaced_ranks
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.evaluation.rounding import EQUAL, digits_of_spread, significant
 
@@ -16,22 +16,29 @@ MOST_STEPS = 500
 FAR = 12.0
 
 
-def curve_shape(risks: Vector, confidence: float, steps: int = MOST_STEPS) -> dict[str, Any]:
-    """The step CDF at some or all of its steps, and its band there.
+def curve_shape(risks: Vector, steps: int = MOST_STEPS) -> dict[str, Any]:
+    """The step CDF at some or all of its steps.
 
-    >>> shape = curve_shape(np.array([0.1, 0.2, 0.4]), 0.95)
-    >>> shape["risks"], shape["cdf"]
-    ([0.1, 0.2, 0.4], [0.33333, 0.66667, 1.0])
+    >>> curve_shape(np.array([0.4, 0.1, 0.2]))
+    {'risks': [0.1, 0.2, 0.4], 'cdf': [0.33333, 0.66667, 1.0]}
     """
-    band = cdf_band(risks, confidence)
     ranks = spaced_ranks(risks.size, steps)
     return {
-        "risks": significant(band.risks[ranks - 1], digits_of_spread(risks)),
+        "risks": significant(np.sort(risks)[ranks - 1], digits_of_spread(risks)),
         "cdf": significant(ranks / risks.size),
-        "lower": significant([band.lower[0], *band.lower[ranks]]),
-        "upper": significant([band.upper[0], *band.upper[ranks]]),
-        "method": band.method,
     }
+
+
+def band_shape(band: CdfBand, steps: int = MOST_STEPS) -> list[Any]:
+    """The lower and the upper limits of a band at the same steps, and before the first.
+
+    >>> from eqrm.evaluation.inference.cdf_bands import cdf_band
+    >>> lower, upper = band_shape(cdf_band(np.array([0.1, 0.2, 0.4])))
+    >>> len(lower), upper[-1]
+    (4, 1.0)
+    """
+    ranks = [0, *spaced_ranks(band.risks.size, steps)]
+    return [significant(limits[ranks]) for limits in (band.lower, band.upper)]
 
 
 def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ function drawCurve() {
     title: "Share of domains whose risk is at most a given risk, for each model",
   });
   const shape = DATA.shapes[CHOSEN];
-  if (!DATA.nested) {
-    const up = steps(c, shape.risks, shape.upper), down = steps(c, shape.risks, shape.lower);
+  if (DATA.band) {
+    const [down, up] = DATA.band.map((limits) => steps(c, shape.risks, limits));
     c.plot.append(make("path", { class: "band", d: path(up.concat(down.reverse())) + "Z" }));
   }
   const order = PREDICTORS.map((_, i) => i).sort((a, b) => (a === CHOSEN) - (b === CHOSEN));
@@ -38,7 +38,7 @@ function markCurve() {
 }
 
 function startCurve() {
-  const notes = [`Blue: ${quoted(CHOSEN)}${DATA.nested ? "" : ` with its ${percent(DATA.confidence)} confidence band, which holds the whole curve of new domains`}.`];
+  const notes = [`Blue: ${quoted(CHOSEN)}${!DATA.band ? "" : ` with its ${percent(DATA.confidence)} confidence band, which holds the whole curve of new domains`}.`];
   if (PREDICTORS.length > 1) notes.push("Grey: the other models; dashed: references.");
   if (DATA.view.beyond) notes.push(`The axis ends at ${digits(DATA.view.high)}; up to ${whole(DATA.view.beyond)} domains of a model lie beyond that.`);
   byId("cdf-note").textContent = notes.join(" ");

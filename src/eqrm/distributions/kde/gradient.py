@@ -20,9 +20,20 @@ import torch
 from scipy.special import ndtr
 from torch import Tensor
 
-from eqrm.distributions.bandwidths import Bandwidth, RowBandwidth, SigmaRule, scaled
+from eqrm.distributions.bandwidths import (
+    UNBOUNDED,
+    Bandwidth,
+    RowBandwidth,
+    SigmaRule,
+    scaled,
+)
 from eqrm.distributions.kde.native import Array
-from eqrm.distributions.kde.root import RowQuantile, quantile_at_once, quantile_of_row
+from eqrm.distributions.kde.root import (
+    RowQuantile,
+    quantile_at_once,
+    quantile_in_gap,
+    quantile_of_row,
+)
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
 from eqrm.distributions.kde.sums import NARROWEST, risk_near_quantile
 from eqrm.distributions.moments import Moments, moments, row_moments
@@ -273,6 +284,8 @@ def _of_one_row(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
         RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
     )
     found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
+    if found is None and shares is None and bandwidth.factor == UNBOUNDED:
+        found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wants_gradient)
     if found is None:
         found = _quantile_with_care(row, shares, bandwidth, level, wants_gradient)
     value, gradient, mean_z = found

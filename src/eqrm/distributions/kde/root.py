@@ -44,6 +44,9 @@ MAX_STEPS = 500
 FEW_PLACES = 8
 """Up to so many derivatives are added one by one, which is faster."""
 
+WIDE_GAP = 70.0
+"""In the middle of a gap of so many bandwidths every kernel underflows."""
+
 LONGEST_FREE_STEP = 4.0
 """A step of more bandwidths than this is held against the bracket."""
 
@@ -113,6 +116,41 @@ def quantile_at_once(
     if is_fixed:
         _add_shares(gradient, bandwidth, mean_z)
     return RowQuantile(value, gradient, mean_z)
+
+
+def quantile_in_gap(
+    risks: Array, bandwidth: float, level: Level, wants_gradient: bool
+) -> RowQuantile | None:
+    """The middle of a wide gap, if exactly the share 1−α of the risks lies above it; else None.
+
+    There S is flat to the last digit, and each side has half of the gradient, most of it at the
+    risk beside the gap.
+
+    >>> quantile_in_gap(np.array([7.0, 1.0, 3.0, 5.0]), 0.01, Level(0.75), True).value
+    6.0
+    """
+    lower, size = level.alpha < 0.5, risks.size
+    log_share = level.log_alpha if lower else level.log_tail
+    beyond = round(math.exp(log_share) * size)
+    if not 0 < beyond < size:
+        return None
+    if abs(math.log(beyond / size) - log_share) > 2e-16 * max(1.0, -log_share):
+        return None
+    rank = (beyond if lower else size - beyond) - 1
+    parted = np.partition(risks, (rank, rank + 1))
+    gap = float(parted[rank + 1] - parted[rank])
+    if not WIDE_GAP * bandwidth < gap < math.inf:
+        return None
+    middle = float(parted[rank]) + 0.5 * gap
+    if not wants_gradient:
+        return RowQuantile(middle, None, 0.0)
+    kernels = np.zeros(size)
+    for distances in (parted[rank] - risks, risks - parted[rank + 1]):
+        near = np.flatnonzero((distances >= 0.0) & (distances < WIDE_GAP * bandwidth))
+        ends = distances[near] / bandwidth
+        shares = np.exp(-0.5 * ends * (ends + gap / bandwidth))
+        kernels[near] = 0.5 / shares.sum() * shares
+    return RowQuantile(middle, torch.from_numpy(kernels), 0.0)
 
 
 def _add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) -> None:

@@ -82,6 +82,13 @@ def test_the_middle_of_a_gap_is_found_at_once(alpha: float) -> None:
     torch.testing.assert_close(found.gradient, care.gradient, rtol=0.0, atol=1e-9)
 
 
+def test_a_gap_may_be_wider_than_any_number_of_bandwidths() -> None:
+    found = quantile_in_gap(np.array([-1e213, 1.0]), 1e-185, Level(0.5), True)
+    assert found is not None
+    assert found.value == pytest.approx(-5e212)
+    assert found.gradient.tolist() == [0.5, 0.5]
+
+
 @pytest.mark.parametrize(("alpha", "bandwidth"), [(0.7, 1e-3), (0.75, 0.1), (0.999, 1e-3)])
 def test_other_quantiles_are_not_in_the_middle_of_a_gap(alpha: float, bandwidth: float) -> None:
     assert quantile_in_gap(np.array([7.0, 1.0, 3.0, 5.0]), bandwidth, Level(alpha), True) is None

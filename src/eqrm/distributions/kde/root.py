@@ -132,23 +132,26 @@ def quantile_in_gap(
     lower, size = level.alpha < 0.5, risks.size
     log_share = level.log_alpha if lower else level.log_tail
     beyond = round(math.exp(log_share) * size)
-    if not 0 < beyond < size:
+    if not (bandwidth > 0.0 and 0 < beyond < size):
         return None
     if abs(math.log(beyond / size) - log_share) > 2e-16 * max(1.0, -log_share):
         return None
     rank = (beyond if lower else size - beyond) - 1
     parted = np.partition(risks, (rank, rank + 1))
-    gap = float(parted[rank + 1] - parted[rank])
+    gap = float(parted[rank + 1]) - float(parted[rank])
     if not WIDE_GAP * bandwidth < gap < math.inf:
         return None
     middle = float(parted[rank]) + 0.5 * gap
     if not wants_gradient:
         return RowQuantile(middle, None, 0.0)
     kernels = np.zeros(size)
-    for distances in (parted[rank] - risks, risks - parted[rank + 1]):
+    across = min(gap / bandwidth, 1e200)
+    with np.errstate(over="ignore"):
+        sides = parted[rank] - risks, risks - parted[rank + 1]
+    for distances in sides:
         near = np.flatnonzero((distances >= 0.0) & (distances < WIDE_GAP * bandwidth))
         ends = distances[near] / bandwidth
-        shares = np.exp(-0.5 * ends * (ends + gap / bandwidth))
+        shares = np.exp(-0.5 * ends * (ends + across))
         kernels[near] = 0.5 / shares.sum() * shares
     return RowQuantile(middle, torch.from_numpy(kernels), 0.0)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from eqrm.data.splits import TimeSplit
+from eqrm.evaluation.presenting.report.markup import typeset
 from eqrm.evaluation.presenting.report.page import report_html
 from eqrm.tabular.answer import CHOSEN, report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison, compare_training
@@ -62,7 +63,7 @@ def test_the_verdict_of_the_headline_level_is_the_answer(
     assert set(answer.at_levels) == {"0.75", "0.9"}
     write_training(training, compared, tmp_path / "out", command="eqrm train t.csv")
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
-    assert f">{answer.sentence}</h1>" in page
+    assert f">{typeset(answer.sentence)}</h1>" in page
     assert "trained for 0.9" in page
     assert "AUC" in page
 

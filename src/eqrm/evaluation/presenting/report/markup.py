@@ -40,12 +40,12 @@ def text(value: object) -> Markup:
 
 
 def typeset(sentence: str) -> str:
-    """A sentence with true minus signs before numbers.
+    """A sentence with true minus signs before numbers, and levels that are not broken.
 
-    >>> typeset("from -1 to 2-fold")
-    'from −1 to 2-fold'
+    >>> typeset("from -1 to 2-fold"), typeset("α = 0.9")
+    ('from −1 to 2-fold', 'α\\xa0=\\xa00.9')
     """
-    return _MINUS.sub("−", sentence)
+    return _MINUS.sub("−", sentence).replace("α = ", "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def joined(*children: object) -> Markup:

@@ -112,7 +112,9 @@ def report_html(
         styles=STYLES,
         parts={
             "title": text(told.sentence),
-            "sentence": element("h1", told.sentence, id="sentence", class_=_size(told.sentence)),
+            "sentence": element(
+                "h1", typeset(told.sentence), id="sentence", class_=_size(told.sentence)
+            ),
             "evidence": joined(*(element("p", typeset(each)) for each in told.evidence)),
             "about": text(about_part(evaluation, content["risk"])),
             "picture": static_picture(content),

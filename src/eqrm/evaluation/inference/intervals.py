@@ -55,14 +55,16 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
     if domains < mean_needs(confidence) or are_equal(values):
         return OPEN  # equal values: one that differs may be as large as it likes
     scale = float(np.abs(values).max())
-    mean = float((values / scale).mean())
-    deviations = values / scale - mean
+    scaled = values / scale
+    mean = float(scaled.sum()) / domains
+    deviations = scaled - mean
     spread = float(np.abs(deviations).max())
     deviations = deviations / spread
-    variance = float((deviations**2).mean())
+    squares = deviations * deviations
+    variance = float(squares.sum()) / domains
     error = math.sqrt(variance / (domains - 1)) * spread
-    skewness = float((deviations**3).mean()) / variance**1.5
-    t = float(stdtrit(domains - 1, 0.5 + confidence / 2.0))
+    skewness = float((squares * deviations).sum()) / domains / variance**1.5
+    t = _student(domains - 1, confidence)
     ends = []
     for side in (-1.0, 1.0):
         a = (max(side * skewness, 0.0) + math.sqrt(6.0 / domains)) / math.sqrt(domains)
@@ -72,6 +74,13 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
     return ends[0], ends[1]
 
 
+@lru_cache(maxsize=1024)
+def _student(degrees: int, confidence: float) -> float:
+    """The quantile of Student's t that an interval needs."""
+    return float(stdtrit(degrees, 0.5 + confidence / 2.0))
+
+
+@lru_cache(maxsize=1024)
 def mean_needs(confidence: float) -> float:
     """The fewest domains that bound a mean.
 
@@ -93,9 +102,12 @@ def superquantile_scores(risks: Vector, level: Level, quantile: float | None = N
     array([2., 2., 4., 6.])
     """
     if quantile is None:
-        ordered = np.sort(risks)
-        quantile = float(ordered[equal_step_index(risks.size, level.alpha, level.tail)])
+        quantile = _sample_quantile(risks, level)
     return np.asarray(quantile + np.maximum(risks - quantile, 0.0) / level.tail)
+
+
+def _sample_quantile(risks: Vector, level: Level) -> float:
+    return float(np.sort(risks)[equal_step_index(risks.size, level.alpha, level.tail)])
 
 
 def superquantile_interval(risks: Vector, level: Level, confidence: float) -> Ends:
@@ -129,8 +141,13 @@ def superquantile_difference(
     (one, *ones), (two, *twos) = (
         [
             superquantile_scores(risks, level, quantile)
-            for quantile in (None, *order_statistic_interval(risks, level, confidence))
-            if quantile is None or math.isfinite(quantile)
+            for quantile in dict.fromkeys(
+                (
+                    _sample_quantile(risks, level),
+                    *order_statistic_interval(risks, level, confidence),
+                )
+            )
+            if math.isfinite(quantile)
         ]
         for risks in (first, second)
     )
@@ -148,6 +165,7 @@ def _ends_or_mean(values: Vector, confidence: float) -> Ends:
     return ends if ends != OPEN else (float(values.mean()), float(values.mean()))
 
 
+@lru_cache(maxsize=1024)
 def superquantile_needs(level: Level, confidence: float) -> float:
     """The fewest domains that bound a superquantile from above; infinite at the level 1.
 
@@ -180,6 +198,7 @@ def order_statistic_interval(risks: Vector, level: LevelLike, confidence: float)
     )
 
 
+@lru_cache(maxsize=1024)
 def quantile_needs(level: Level, miss: float) -> float:
     """The fewest domains of which the largest and the smallest bound a quantile.
 
@@ -281,6 +300,7 @@ def most_ratio(miss: float) -> float:
     )
 
 
+@lru_cache(maxsize=16)
 def _possible_ranks(domains: int, alpha: float, most: float) -> Ranks:
     """The numbers of risks at or below the quantile that one predictor alone does not rule out."""
     ranks = np.arange(1, domains)

@@ -8,6 +8,7 @@ paired. Surrogates are chosen by them; intervals are in :mod:`eqrm.evaluation.in
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,7 @@ def resampled_lognormal_quantiles(
     return found[0][0], np.concatenate(found[1:])
 
 
+@lru_cache(maxsize=8)
 def _weight_up_to(domains: int, level: Level) -> Vector:
     """The weight of the first 0 … m sorted risks in a Harrell–Davis estimate (m+1,)."""
     below = max(level.alpha * (domains + 1), 1e-12)

@@ -14,6 +14,7 @@ from eqrm.evaluation.inference.comparison import QUANTILE, paired_differences, r
 from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.inference.intervals import OPEN, Ends, quantile_pairs
 from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.risk_checks import as_levels
 from eqrm.level import Level
 from eqrm.reproductions.interval_coverage.worlds import (
     LAWS,
@@ -103,32 +104,32 @@ class CoverageCount:
 
 def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """Count how often each kind of interval holds in so many worlds."""
-    generator, counted = _generator(case, seed), CoverageCount(case)
-    truth = truth_of(case.law, LEVELS)
+    generator, counted, chosen = _generator(case, seed), CoverageCount(case), Level(CHOSEN)
+    truth, levels = truth_of(case.law, LEVELS), as_levels(LEVELS)
     for _ in range(worlds):
         first, second = LAWS[case.law](generator, (case.domains,))
-        for one in risk_intervals(first, LEVELS, case.confidence):
+        for one in risk_intervals(first, levels, case.confidence):
             true = truth.first[one.statistic, one.level]
             ends = one.low, one.high
             counted.add(ONE, one.label, ends, true, one.needed, case.confidence)
-        for two in paired_differences(first, second, LEVELS, case.confidence):
+        for two in paired_differences(first, second, levels, case.confidence):
             true = truth.difference((two.statistic, two.level))
             ends = two.low, two.high
             counted.add(TWO, two.label, ends, true, two.needed, case.confidence)
         others = [LAWS[case.law](generator, (case.domains,))[0] for _ in range(1, REFERENCES)]
         for label, level, reference in (
-            *((f"{level:g}", level, first) for level in LEVELS),
+            *((f"{alpha:g}", level, first) for alpha, level in zip(LEVELS, levels, strict=True)),
             (
                 f"{CHOSEN:g}, best of {REFERENCES}",
-                CHOSEN,
-                best_reference(second, [first, *others], Level(CHOSEN)),
+                chosen,
+                best_reference(second, [first, *others], chosen),
             ),
         ):
-            true = truth.change((QUANTILE, level))
+            true = truth.change((QUANTILE, level.alpha))
             if math.isfinite(true):
-                pairs = quantile_pairs(reference, second, Level(level), case.confidence)
+                pairs = quantile_pairs(reference, second, level, case.confidence)
                 ends = OPEN if pairs is None else pairs.change()
-                needed = fewest_to_compare(Level(level), case.confidence)
+                needed = fewest_to_compare(level, case.confidence)
                 counted.add(CHANGE, label, ends, true, needed, case.confidence)
     return list(counted.found.values())
 

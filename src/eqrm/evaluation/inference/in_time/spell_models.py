@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqrm.evaluation.inference.risk_checks import Vector
 
@@ -56,10 +57,9 @@ def spell_evidence(risks: Vector) -> SpellEvidence:
     True
     """
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
     apart = max(1, risks.size // (2 * REFERENCE))
-    kept = (rankdata(risks[::apart]) - 0.5) / len(risks[::apart])
+    kept = (midranks(risks[::apart]) - 0.5) / len(risks[::apart])
     lengths = np.array(SHORT + LONG) * max(1.0, kept.size / REFERENCE)
     ranks = (kept * _RANKS).astype(np.int64)
     scores = np.asarray(ndtri(kept))
@@ -71,6 +71,22 @@ def spell_evidence(risks: Vector) -> SpellEvidence:
     short, long = likely[: len(SHORT)].mean(), likely[len(SHORT) :].mean()
     length = float(likely @ lengths / likely.sum()) * apart
     return SpellEvidence(length, float(short / max(long, np.finfo(np.float64).tiny)))
+
+
+def midranks(values: Vector) -> Vector:
+    """Ranks from 1; equal values have the mean of their ranks.
+
+    >>> midranks(np.array([3.0, 1.0, 1.0]))
+    array([3. , 1.5, 1.5])
+    """
+    order = np.argsort(values)
+    ordered, ranks = values[order], np.empty(values.size)
+    if (ordered[1:] > ordered[:-1]).all():
+        ranks[order] = np.arange(1.0, values.size + 1.0)
+        return ranks
+    left, right = (np.searchsorted(ordered, ordered, side) for side in ("left", "right"))
+    ranks[order] = 0.5 * (left + right + 1)
+    return ranks
 
 
 @lru_cache
@@ -86,14 +102,14 @@ def _families() -> tuple[tuple[Mixture, ...], ...]:
 
 
 def _in_regimes(
-    ranks: Vector, lengths: Vector, families: tuple[tuple[Mixture, ...], ...]
+    ranks: NDArray[np.int64], lengths: Vector, families: tuple[tuple[Mixture, ...], ...]
 ) -> list[Vector]:
     """Log-likelihoods (mixtures, lengths) of each family of regimes: the forward algorithm.
 
     A regime that ends is followed by any other of its mixture, with equal chance.
     """
     mixtures = tuple(itertools.chain(*families))
-    shares, densities = _densities(mixtures)
+    shares, densities = _densities(mixtures, lengths.size)
     others = (shares > 0.0).sum(axis=0, keepdims=True).T - 1.0
     # Shorter spells than independent domains have would be alternating ones.
     change = 1.0 / np.maximum(lengths, (others + 1.0) / others) / others
@@ -102,7 +118,7 @@ def _in_regimes(
     chance = shares.repeat(lengths.size, axis=1)
     logs = np.zeros(keep.size)
     for place, rank in enumerate(ranks.tolist(), start=1):
-        chance *= densities[rank].repeat(lengths.size, axis=1)
+        chance *= densities[rank]
         total = np.add.reduce(chance)
         if place % _UNSCALED == 0 or place == ranks.size:
             logs += np.log(total)
@@ -115,9 +131,9 @@ def _in_regimes(
 
 
 @lru_cache
-def _densities(mixtures: tuple[Mixture, ...]) -> tuple[Vector, Vector]:
+def _densities(mixtures: tuple[Mixture, ...], copies: int) -> tuple[Vector, Vector]:
     """Shares (regimes, mixtures), and the density of each regime over that of its mixture at each
-    rank (ranks, regimes, mixtures); 0 for regimes that a mixture does not have."""
+    rank (ranks, regimes, mixtures · copies); 0 for regimes that a mixture does not have."""
     from scipy.special import ndtr
 
     at, most = (np.arange(_RANKS) + 0.5) / _RANKS, max(len(means) for means, _ in mixtures)
@@ -129,7 +145,7 @@ def _densities(mixtures: tuple[Mixture, ...]) -> tuple[Vector, Vector]:
         normal = np.exp(-0.5 * (risks[:, None] - centres) ** 2)
         weights[: len(means), column] = shares
         densities[:, : len(means), column] = normal / (normal @ np.array(shares))[:, None]
-    return weights, densities
+    return weights, densities.repeat(copies, axis=2)
 
 
 def _autoregressive(scores: Vector, lengths: Vector) -> Vector:

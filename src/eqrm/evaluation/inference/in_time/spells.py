@@ -24,6 +24,7 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     LONG,
     REFERENCE,
     SHORT,
+    midranks,
     spell_evidence,
 )
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
@@ -139,7 +140,7 @@ def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
     values, level = checked_risks(risks, at_least=20), checked_alpha(alpha)
     if np.ptp(values) == 0.0:
         return SpellLength(1.0, 1.0, MOST)
-    scores = ndtri((_midranks(values) - 0.5) / values.size)
+    scores = ndtri((midranks(values) - 0.5) / values.size)
     lags = max(4, values.size // 4)
     linear = _correlations(scores, lags)
     carried = np.concatenate([[1.0], exceedance_correlation(linear[1:], level)])
@@ -181,12 +182,6 @@ def _rank(domains: int, alpha: float, miss: float, block: float) -> int | None:
     ranks = np.arange(1, domains + 1) / block
     enough = betainc(ranks, domains / block - ranks + 1.0, alpha) <= miss * (1.0 + ROUNDING)
     return int(enough.argmax()) + 1 if enough.any() else None
-
-
-def _midranks(values: Vector) -> Vector:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values), dtype=np.float64)
 
 
 def _correlations(values: Vector, lags: int) -> Vector:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError
+from eqrm.evaluation.inference.in_time.spell_models import midranks
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 from eqrm.text import did_you_mean
 
@@ -75,12 +76,7 @@ class NestedRisks:
         sizes, total = self.sizes, self.risks.size
         if total == len(self):
             return 0.0
-        ordered, ids = self._ordered, self._ordered_ids
-        ranks = np.arange(0.5, total)
-        if not (ordered[1:] > ordered[:-1]).all():  # equal risks have the mean of their ranks
-            both = [np.searchsorted(ordered, ordered, side) for side in ("left", "right")]
-            ranks = 0.5 * (both[0] + both[1])
-        scores = ndtri(ranks / total)
+        ids, scores = self._ordered_ids, ndtri((midranks(self._ordered) - 0.5) / total)
         means = np.bincount(ids, scores) / sizes
         inside = float(((scores - means[ids]) ** 2).sum()) / (total - len(self))
         between = float((sizes * (means - scores.mean()) ** 2).sum()) / (len(self) - 1)

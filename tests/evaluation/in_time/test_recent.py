@@ -52,13 +52,3 @@ def test_too_little_weight_is_refused_with_what_would_be_enough() -> None:
 def test_the_next_domain_is_within_the_bound_as_often_as_computed(drift: float) -> None:
     found = recent_coverage(drift, 30.0, worlds=500, seed=2)
     assert found.held >= found.promised - 4 * math.sqrt(0.25 / 500)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("drift", [0.0, 0.0003, 0.003, 0.01])
-@pytest.mark.parametrize("half_life", [10.0, 100.0])
-def test_the_next_domain_is_within_the_bound_in_2000_worlds(drift: float, half_life: float) -> None:
-    found = recent_coverage(drift, half_life, worlds=2000, seed=1803)
-    assert found.held >= found.promised - 4 * math.sqrt(
-        found.promised * (1 - found.promised) / 2000
-    )

@@ -117,7 +117,7 @@ def test_a_noisy_ar_sequence_has_the_likelihood_of_its_covariance() -> None:
 def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
     ranks, mixture = np.array([10, 180, 150, 20]), ((0.0, 2.5), (0.65, 0.35))
     four = ((0.0, 3.0, 6.0, 9.0), (0.25, 0.25, 0.25, 0.25))
-    density, stay = _densities((mixture,))[1][ranks][:, :, 0], 5.0
+    density, stay = _densities((mixture,), 1)[1][ranks][:, :, 0], 5.0
     total = 0.0
     for path in itertools.product((0, 1), repeat=4):
         changes = sum(a != b for a, b in itertools.pairwise(path))
@@ -127,14 +127,15 @@ def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
     assert found[0][0, 0] == pytest.approx(np.log(total))
 
 
+NOTHING_PROMISED = [
+    world
+    for world in spell_worlds()
+    if not world.expected and not world.name.startswith("bad regime")
+]
+"""Strong serial correlation and seasons; ``eqrm reproduce domains-in-time`` judges the others."""
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("world", spell_worlds(), ids=lambda world: world.name)
-def test_bounds_hold_in_92_percent_of_2000_worlds(world: InTime) -> None:
-    found = spell_coverage(world, 200, worlds=2000, seed=1802)
-    if world.expected == "given":
-        assert (found.held or 0) >= 0.92, found
-    if world.expected == "refused":
-        assert found.refused >= 0.95, found
-        assert found.wrong <= 0.05, found
-    if not world.expected and "bad regime" not in world.name:
-        assert found.wrong <= 0.08, found
+@pytest.mark.parametrize("world", NOTHING_PROMISED, ids=lambda world: world.name)
+def test_few_bounds_are_wrong_in_2000_worlds_of_which_nothing_is_promised(world: InTime) -> None:
+    assert spell_coverage(world, 200, worlds=2000, seed=1802).wrong <= 0.08

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import ndtr
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import (
@@ -30,6 +29,7 @@ from eqrm.distributions.bandwidths import (
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import (
     RowQuantile,
+    polished,
     quantile_at_once,
     quantile_in_gap,
     quantile_of_row,
@@ -330,28 +330,6 @@ def _quantile_with_care(
 def _is_usual(size: float) -> bool:
     """Whether squares of numbers of this size, and of their ratios, are numbers."""
     return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
-
-
-def polished(
-    value: float, risks: Array, weights: Array | None, bandwidth: float, level: Level
-) -> float:
-    """A quantile with the digits back that centring at a far mean has rounded away.
-
-    A Newton step on differences of the risks to the quantile itself, which are exact for those
-    that matter. Where hardly any risk is near, there is nothing to gain, and nothing is changed.
-    """
-    with np.errstate(over="ignore"):
-        z = (risks - value) / bandwidth
-    near = np.abs(z) < 9.0
-    lower = level.alpha < 0.5
-    kernels = np.exp(-0.5 * z[near] ** 2) / math.sqrt(2.0 * math.pi)
-    tails = ndtr(-z if lower else z)
-    shares = None if weights is None else weights / weights.sum()
-    reached = float(tails.mean() if shares is None else shares @ tails)
-    density = float(kernels.sum() / risks.size if shares is None else shares[near] @ kernels)
-    excess = reached - (level.alpha if lower else level.tail)
-    step = -excess / density if density > 0.0 else math.inf
-    return value + bandwidth * (step if lower else -step) if abs(step) < 1e-6 else value
 
 
 def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:

@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import re
+import shlex
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -60,6 +61,15 @@ def shortened(text: str, most: int = 60) -> str:
     'abc…'
     """
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def typed(value: object) -> str:
+    """A value as it is typed after an option in a shell.
+
+    >>> typed("age"), typed("blood pressure"), typed("?")
+    ('age', "'blood pressure'", "'?'")
+    """
+    return shlex.quote(str(value))
 
 
 def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str:

@@ -224,3 +224,14 @@ def test_truth_values_are_the_same_numbers_in_both_kinds_of_file(tmp_path: Path)
     assert from_parquet.columns["insured"].tolist() == [1.0, 0.0, 1.0]
     np.testing.assert_array_equal(from_csv.columns["paid"], [1.0, np.nan, 0.0])
     assert from_csv.target.tolist() == ["True", "False", "True"]
+
+
+def test_dates_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"day seen": ["28/12/2022", "01/02/2023", ""], "y": [0, 1, 0]})
+    frame["hospital"] = ["a", "b", "a"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for data in (tmp_path / "t.csv", frame):
+        with pytest.raises(DomainDataError, match=r"dates such as '28/12/2022'.*--drop 'day seen'"):
+            read_table(data, "y", "hospital")
+        found = read_table(data, "y", "hospital", categories=["day seen"])
+        assert found.categories == ("day seen",)

@@ -104,9 +104,10 @@ def _seen(
     column = {SEEN: seen.rows(domains)}
     if not known:
         return column, f"None of {number} was seen in training (column {SEEN!r})."
+    were = "was" if known == 1 else "were"
     return column, (
-        f"{known:,} of {number} were seen in training (column {SEEN!r}); eqrm evaluate leaves them "
-        "out."
+        f"{known:,} of {number} {were} seen in training (column {SEEN!r}); eqrm evaluate leaves "
+        "them out."
     )
 
 

@@ -20,7 +20,7 @@ from eqrm.data.tables.columns import (
     number_of,
 )
 from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.text import did_you_mean, listed
+from eqrm.text import did_you_mean, listed, typed
 
 Matrix = NDArray[np.float64]
 MOST_CATEGORIES = 1000
@@ -58,7 +58,7 @@ class NumberColumn:
         if not np.isfinite(scale):
             raise DomainDataError(
                 f"Column {name!r} holds numbers too large to standardise. Rescale it, or leave it "
-                f"out (--drop {name})."
+                f"out (--drop {typed(name)})."
             )
         # A scale of 0: one value or none at all, and only the indicator tells rows apart.
         return cls(name, mean, scale or 1.0, len(present) < len(column), native)
@@ -107,7 +107,7 @@ class CategoryColumn:
             raise DomainDataError(
                 f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
                 f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
-                f"identifier, leave it out (--drop {name}); write dates as 2013-01-31."
+                f"identifier, leave it out (--drop {typed(name)}); write dates as 2013-01-31."
             )
         return cls(name, tuple(found))
 
@@ -295,7 +295,7 @@ def _refuse_infinite(name: str, column: Column) -> None:
         raise DomainDataError(
             f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
             f"{infinite[0] + 1:,}). Fix these values, read them as missing (--missing-value inf), "
-            f"or leave the column out (--drop {name})."
+            f"or leave the column out (--drop {typed(name)})."
         )
 
 

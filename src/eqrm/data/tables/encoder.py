@@ -30,7 +30,7 @@ from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
 from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError
-from eqrm.text import counted
+from eqrm.text import counted, typed
 
 FORMATS = ("eqrm table encoder 1", "eqrm table encoder 2")
 """The second where something is used that version 0.1.0 does not know."""
@@ -90,7 +90,8 @@ class TableEncoder:
                 values = as_column(column(frame, name), name)
                 if len(values) == 0:
                     raise DomainDataError(NO_ROWS)
-                if (values == values[0]).all() or missing_in(values).all():
+                empty = missing_in(values[:1]).all() and missing_in(values).all()
+                if empty or (values == values[0]).all():
                     notes.append(
                         f"Column {name!r} has the same value in every row and is left out."
                     )
@@ -195,7 +196,7 @@ def _about_missing(name: str, column: Column, limit: float, native: bool) -> lis
             f"{len(column):,}); at most {limit:.0%} are allowed. Allow more (--max-missing "
             f"{allowed:g}: missing values get the mean, and an indicator), use a model that takes "
             f"them as they are (--model xgboost or lightgbm), or leave the column out (--drop "
-            f"{name})."
+            f"{typed(name)})."
         )
     what = "are a category of their own" if text else "get the mean, and an indicator"
     if native and not text:

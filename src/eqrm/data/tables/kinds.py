@@ -7,6 +7,7 @@ categories.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -24,11 +25,13 @@ from eqrm.data.tables.columns import (
 )
 from eqrm.data.times import moment_of
 from eqrm.errors import DomainDataError
+from eqrm.text import typed
 
 TRUTH = {"true": 1.0, "false": 0.0}
 """Booleans, in lower case. Read as numbers, as in Parquet files."""
 NUMBER, CATEGORY, DATE, TARGET, DOMAIN = "number", "category", "date", "target", "domain"
 SHOWN = 3
+_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})(\s.*)?")
 
 
 def column_of_text(
@@ -67,6 +70,7 @@ def column_of_text(
         if dates is not None:
             return dates
         _refuse_among_dates(name, text, kind)
+        refuse_other_dates(name, text)
     return text
 
 
@@ -84,7 +88,8 @@ def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[
         )
     return (
         f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
-        f"--missing-value {values[0]}; or read the column as categories (--category {name})."
+        f"--missing-value {typed(values[0])}; or read the column as categories (--category "
+        f"{typed(name)})."
     )
 
 
@@ -97,6 +102,19 @@ def _refuse_among_dates(name: str, text: NDArray[np.str_], kind: str) -> None:
     if kind == DATE or dated[place].sum() > wrong[place].sum():
         values = distinct[wrong].tolist() or [""]
         raise DomainDataError(_among(name, DATE, kind, values, wrong[place] | ~dated[place]))
+
+
+def refuse_other_dates(name: str, text: NDArray[np.str_]) -> None:
+    """Raise if most values are dates in another form than ISO's: day and month may be confused."""
+    sample = text[:: max(1, len(text) // 1000)]
+    present = [value for value in sample.tolist() if value.strip()]
+    dated = [value for value in present if _OTHER_DATE.fullmatch(value.strip())]
+    if 2 * len(dated) > len(present):
+        raise DomainDataError(
+            f"Column {name!r} holds dates such as {dated[0]!r}. Write them as 2013-01-31, so that "
+            f"day and month cannot be confused; or read them as categories (--category "
+            f"{typed(name)}), or leave the column out (--drop {typed(name)})."
+        )
 
 
 def column_of_values(name: str, column: Column, kind: str, missing: Collection[str]) -> Column:
@@ -117,6 +135,8 @@ def column_of_values(name: str, column: Column, kind: str, missing: Collection[s
     if kind in (NUMBER, DATE):
         return column_of_text(name, text, kind)
     dates = dates_in(text)
+    if dates is None:
+        refuse_other_dates(name, text)
     return text if dates is None else dates
 
 

@@ -64,6 +64,11 @@ class TrainingComparison:
             self.results, key=lambda result: abs(result.level.alpha - TOLD_FIRST), default=None
         )
 
+    @property
+    def recommended(self) -> str:
+        """The model to use for the headline level; ERM without one."""
+        return ERM if self.first is None else self.first.recommended
+
 
 def compare_training(training: TableTraining, confidence: float = 0.95) -> TrainingComparison:
     """Compare every trained level with the references on the domains held out."""

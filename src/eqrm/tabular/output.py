@@ -13,7 +13,6 @@ from eqrm.tabular.answer import report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing, remove_files
-from eqrm.tabular.references import ERM
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import choices_in_words, in_words
 
@@ -21,12 +20,7 @@ ENDING, REPORT, SUMMARY = ".safetensors", "report.html", "summary.txt"
 
 
 def write_training(
-    training: TableTraining,
-    compared: TrainingComparison,
-    folder: Path,
-    recommended: str | None = None,
-    *,
-    command: str | None = None,
+    training: TableTraining, compared: TrainingComparison, folder: Path, command: str | None = None
 ) -> list[Path]:
     """Write everything to a folder, in place of an earlier training, and return the files.
 
@@ -38,7 +32,7 @@ def write_training(
         names = [str(path.relative_to(draft)) for path in (*files, *models.values())]
         about = {
             "models": {name: str(path.relative_to(draft)) for name, path in models.items()},
-            "recommended": recommended or ERM,
+            "recommended": compared.recommended,
             "confidence": compared.confidence,
         }
         write_text(draft / LISTED, listing(names, about))
@@ -83,11 +77,7 @@ def _written(
 
 
 def write_training_report(
-    training: TableTraining,
-    compared: TrainingComparison,
-    path: Path,
-    *,
-    command: str | None = None,
+    training: TableTraining, compared: TrainingComparison, path: Path, command: str | None = None
 ) -> None:
     """Write the page of a training."""
     shown = report_table(training, compared.confidence)

@@ -60,16 +60,15 @@ class TrainingResult:
         cls, training: TableTraining, compared: TrainingComparison, command: str | None = None
     ) -> TrainingResult:
         """The result of a training that has just ended."""
-        best = recommended_model(compared)
         return cls(
             training.models,
-            best,
+            compared.recommended,
             training.evaluation,
             summary_of(training, compared),
             compared.table,
             in_words(training, compared),
-            lambda folder: write_training(training, compared, folder, best, command=command),
-            lambda path: write_training_report(training, compared, path, command=command),
+            lambda folder: write_training(training, compared, folder, command),
+            lambda path: write_training_report(training, compared, path, command),
         )
 
     @classmethod
@@ -156,11 +155,6 @@ class TrainingResult:
         reads it.
         """
         return self._write(Path(folder))
-
-
-def recommended_model(compared: TrainingComparison) -> str:
-    """The model to use for the headline level."""
-    return ERM if compared.first is None else compared.first.recommended
 
 
 def _by_stem(files: list[str]) -> dict[str, str]:

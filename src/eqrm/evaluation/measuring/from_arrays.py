@@ -18,7 +18,13 @@ from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
-from eqrm.evaluation.measuring.metrics import Metric, as_numbers, class_losses, positions_of
+from eqrm.evaluation.measuring.metrics import (
+    Metric,
+    as_numbers,
+    class_losses,
+    positions_of,
+    single_column,
+)
 from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
 from eqrm.evaluation.measuring.unusable_rows import (
     SHOWN,
@@ -68,7 +74,10 @@ def _with_rows(
     risks: MeasuredRisks, column: Any, spec: MeasurementSpec, metric: Metric
 ) -> Measured:
     """Rows that were measured, and so are known to be usable; classes as predictions are not."""
-    labels, predictions = _single(in_memory(spec.labels)), _single(_stacked(in_memory(column)))
+    labels, predictions = (
+        single_column(in_memory(spec.labels)),
+        single_column(_stacked(in_memory(column))),
+    )
     if metric.name == "0-1" and predictions.ndim == 1 and predictions.dtype.kind != "f":
         return Measured(risks)
     several, ids = predictions.ndim == 2, number_domains(spec.domains, len(labels)).ids
@@ -99,7 +108,10 @@ def risks_of_predictions(
     >>> risks_of_predictions("a", [1, 0], [0.5, 0.5], [1, 2], metric_of("brier")).risks.tolist()
     [0.25, 0.25]
     """
-    labels, predictions = _single(in_memory(labels)), _single(_stacked(in_memory(predictions)))
+    labels, predictions = (
+        single_column(in_memory(labels)),
+        single_column(_stacked(in_memory(predictions))),
+    )
     if predictions.shape[:1] != labels.shape or predictions.ndim > 2:
         raise DomainDataError(
             f"{name}: labels must have the shape (n,) and predictions (n,) or (n, classes), got "
@@ -124,11 +136,6 @@ def _stacked(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "O" and values.size and isinstance(values[0], (list, np.ndarray)):
         return in_memory([list(row) if np.ndim(row) else [row] for row in values])
     return values
-
-
-def _single(values: NDArray[Any]) -> NDArray[Any]:
-    """One number per example, also where a model gave them as a column (n, 1)."""
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _probabilities(name: str, predictions: NDArray[Any]) -> Numbers:

@@ -282,6 +282,11 @@ def _literal(number: float) -> str:
     return f"CAST({number!r} AS DOUBLE)"
 
 
+def single_column(values: NDArray[Any]) -> NDArray[Any]:
+    """One value per example (n,), also where a model gave them as a column (n, 1)."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
 def as_numbers(values: Any) -> Numbers:
     """float64, with NaN for what is not a number; texts and booleans are read.
 

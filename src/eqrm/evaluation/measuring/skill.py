@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+
+from eqrm.evaluation.measuring.set_metrics import roc_area
 
 Array = NDArray[np.float64]
 BINS = 15
@@ -77,7 +78,7 @@ def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
     ranked = (1,) if probabilities.shape[1] == 2 else present
     ranking = math.nan
     if len(present) > 1:
-        ranking = float(np.mean([_area(labels == k, probabilities[:, k]) for k in ranked]))
+        ranking = float(np.mean([roc_area(labels == k, probabilities[:, k]) for k in ranked]))
     guesses = probabilities.argmax(axis=1)
     if probabilities.shape[1] == 2:
         predicted, observed = probabilities[:, 1], labels == 1
@@ -91,10 +92,3 @@ def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
     away = np.bincount(bins, predicted) - np.bincount(bins, observed.astype(float))
     error = round(float(np.abs(away[counts > 0]).sum()) / len(predicted), 12)
     return Skill(ranking, float((labels == guesses).mean()), error)
-
-
-def _area(positive: NDArray[np.bool_], scores: Array) -> float:
-    """The area under the ROC curve: how often a positive scores higher than a negative."""
-    inside = int(positive.sum())
-    above = rankdata(scores)[positive].sum() - inside * (inside + 1) / 2
-    return float(above / (inside * (len(positive) - inside)))

@@ -1,0 +1,168 @@
+"""Metrics that are not means of losses: against scikit-learn, and WILDS's and OGB's definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
+
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS, MetricValue, set_metric
+from eqrm.evaluation.measuring.skill import skill_of_classes
+
+ACCURACY, F1 = SET_METRICS["accuracy"], SET_METRICS["macro-f1"]
+PRECISION, AREA = SET_METRICS["average-precision"], SET_METRICS["roc-auc"]
+OF_TASK = {"average-precision": average_precision_score, "roc-auc": roc_auc_score}
+CASES = range(200)
+
+
+def sizes(rng):
+    """Of a domain: one example often."""
+    return int(rng.choice([1, 2, 3, 10, 60]))
+
+
+def test_classes_agree_with_scikit_learn():
+    alone = single = 0
+    for case in CASES:
+        rng = np.random.default_rng(case)
+        n, classes = sizes(rng), int(rng.choice([1, 2, 3, 8]))
+        labels, predicted = rng.integers(0, classes, n), rng.integers(0, 8, n)
+        alone, single = alone + (n == 1), single + (len(set(labels)) == 1)
+        expected = f1_score(labels, predicted, average="macro", labels=np.unique(labels))
+        for y, p in ((labels, predicted), (labels.astype(str), predicted.astype(str))):
+            assert F1.of(y, p).value == pytest.approx(expected, abs=1e-14)
+            assert ACCURACY.of(y, p).value == pytest.approx(accuracy_score(y, p), abs=1e-14)
+        scores = np.eye(8)[predicted] + rng.uniform(0, 0.5, (n, 8))
+        assert F1.of(labels, scores) == F1.of(labels, predicted)
+    assert min(alone, single) > 10  # the cases are what the test is for
+
+
+@pytest.mark.parametrize("metric", [PRECISION, AREA], ids=lambda metric: metric.name)
+def test_tasks_with_ties_and_missing_labels_agree_with_scikit_learn(metric):
+    undefined = ties = 0
+    for case in CASES:
+        rng = np.random.default_rng(case)
+        n, tasks = sizes(rng), int(rng.choice([1, 2, 5]))
+        labels = (rng.random((n, tasks)) < rng.choice([0.0, 0.1, 0.5])).astype(float)
+        labels[rng.random((n, tasks)) < rng.choice([0.0, 0.4, 0.9])] = np.nan
+        scores = np.round(rng.normal(size=(n, tasks)), int(rng.choice([0, 1, 12])))
+        ties += len(np.unique(scores)) < scores.size
+        expected = []
+        for y, s in zip(labels.T, scores.T, strict=True):
+            known = ~np.isnan(y)
+            if len(set(y[known])) == 2:
+                expected.append(OF_TASK[metric.name](y[known], s[known]))
+        found = metric.of(labels, scores)
+        if expected:
+            assert found.value == pytest.approx(np.mean(expected), abs=1e-13)
+        else:
+            undefined += 1
+            assert found.value is None
+            assert found.reason
+        if tasks == 1 and not np.isnan(labels).any():
+            assert metric.of(labels[:, 0], scores[:, 0]) == found
+    assert min(undefined, ties) > 30
+
+
+def test_classes_against_the_rest_agree_with_scikit_learn():
+    for case in range(20):
+        rng = np.random.default_rng(case)
+        classes = 2 if case % 4 == 0 else 4
+        labels = np.concatenate([np.arange(classes), rng.integers(0, classes, 30)])
+        p = rng.dirichlet(np.ones(classes), labels.size).round(1) + 0.01
+        p /= p.sum(axis=1, keepdims=True)
+        if classes == 2:
+            area = roc_auc_score(labels, p[:, 1])
+            precision = average_precision_score(labels, p[:, 1])
+        else:
+            area = roc_auc_score(labels, p, multi_class="ovr", average="macro")
+            precision = average_precision_score(np.eye(classes)[labels], p, average="macro")
+        assert AREA.of(labels, p).value == pytest.approx(area, abs=1e-13)
+        assert PRECISION.of(labels, p).value == pytest.approx(precision, abs=1e-13)
+        assert skill_of_classes(labels, p).ranking == pytest.approx(area, abs=1e-13)
+
+
+def test_macro_f1_of_wilds_is_over_the_classes_among_the_labels():
+    # Class 0: 2 labels, 1 predicted, 1 hit: 2/3. Class 1: 1 label, 2 predicted, 1 hit: 2/3.
+    # Class 2: 1 label, none predicted: 0. Class 3 is predicted once, no label: no term of the mean.
+    labels, predicted = [0, 0, 1, 2], [0, 1, 1, 3]
+    assert F1.of(labels, predicted).value == pytest.approx((2 / 3 + 2 / 3 + 0) / 3, abs=1e-15)
+    assert ACCURACY.of(labels, predicted).value == 0.5
+    # One class is enough: with 2 of 3 hits F1 is 2·2/(3 + 2).
+    assert F1.of([5, 5, 5], [5, 5, 6]).value == pytest.approx(0.8, abs=1e-15)
+
+
+def test_average_precision_of_ogb_is_over_tasks_with_both_labels():
+    nan = np.nan
+    labels = np.array(
+        [
+            # a, b: all negative, c: all positive, d: none
+            [1, 0, 1, nan],
+            [0, 0, 1, nan],
+            [1, nan, nan, nan],
+            [nan, 0, 1, nan],
+            [0, 0, 1, nan],
+        ]
+    )
+    scores = np.array([[0.9], [0.8], [0.7], [0.99], [0.1]]) * np.ones(4)
+    # Task a without its missing label, ranked + − + −: precision 1 at the first, 2/3 at the third.
+    assert PRECISION.of(labels, scores).value == pytest.approx((1 + 2 / 3) / 2, abs=1e-15)
+    # Of 4 pairs of a positive and a negative, 3 are in order.
+    assert AREA.of(labels, scores).value == 0.75
+    # A second task with both labels, positive below negative: precision 1/2, area 0.
+    labels[:2, 3] = [0, 1]
+    assert PRECISION.of(labels, scores).value == pytest.approx((5 / 6 + 1 / 2) / 2, abs=1e-15)
+    assert AREA.of(labels, scores).value == pytest.approx((0.75 + 0) / 2, abs=1e-15)
+
+
+def test_tied_scores_are_one_threshold():
+    # All four tied: precision 1/4 at the only threshold; each pair counts one half.
+    assert PRECISION.of([0, 1, 0, 0], [0.5] * 4).value == 0.25
+    assert AREA.of([0, 1, 0, 0], [0.5] * 4).value == 0.5
+
+
+def test_what_is_not_defined_says_why():
+    empty = np.zeros(0, dtype=int)
+    for metric in (ACCURACY, F1, PRECISION, AREA):
+        assert metric.of(empty, empty) == MetricValue(None, "no labels")
+    for metric in (PRECISION, AREA):
+        assert str(metric.of([1], [0.3])) == "not defined: one class"
+        assert metric.of([0, 0], [0.3, 0.1]).reason == "one class"
+        assert metric.of(np.full((3, 2), np.nan), np.ones((3, 2))).reason == "no labels"
+        assert metric.of(np.ones((3, 2)), np.ones((3, 2))).reason == "one class in every task"
+
+
+def test_a_score_without_a_label_may_be_missing():
+    labels, scores = np.array([[1.0], [0.0], [np.nan]]), np.array([[2.0], [1.0], [np.nan]])
+    assert AREA.of(labels, scores).value == 1.0
+
+
+def test_columns_and_probabilities_are_taken_as_by_the_losses():
+    assert ACCURACY.of(np.array([[1], [0]]), np.array([[0.5], [0.7]])).value == 0.5
+    assert AREA.of([1, 0], np.array([[0.5], [0.7]])).value == 0.0
+    assert AREA.of(np.array([[1], [0]]), [0.5, 0.7]).value == 0.0
+    assert ACCURACY.of([True, False], np.array([0.9, 0.1], dtype=np.float32)).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "predictions", "words"),
+    [
+        (F1, [0, 1], [0, 1, 1], r"shape \(n,\).*got \(2,\) and \(3,\)"),
+        (AREA, [0, 1], [0.1, 0.2, 0.3], r"got \(2,\) and \(3,\)"),
+        (ACCURACY, ["a", None], ["a", "b"], "A label is missing, got None at index 1"),
+        (ACCURACY, ["a", "b"], ["a", " "], "A prediction is missing, got ' ' at index 1"),
+        (ACCURACY, [0, 1, 1], [0.2, 1.5, 7.0], r"got 1.5 at index 1 \(in 2 of 3 rows\)"),
+        (ACCURACY, [0, 2], [[0.5, 0.5], [0.4, 0.6]], "Labels must be 0 to 1, got 2 at index 1"),
+        (AREA, [0, 2], [0.5, 0.5], "Labels must be 0, 1 or missing, got 2 at index 1"),
+        (AREA, [0.0, np.nan], [0.5, 0.5], "A label is missing"),
+        (PRECISION, [0, 1], [0.5, np.inf], "Scores must be finite numbers, got inf at index 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(metric, labels, predictions, words):
+    with pytest.raises(DomainDataError, match=words):
+        metric.of(labels, predictions)
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(SettingError, match="Did you mean 'roc-auc'"):
+        set_metric("roc_auc")

@@ -30,6 +30,8 @@ def test_the_table_answers_in_its_first_sentence(
     assert out.startswith("Collect at least 29 held-out domains")
     assert "Theorem D.1 with 29 domains is vacuous" in " ".join(out.split())
     assert "16,241" in out
+    last = " ".join(out.split()).partition("What to do: ")[2]
+    assert last.startswith("hold out 29 domains or more, predict for their rows, and run eqrm eval")
 
 
 def test_json_holds_the_same_numbers(

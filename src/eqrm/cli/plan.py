@@ -78,10 +78,15 @@ def _print_table(found: DomainPlan) -> None:
         number = "not possible" if row.domains is None else f"{row.domains:,}"
         table.add_row(row.statement, number, row.bound)
     console.print(table)
-    for line in (found.in_hand, found.paper.sentence):
-        if line is not None:
-            console.print(line)
+    if found.in_hand is not None:
+        console.print(found.in_hand)
     console.print(
         "Assumption: new domains are drawn independently from the same distribution as those "
         "collected, which are not used for training or for choosing the predictor."
+    )
+    console.print(f"Footnote, the paper's bound: {found.paper.sentence}")
+    console.print(
+        f"What to do: hold out {found.domains:,} domains or more, predict for their rows, and run "
+        "eqrm evaluate predictions.csv --domain DOMAIN --label LABEL --prediction PREDICTION. "
+        "eqrm train TABLE --target TARGET --domain DOMAIN does all of it for a table."
     )

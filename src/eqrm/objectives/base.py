@@ -88,6 +88,11 @@ class Objective(nn.Module, ABC):
     min_domains: ClassVar[int] = 1
     """How many domains a batch needs for the method to mean anything."""
 
+    def extra_repr(self) -> str:
+        """The level, where there is one: ``EQRM(alpha=0.9)``."""
+        level = getattr(self, "level", None)
+        return "" if level is None else f"alpha={level}"
+
     def __new__(cls: type[O], *args: Any, **kwargs: Any) -> O:
         """Name a mistyped hyperparameter before ``__init__`` is called with it."""
         compiling = torch.compiler.is_compiling()

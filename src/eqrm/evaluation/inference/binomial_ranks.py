@@ -160,11 +160,19 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
 
 @lru_cache(maxsize=1024)
 def _trials_needed(alpha: float, miss: float, above: int) -> int:
-    if above == 1 and alpha > 0.0:  # α^m ≤ miss, without the second that scipy.stats takes
-        return max(1, math.ceil(math.log(miss * (1.0 + ROUNDING)) / math.log(alpha)))
-    from scipy.stats import nbinom
+    """The fewest trials of which ``above`` or more exceed the quantile, but with ``miss``."""
+    allowed, beyond = miss * (1.0 + ROUNDING), 1.0 - alpha
+    if above == 1 and alpha > 0.0:  # α^m ≤ miss
+        return max(1, math.ceil(math.log(allowed) / math.log(alpha)))
+    from scipy.special import bdtr  # scipy.stats takes a second to import
 
-    return int(nbinom.isf(miss * (1.0 + ROUNDING), above, 1.0 - alpha)) + above
+    low, high = above - 1, above
+    while bdtr(above - 1, high, beyond) > allowed:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bdtr(above - 1, middle, beyond) <= allowed else (middle, high)
+    return high
 
 
 def highest_level(domains: float, confidence: float, dependence: int = 0) -> float:

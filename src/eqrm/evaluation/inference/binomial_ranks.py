@@ -65,6 +65,7 @@ def lower_rank(domains: int, alpha: float, miss: float) -> int | None:
     return None if mirrored is None else domains + 1 - mirrored
 
 
+@lru_cache(maxsize=1024)
 def probability_below(below: int, domains: int, miss: float) -> float:
     """Clopper and Pearson's lower bound on a probability that ``below`` of m domains support.
 

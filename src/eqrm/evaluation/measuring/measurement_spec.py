@@ -11,7 +11,8 @@ from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import SettingError
-from eqrm.evaluation.measuring.metrics import Metric, metric_of
+from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.risks import MeasuredRisks
 
 Column = Any
@@ -72,6 +73,12 @@ class MeasurementSpec:
     def known_metric(self) -> Metric | None:
         """The metric by name; None for given losses and for a user's function."""
         by_name = self.takes_predictions and isinstance(self.metric, str)
+        if by_name and self.metric in SET_METRICS:
+            raise SettingError(
+                f"The metric {self.metric!r} is not a mean of losses, which is needed here. Use "
+                f"eqrm.evaluation.evaluate_metric(metric={self.metric!r}, …), or choose from: "
+                f"{', '.join(METRICS)}."
+            )
         return metric_of(str(self.metric), self.clip) if by_name else None
 
     @property

@@ -1,0 +1,297 @@
+"""Metrics that are not means of losses, per domain and pooled: ``eqrm.evaluation.evaluate_metric``.
+
+A domain that cannot have the metric (of one class, without labels) is counted and named, and is in
+no mean or quantile over domains. With R = 1 − metric as the risk of a domain, risk tables and
+intervals over domains are those of every risk. Sampling noise and bounds on true risks need means
+of losses, so that there are none here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.checks import one_of
+from eqrm.data.tables.frames import in_memory
+from eqrm.domains import Name, number_domains
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.evaluated_domains import left_out_in_words
+from eqrm.evaluation.inference.comparison import Difference, paired_differences
+from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
+from eqrm.evaluation.measuring.measurement_spec import Column, Columns, MeasurementSpec
+from eqrm.evaluation.measuring.set_metrics import MetricValue, SetMetric, set_metric
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.table_cells import Cell
+from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
+from eqrm.text import aligned, counted, csv_text, listed, one_line
+
+LEVELS: tuple[float, ...] = (0, 0.25, 0.5, 0.75, 0.9, 0.99, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class DomainMetric:
+    """A metric of one predictor: of all examples together (``pooled``), and of each domain.
+
+    ``values`` are in the order of ``domains``; one that is not defined is None, with the reason.
+    """
+
+    pooled: MetricValue
+    domains: tuple[Name, ...]
+    counts: NDArray[np.int64]
+    values: tuple[MetricValue, ...]
+
+    @classmethod
+    def of(cls, metric: SetMetric, labels: Any, predictions: Any, domains: Any) -> DomainMetric:
+        """Of labels and predictions (n, …), with the domain of each example (n,)."""
+        y, given = metric.read(labels, predictions)
+        numbered = number_domains(domains, len(y))
+        counts = np.bincount(numbered.ids, minlength=len(numbered.names))
+        order = np.argsort(numbered.ids, kind="stable")
+        rows = np.split(order, np.cumsum(counts)[:-1])
+        found = tuple(metric.of_read(y[each], given[each]) for each in rows)
+        return cls(metric.of_read(y, given), numbered.names, counts, found)
+
+    @cached_property
+    def undefined(self) -> dict[Name, str]:
+        """Domains that cannot have the metric, and why."""
+        named = zip(self.domains, self.values, strict=True)
+        return {name: found.reason for name, found in named if found.value is None}
+
+    @cached_property
+    def risks(self) -> MeasuredRisks:
+        """1 − metric of the domains that have it; raises if there are fewer than two."""
+        have = [i for i, found in enumerate(self.values) if found.value is not None]
+        if len(have) < FEWEST_DOMAINS:
+            raise DomainDataError(
+                f"The metric is defined in {counted(len(have), 'domain')} of "
+                f"{len(self.domains):,}, but at least two are needed to see how it varies. Give "
+                "larger domains, or use another column as the domain."
+            )
+        risks = [1.0 - (self.values[i].value or 0.0) for i in have]
+        names = [self.domains[i] for i in have]
+        return MeasuredRisks.of(names, self.counts[have], risks, np.full(len(have), np.nan))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a value that is not defined is None."""
+        return {
+            "pooled": self.pooled.value,
+            "reason": self.pooled.reason,
+            "domains": [
+                {"domain": name, "n": n, "value": found.value, "reason": found.reason}
+                for name, n, found in zip(
+                    self.domains, self.counts.tolist(), self.values, strict=True
+                )
+            ],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class MetricEvaluation:
+    """Predictors by name, each with a metric of every domain and of all examples.
+
+    ``seen`` are domains that were left out because training has seen them. Made by
+    :func:`evaluate_metric`.
+    """
+
+    metric: str
+    predictors: Mapping[str, DomainMetric]
+    seen: tuple[Name, ...] = ()
+
+    def __getitem__(self, predictor: str) -> DomainMetric:
+        return self.predictors[one_of(predictor, self.predictors, "predictor")]
+
+    def __len__(self) -> int:
+        return len(self.predictors)
+
+    def __repr__(self) -> str:
+        return f"<MetricEvaluation: {self.sentence}>"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    @property
+    def sentence(self) -> str:
+        """What was measured, and which domains cannot have the metric."""
+        first = next(iter(self.predictors.values()))
+        who = "One predictor" if len(self) == 1 else f"{len(self)} predictors"
+        text = (
+            f"{who} measured by {self.metric} on {int(first.counts.sum()):,} examples in "
+            f"{counted(len(first.domains), 'domain')}.{left_out_in_words(self.seen, ())}"
+        )
+        for reason, number in Counter(first.undefined.values()).items():
+            names = [name for name, why in first.undefined.items() if why == reason]
+            text += f" Not defined in {counted(number, 'domain')}: {reason} ({listed(names, 3)})."
+        return text
+
+    def risk_table(
+        self,
+        levels: LevelLike | Sequence[LevelLike] = LEVELS,
+        superquantiles: LevelLike | Sequence[LevelLike] = (),
+        *,
+        confidence: float = 0.95,
+        worst: int = 5,
+    ) -> RiskTable:
+        """Mean, quantiles and superquantiles of 1 − metric over the domains that have it."""
+        return RiskTable.of(
+            {name: each.risks for name, each in self.predictors.items()},
+            as_levels(levels),
+            as_levels(superquantiles),
+            confidence=confidence,
+            worst=worst,
+            interpolation="step",
+        )
+
+    def means(self, confidence: float = 0.95) -> dict[str, Cell]:
+        """The mean of the metric over the domains that have it, with a confidence interval."""
+        table = self.risk_table((), confidence=confidence, worst=0)
+        return {name: _of_metric(cells[0]) for name, cells in table.cells.items()}
+
+    def compare(
+        self,
+        baseline: str | None = None,
+        levels: LevelLike | Sequence[LevelLike] = (0.5, 0.9),
+        *,
+        confidence: float = 0.95,
+    ) -> dict[str, list[Difference]]:
+        """Each predictor against ``baseline`` (the first): differences of 1 − metric by domain.
+
+        Those of :func:`eqrm.evaluation.paired_differences`, negative where the predictor is better.
+        """
+        first = next(iter(self.predictors)) if baseline is None else baseline
+        one = self[first].risks.risks
+        return {
+            name: paired_differences(one, each.risks.risks, as_levels(levels), confidence)
+            for name, each in self.predictors.items()
+            if name != first
+        }
+
+    def to_text(self, table: RiskTable | None = None, intervals: bool = True) -> str:
+        """Pooled and mean over domains, then the risk table of 1 − metric."""
+        first = next(iter(self.predictors.values()))
+        have = len(first.domains) - len(first.undefined)
+        rows = [["", *map(one_line, self.predictors)]]
+        rows.append(["pooled examples", *(str(each.pooled) for each in self.predictors.values())])
+        if have < FEWEST_DOMAINS:
+            why = f"{counted(have, 'domain')} of {len(first.domains)} has it: too few for a mean."
+            return f"{self.sentence}\n\n{aligned(rows)}\n\n{self.metric}: {why}"
+        table = self.risk_table() if table is None else table
+        cells = [_of_metric(row[0]) for row in table.cells.values()]
+        rows.append([f"mean of {have:,} domains", *(cell.text for cell in cells)])
+        if intervals and any(cell.interval for cell in cells):
+            rows.append(["", *(cell.interval for cell in cells)])
+        return "\n\n".join(
+            [
+                self.sentence,
+                f"{self.metric}, the higher the better\n{aligned(rows)}",
+                f"Risk is 1 − {self.metric}, of the domains that have it\n"
+                f"{table.to_text(intervals)}",
+            ]
+        )
+
+    def to_csv(self) -> str:
+        """A line per predictor and domain, with all digits; the first is of all examples."""
+        rows: list[list[object]] = [["predictor", "set", "domain", "n", self.metric, "reason"]]
+        for name, each in self.predictors.items():
+            of_sets = [("pooled", "", int(each.counts.sum()), each.pooled)]
+            parts = zip(each.domains, each.counts.tolist(), each.values, strict=True)
+            of_sets += [("domain", str(domain), n, found) for domain, n, found in parts]
+            for kind, domain, n, found in of_sets:
+                value = "" if found.value is None else repr(found.value)
+                rows.append([name, kind, domain, n, value, found.reason])
+        return csv_text(rows).rstrip("\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything measured, in plain types."""
+        return {
+            "metric": self.metric,
+            "predictors": {name: each.to_dict() for name, each in self.predictors.items()},
+            "seen": list(self.seen),
+        }
+
+
+def evaluate_metric(
+    data: Any = None,
+    *,
+    metric: str,
+    domains: Any,
+    labels: Column,
+    predictions: Columns,
+    seen: Column | None = None,
+) -> MetricEvaluation:
+    """A metric that is not a mean of losses, of each domain and of all examples together.
+
+    ``metric`` is "accuracy", "macro-f1", "average-precision" or "roc-auc", as WILDS and OGB compute
+    them. The first two take classes (n,), probabilities (n,) of label 1 with a threshold of ½, or
+    scores (n, K) of the classes 0 … K−1; the other two take scores (n,) with labels 0 and 1, scores
+    (n, tasks) with labels (n, tasks) that may be missing (NaN), or scores (n, K) of classes.
+    ``domains``, ``labels`` and ``seen`` are arrays, or names of columns of the frame ``data``;
+    ``predictions`` too, or a mapping of predictors to them. Domains that are ``seen`` in training
+    are left out.
+
+    >>> from eqrm.evaluation import evaluate_metric
+    >>> found = evaluate_metric(
+    ...     metric="roc-auc",
+    ...     domains=["a", "a", "b", "b", "c"],
+    ...     labels=[0, 1, 0, 1, 1],
+    ...     predictions=[0.1, 0.8, 0.7, 0.2, 0.6],
+    ... )
+    >>> [str(each) for each in found["predictor"].values]
+    ['1.0000', '0.0000', 'not defined: one class']
+    >>> str(found["predictor"].pooled), found.means()["predictor"].value
+    ('0.6667', 0.5)
+    """
+    measure = set_metric(metric)
+    spec = MeasurementSpec(
+        domains=domains, labels=labels, predictions=predictions, seen=seen, metric=metric
+    )
+    spec.refuse_incomplete()
+    if data is not None:
+        spec = spec.of_table(data)
+    given = spec.predictions
+    by_name = given if isinstance(given, Mapping) else {"predictor": given}
+    return metrics_of_arrays(measure, spec, {str(k): in_memory(v) for k, v in by_name.items()})
+
+
+def metrics_of_arrays(
+    metric: SetMetric, spec: MeasurementSpec, predictions: Mapping[str, NDArray[Any]]
+) -> MetricEvaluation:
+    """The metric of every predictor, on the domains that training has not seen."""
+    if not predictions:
+        raise SettingError("No predictor was given. Name at least one column.")
+    labels = in_memory(spec.labels)
+    numbered = number_domains(spec.domains, len(labels))
+    known = facts_of_arrays(spec).seen or frozenset()
+    seen = tuple(name for name in numbered.names if str(name) in known)
+    new = np.array([str(name) not in known for name in numbered.names])[numbered.ids]
+    if not new.any():
+        raise DomainDataError(
+            f"Training has seen all {counted(len(seen), 'domain')}. Evaluate predictions for "
+            "domains that the model was not trained on."
+        )
+    kept = np.array(numbered.names, dtype=object)[numbered.ids[new]]
+    found = {}
+    for name, column in predictions.items():
+        if column.shape[:1] != labels.shape[:1]:
+            raise DomainDataError(
+                f"{name}: there are {counted(len(labels), 'label')} and "
+                f"{counted(len(np.atleast_1d(column)), 'prediction')}. Give one per example."
+            )
+        try:
+            found[name] = DomainMetric.of(metric, labels[new], column[new], kept)
+        except DomainDataError as error:
+            raise DomainDataError(f"{name}: {error}") from None
+    return MetricEvaluation(metric.name, found, seen)
+
+
+def _of_metric(cell: Cell) -> Cell:
+    """The cell of a mean of 1 − metric as that of the metric, whose range is 0 to 1."""
+    low = None if cell.high is None else max(0.0, 1.0 - cell.high)
+    high = None if cell.low is None else min(1.0, 1.0 - cell.low)
+    return Cell(1.0 - cell.value, low, high, cell.error, needed=cell.needed)

@@ -235,3 +235,17 @@ def test_dates_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
             read_table(data, "y", "hospital")
         found = read_table(data, "y", "hospital", categories=["day seen"])
         assert found.categories == ("day seen",)
+
+
+def test_rows_without_a_part_of_their_domain_can_be_skipped(tmp_path: Path) -> None:
+    rows = "hospital,ward,x,y\na,1,1,0\na,,2,1\n,2,3,0\nb,2,4,1\n"
+    (tmp_path / "t.csv").write_text(rows)
+    with pytest.raises(DomainDataError, match="missing"):
+        read_table(tmp_path / "t.csv", "y", ["hospital", "ward"])
+    found = read_table(tmp_path / "t.csv", "y", ["hospital", "ward"], skip_incomplete=True)
+    assert found.domain_names == ("a | 1", "b | 2")
+    assert "2 rows of 4 without a target" in found.notes[0]
+    categories = pd.read_csv(tmp_path / "t.csv").astype({"hospital": "category"})
+    kept = read_table(categories.drop(columns="ward"), "y", "hospital", skip_incomplete=True)
+    assert kept.domain_names == ("a", "b")
+    assert kept.columns["x"].tolist() == [1.0, 2.0, 4.0]

@@ -12,6 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 import eqrm
 from cli.commands import hospitals, run
@@ -145,6 +146,14 @@ def test_fitted_models_are_evaluated_by_domain() -> None:
     assert eqrm.evaluate_model(several, X[200:], three[200:], day[200:]).loss == "log-loss"
     numbers = Ridge().fit(X[:200], X[:200, 0])
     assert eqrm.evaluate_model(numbers, X[200:], X[200:, 0], day[200:]).loss == "squared"
+    hard = LinearSVC().fit(X[:200], late[:200])
+    assert eqrm.evaluate_model(hard, X[200:], late[200:], day[200:]).loss == "0-1"
+    several.classes_ = several.classes_[::-1]
+    turned = eqrm.evaluate_model(several, X[200:], 2 - three[200:], day[200:])
+    straight = eqrm.evaluate_model(
+        LogisticRegression().fit(X[:200], three[:200]), X[200:], three[200:], day[200:]
+    )
+    np.testing.assert_allclose(turned["model"].risks, straight["model"].risks)
     own = eqrm.QRMClassifier(alpha=0.9).fit(X[:200], late[:200], day[:200])
     assert len(eqrm.evaluate_model(own, X, late, day).domains) == 20  # the others were seen
     for wrong in ({"y": late, "groups": None}, {"y": np.full(400, "maybe"), "groups": day}):
@@ -178,3 +187,18 @@ def test_torch_modules_are_evaluated_by_domain() -> None:
         eqrm.evaluate_model(module, [(x, y)])
     with pytest.raises(SettingError, match="evaluate_model\\(module, loader\\)"):
         eqrm.evaluate_model(module, x, y, day)
+
+
+def test_networks_on_many_rows_are_trained_on_batches_and_say_how_far_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eqrm.tabular.plan.MOST_IN_A_STEP", 500)
+    steps: list[str] = []
+    settings = {"hidden": [4], "erm_steps": 20, "steps": 20}
+    asked = {"model": "mlp", "settings": settings, "measure": "superquantile"}
+    found = eqrm.train(hospitals(number=60), "ill", "hospital", progress=steps.append, **asked)
+    assert "mini-batches (30 domains × 68 rows" in " ".join(found.summary.split())
+    told = [step for step in steps if "step 40 of 40" in step]
+    assert any("training ERM" in step for step in told)
+    model = found.models["α = 0.9"].estimator
+    assert (model.domains_per_batch, model.examples_per_domain) == (30, 68)

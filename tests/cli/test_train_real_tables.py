@@ -12,6 +12,7 @@ import pytest
 
 from cli.commands import hospitals, run
 
+pytestmark = pytest.mark.usefixtures("no_figure")
 NAMED = ("--target", "ill", "--domain", "hospital")
 HEAVY = ("torch", "sklearn", "scipy.stats", "xgboost", "lightgbm", "pandas")
 

@@ -19,6 +19,7 @@ from cli.commands import hospitals, run
 from cli.test_train_real_tables import messy
 from eqrm.errors import DataFileError, DomainDataError, ListedProblemsError, SettingError
 
+pytestmark = pytest.mark.usefixtures("no_figure")
 SMALL = {
     "linear": {},
     "mlp": {"hidden": [4], "erm_steps": 5, "steps": 5},
@@ -75,16 +76,14 @@ def test_a_frame_and_its_file_give_the_same_models(tmp_path: Path) -> None:
     frame = messy(number=40).drop(columns="weight")
     frame.to_parquet(tmp_path / "t.parquet")
     options = {"surrogate": "eqrm", "max_missing": 0.5, "class_weight": "balanced"}
-    first = eqrm.train(frame, "ill", "hospital", **options)
+    steps: list[str] = []
+    first = eqrm.train(frame, "ill", "hospital", progress=steps.append, **options)
     second = eqrm.train(tmp_path / "t.parquet", "ill", "hospital", **options)
     pd.testing.assert_frame_equal(first.predict(frame), second.predict(frame), check_exact=True)
     assert first.predict(frame.set_index("stay")).index.name == "stay"
-    steps: list[str] = []
-    third = eqrm.train(frame, "ill", "hospital", progress=steps.append, **options)
     assert steps[:2] == ["reading the table", "encoding the table"]
-    pd.testing.assert_frame_equal(first.predict(frame), third.predict(frame), check_exact=True)
-    assert third.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
-    assert "unseen domains" in third.plot().axes[0].get_ylabel()
+    assert first.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert "unseen domains" in first.plot().axes[0].get_ylabel()
 
 
 def test_what_was_saved_is_loaded_by_its_kind(tmp_path: Path) -> None:

@@ -23,18 +23,16 @@ def weighted(classes: int = 2) -> Table:
     return replace(table, weights=weights)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_a_weight_counts_rows(classes: int) -> None:
-    """Means and scales of features are those of rows; so both are given them standardised."""
+    """To 0.5%: means and scales of features are those of rows, whatever these weigh."""
     table = weighted(classes)
-    rows = np.repeat(np.arange(len(table)), table.weights.astype(int))  # type: ignore[union-attr]
     domains = [f"d{number:03d}" for number in range(30)]
     parts = [table.in_domains(domains[:15]), table.in_domains(domains[15:])]
     repeated = [
         replace(part, weights=None).rows(np.repeat(np.arange(len(part)), part.weights.astype(int)))  # type: ignore[union-attr]
         for part in parts
     ]
-    assert len(rows) > len(table)
     one, two = (train_on_table(*each, PLAN) for each in (parts, repeated))
     for name in one.evaluation.predictors:
         found, expected = (each.evaluation[name].risks for each in (one, two))

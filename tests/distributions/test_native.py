@@ -190,3 +190,14 @@ def test_backward_twice_gives_the_same_gradient_twice() -> None:
     (first,) = torch.autograd.grad(value, leaf, retain_graph=True)
     (second,) = torch.autograd.grad(3.0 * value, leaf)
     torch.testing.assert_close(3.0 * first, second, rtol=1e-14, atol=0.0)
+
+
+@pytest.mark.parametrize("m", [2, 7, 100, 2048, 2049])
+def test_single_precision_rounds_once(m: int) -> None:
+    single = _risks(m).float().requires_grad_()
+    double = single.detach().double().requires_grad_()
+    values = [eqrm.KDE(risks).quantile(0.9) for risks in (single, double)]
+    for value in values:
+        value.backward()
+    assert values[0].item() == values[1].float().item()
+    assert torch.equal(single.grad, double.grad.float())

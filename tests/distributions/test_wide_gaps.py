@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 import eqrm
 from eqrm.distributions.bandwidths import RowBandwidth
-from eqrm.distributions.kde.gradient import _quantile_with_care
+from eqrm.distributions.kde.one_row import _quantile_with_care
 from eqrm.distributions.kde.root import quantile_in_gap
 from eqrm.errors import DomainDataError
 from eqrm.level import Level

@@ -16,7 +16,14 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions.kde import bulk_sums, gradient, native, root, root_in_tensors
+from eqrm.distributions.kde import (
+    bulk_sums,
+    gradient,
+    native,
+    one_row,
+    root,
+    root_in_tensors,
+)
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
@@ -31,6 +38,7 @@ def _as_on_a_gpu() -> Iterator[None]:
     with (
         mock.patch.object(root_in_tensors, "may_look", return_value=False),
         mock.patch.object(gradient, "may_look", return_value=False),
+        mock.patch.object(one_row, "may_look", return_value=False),
     ):
         yield
 
@@ -40,7 +48,7 @@ def _on_road(road: str) -> Iterator[None]:
     """One row by the given road, whichever the length and whether or not the C part is there."""
     with ExitStack() as stack:
         if road != "one row":
-            stack.enter_context(mock.patch.object(gradient, "quantile_at_once", return_value=None))
+            stack.enter_context(mock.patch.object(one_row, "quantile_at_once", return_value=None))
         if road not in ("one row", "one call"):
             stack.enter_context(mock.patch.object(root, "_in_one_call", return_value=None))
         if road in ("numpy", "blocks"):

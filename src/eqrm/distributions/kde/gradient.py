@@ -12,41 +12,21 @@ together, and the pieces are composed only if the gradient itself is differentia
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import (
-    UNBOUNDED,
     Bandwidth,
-    RowBandwidth,
     SigmaRule,
-    scaled,
 )
-from eqrm.distributions.kde.native import Array
-from eqrm.distributions.kde.root import (
-    RowQuantile,
-    polished,
-    quantile_at_once,
-    quantile_in_gap,
-    quantile_of_row,
-)
+from eqrm.distributions.kde.one_row import FAR_FROM_MEAN, LARGE, Found, in_dtype, quantile_of_one
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
-from eqrm.distributions.kde.sums import NARROWEST, risk_near_quantile
-from eqrm.distributions.moments import Moments, moments, row_moments
-from eqrm.errors import DomainDataError
+from eqrm.distributions.kde.sums import NARROWEST
+from eqrm.distributions.moments import Moments, moments
 from eqrm.execution import has_kernels
 from eqrm.level import Level
-
-LARGE = 1e90
-"""Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for
-in other units."""
-
-FAR_FROM_MEAN = 1e3
-"""Bandwidths between mean and quantile from which centring at the mean costs digits."""
 
 
 class Root(torch.autograd.Function):
@@ -180,7 +160,9 @@ class KdeQuantile(torch.autograd.Function):
         if found is None:  # asked for a second time, by retain_graph
             found = value_and_gradients(QuantileInputs(*ctx.saved_tensors, *ctx.settings), True)[1:]
         by_risks, by_given = found
-        return by_risks.mul_(each), None if by_given is None else each * by_given, None, None, None
+        if not (may_look(grad) and grad.ndim == 0 and grad.item() == 1.0):
+            by_risks = by_risks.mul_(each)
+        return by_risks, None if by_given is None else each * by_given, None, None, None
 
 
 class QuantileInputs(NamedTuple):
@@ -210,10 +192,6 @@ class QuantileInputs(NamedTuple):
         return wide if self.weights is None else torch.where(self.weights > 0, wide, 0.0)
 
 
-_Found = tuple[Tensor, Tensor | None, Tensor | None]
-"""q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
-
-
 def _gradients_with_graph(inputs: QuantileInputs) -> list[Tensor | None]:
     """dq/dR and dq/dh, to be differentiated once more."""
     if inputs.weights is not None:
@@ -233,18 +211,18 @@ def _gradients_with_graph(inputs: QuantileInputs) -> list[Tensor | None]:
     ]
 
 
-def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
+def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     """q, and where they are wanted dq/dR, and dq/dh where h is given."""
     if _is_one_row(inputs.risks):
-        return _of_one_row(inputs, wants_gradient)
+        return quantile_of_one(*inputs, wants_gradient)
     if has_kernels(inputs.risks):
         return _in_one_launch(inputs, wants_gradient)
     dtype = inputs.risks.dtype
     value, gradient, by_given = _of_rows(inputs, wants_gradient)
-    return value.to(dtype), None if gradient is None else _in_dtype(gradient, dtype), by_given
+    return value.to(dtype), None if gradient is None else in_dtype(gradient, dtype), by_given
 
 
-def _in_one_launch(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
+def _in_one_launch(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     from eqrm.distributions.kde.triton_quantile import quantile_rows
 
     risks, given, weights, rule, level = inputs
@@ -252,87 +230,7 @@ def _in_one_launch(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
     return quantile_rows(risks, weights, given, constant, level, wants_gradient)
 
 
-def _in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient in the dtype of the risks; refuses one that is too large for it."""
-    if dtype == torch.float64:
-        return gradient
-    result = gradient.to(dtype)
-    # A sum is cheaper than a look at each, and finite if they all are.
-    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
-        return result
-    if bool((result.isinf() & gradient.isfinite()).any()):
-        raise DomainDataError(
-            f"The gradient of the quantile is too large for {dtype}. "
-            "Pass the risks in float32 or float64."
-        )
-    return result
-
-
-def _of_one_row(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
-    """One row on the CPU. Domains without weight are left out; equal weights are none."""
-    risks, given, weights, rule, level = inputs
-    dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
-    row = risks.detach() if dtype == torch.float64 else risks.detach().to(torch.float64)
-    if weights is not None:
-        shares = weights.numpy()
-        if not shares.all():
-            kept = torch.from_numpy(np.flatnonzero(shares))
-            row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
-        shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
-    row = row.contiguous()
-    bandwidth = (
-        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
-    )
-    found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
-    if found is None and shares is None and bandwidth.factor == UNBOUNDED:
-        found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wants_gradient)
-    if found is None:
-        found = _quantile_with_care(row, shares, bandwidth, level, wants_gradient)
-    value, gradient, mean_z = found
-    if gradient is not None:
-        if kept is not None:
-            gradient = row.new_zeros(domains).index_copy_(0, kept, gradient)
-        gradient = _in_dtype(gradient, dtype)
-    by_given = None if given is None else torch.full_like(given, mean_z)
-    # By way of float64: a number that is too large for float32 becomes infinite, and is refused.
-    return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
-
-
-def _quantile_with_care(
-    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
-) -> RowQuantile:
-    """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
-    row, exponent = row_moments(risks, weights), 0
-    h = bandwidth.value(row.std)
-    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
-        size = float(np.abs(risks.numpy()).max())
-        exponent = math.frexp(max(size, h))[1]
-        risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
-        bandwidth = bandwidth.in_units(exponent)
-        row = row_moments(risks, weights)
-        h = bandwidth.value(row.std)
-    if not (math.isfinite(row.std) and math.isfinite(h)):
-        # A bad risk that nobody refused, or risks too far apart.
-        nan = torch.full_like(risks, math.nan)
-        return RowQuantile(math.nan, nan if wanted else None, math.nan)
-    # A domain with nearly all the weight leaves no spread, however far the others are.
-    spread = row.std if weights is None else float(np.abs(row.centred).max())
-    if h == bandwidth.fixed and spread > FAR_FROM_MEAN * h > 0.0:
-        # Differences to a risk near the quantile keep the digits that those to the mean lose.
-        near = risk_near_quantile(risks.numpy(), weights, level)
-        row = row._replace(pivot=near, mean_offset=0.0, centred=risks.numpy() - near)
-    value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wanted)
-    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
-        value = polished(value, risks.numpy(), weights, h, level)
-    return RowQuantile(scaled(value, exponent), gradient, mean_z)
-
-
-def _is_usual(size: float) -> bool:
-    """Whether squares of numbers of this size, and of their ratios, are numbers."""
-    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
-
-
-def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
+def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     """Rows in a batch and on other devices; on the CPU, those that need care one by one."""
     wide = inputs.wide
     found = moments(wide, inputs.weights)
@@ -359,7 +257,7 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> _Found:
 
 
 def _replace_row(
-    results: _Found, place: tuple[int, ...], inputs: QuantileInputs, wants_gradient: bool
+    results: Found, place: tuple[int, ...], inputs: QuantileInputs, wants_gradient: bool
 ) -> None:
     given, weights = inputs.given, inputs.weights
     row = inputs._replace(
@@ -367,14 +265,14 @@ def _replace_row(
         given=None if given is None else given[place],
         weights=None if weights is None else weights.expand(inputs.risks.shape)[place],
     )
-    for result, found in zip(results, _of_one_row(row, wants_gradient), strict=True):
+    for result, found in zip(results, quantile_of_one(*row, wants_gradient), strict=True):
         if result is not None and found is not None:
             result[place] = found
 
 
 def _in_tensors(
     inputs: QuantileInputs, found: Moments, h: Tensor, ratio: Tensor | None, wants_gradient: bool
-) -> _Found:
+) -> Found:
     """All rows in tensors, without a look at them; ``ratio`` is h/σ̂ where h follows σ̂."""
     shares = inputs.shares
     h = h if ratio is not None else wide_enough(h, found)

@@ -34,7 +34,7 @@
 #define SQRT_2PI 2.5066282746310002
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 7; }
+int eqrm_version(void) { return 8; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -314,11 +314,10 @@ static double near_root(const double *x, ptrdiff_t n, double h, double sign, dou
  * goal is the root for one kernel, sign -1 for levels under 1/2, apart = 1 - sum of p*p. 0 where the
  * start or the digits need more care. found = {t, mean of z, q - mean, pivot, mean - pivot, whether
  * h is fixed}; how a fixed h follows the risks is not in the gradient. */
-EACH_PROCESSOR
-int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
-                      double apart, double factor, double fixed, double log_tail, double goal,
-                      double sign, double narrow, double tolerance, double *restrict k,
-                      double *restrict found)
+INSIDE int row_quantile(const double *restrict r, const double *restrict p, ptrdiff_t n,
+                        double total, double apart, double factor, double fixed, double log_tail,
+                        double goal, double sign, double narrow, double tolerance,
+                        double *restrict k, double *restrict found)
 {
     double x[SHORT], place[3];
     centre(r, p, n, total, x, place);
@@ -361,6 +360,34 @@ int eqrm_row_quantile(const double *restrict r, const double *restrict p, ptrdif
     found[4] = place[1];
     found[5] = factor * std > fixed;
     return fabs(found[0]) < FAR_FROM_MEAN;
+}
+
+EACH_PROCESSOR
+int eqrm_row_quantile(const double *r, const double *p, ptrdiff_t n, double total, double apart,
+                      double factor, double fixed, double log_tail, double goal, double sign,
+                      double narrow, double tolerance, double *k, double *found)
+{
+    return row_quantile(r, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
+                        tolerance, k, found);
+}
+
+/* The same for risks and gradient in single precision. */
+EACH_PROCESSOR
+int eqrm_row_quantile_single(const float *r, const double *p, ptrdiff_t n, double total,
+                             double apart, double factor, double fixed, double log_tail,
+                             double goal, double sign, double narrow, double tolerance, float *k,
+                             double *found)
+{
+    double wide[SHORT], gradient[SHORT];
+    for (ptrdiff_t i = 0; i < n; i++)
+        wide[i] = r[i];
+    if (!row_quantile(wide, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
+                      tolerance, k ? gradient : NULL, found))
+        return 0;
+    if (k)
+        for (ptrdiff_t i = 0; i < n; i++)
+            k[i] = (float)gradient[i];
+    return 1;
 }
 
 /* Pairs i < j of ascending values v with v[j] - v[i] <= distance: how many they are, and what they

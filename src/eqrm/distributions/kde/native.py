@@ -22,7 +22,7 @@ from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 7
+VERSION = 8
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
 WORTH_THREADS = 200_000
@@ -36,6 +36,7 @@ _ARGUMENTS = {
     "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_row_quantile": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
+    "eqrm_row_quantile_single": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
 _BEYOND = np.full(8, np.finfo(np.float64).max)
@@ -117,11 +118,11 @@ def quantile(
 def row_quantile(
     risks: Tensor, weights: Array | None, *settings: float, gradient: Tensor | None
 ) -> tuple[float, float, bool] | None:
-    """q, z̄ and whether h is fixed, for a contiguous float64 row of at most ``SHORT`` risks.
+    """q, z̄ and whether h is fixed, for a contiguous row of at most ``SHORT`` risks.
 
-    ``settings`` are the two numbers of which the lesser, factor·σ̂ or fixed, is h; log tail, goal
-    and sign of the equation; the least h/σ̂ at which normal risks are a good start; and the
-    tolerance. None where the solve needs more care.
+    Risks are float64 or float32, and so is the gradient. ``settings`` are the two numbers of which
+    the lesser, factor·σ̂ or fixed, is h; log tail, goal and sign of the equation; the least h/σ̂ at
+    which normal risks are a good start; and the tolerance. None where the solve needs more care.
     """
     found, size = _Six(), risks.numel()
     if weights is None:
@@ -129,9 +130,9 @@ def row_quantile(
     else:
         shares, total, apart = _pointer(weights), 1.0, 1.0 - float(weights.dot(weights))
     written = None if gradient is None else gradient.data_ptr()
-    if LIBRARY.eqrm_row_quantile(
-        risks.data_ptr(), shares, size, total, apart, *settings, written, found
-    ):
+    single = risks.dtype == torch.float32
+    solve = LIBRARY.eqrm_row_quantile_single if single else LIBRARY.eqrm_row_quantile
+    if solve(risks.data_ptr(), shares, size, total, apart, *settings, written, found):
         _, mean_z, beyond, pivot, offset, fixed = found
         return pivot + (offset + beyond), mean_z, fixed > 0.0
     return None

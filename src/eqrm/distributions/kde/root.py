@@ -99,7 +99,8 @@ def quantile_at_once(
 ) -> RowQuantile | None:
     """The same from the risks themselves, by one call of the C part.
 
-    For a contiguous row in float64. None where it is long, the tail deep or the solve hard.
+    For a contiguous row in float64 or float32, and the gradient is in the same. None where it is
+    long, the tail deep or the solve hard.
     """
     if native.LIBRARY is None or risks.shape[0] > native.SHORT:
         return None

@@ -1,0 +1,156 @@
+"""The quantile of one row on the CPU, in any dtype, with weights, for risks of any size.
+
+The usual row is one call of the C part; those that need more care are solved in other units, or
+from another point.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.distributions.bandwidths import (
+    UNBOUNDED,
+    Bandwidth,
+    Fixed,
+    RowBandwidth,
+    SigmaRule,
+    scaled,
+)
+from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.root import (
+    RowQuantile,
+    polished,
+    quantile_at_once,
+    quantile_in_gap,
+    quantile_of_row,
+)
+from eqrm.distributions.kde.root_in_tensors import may_look
+from eqrm.distributions.kde.sums import risk_near_quantile
+from eqrm.distributions.moments import row_moments
+from eqrm.errors import DomainDataError
+from eqrm.level import Level
+
+Found = tuple[Tensor, Tensor | None, Tensor | None]
+"""q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+
+LARGE = 1e90
+"""Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for
+in other units."""
+
+LARGEST_SINGLE = 3.4e38
+"""Numbers up to this are numbers in float32 too."""
+
+FAR_FROM_MEAN = 1e3
+"""Bandwidths between mean and quantile from which centring at the mean costs digits."""
+
+
+def quantile_of_one(
+    risks: Tensor,
+    given: Any,
+    weights: Tensor | None,
+    rule: Bandwidth | None,
+    level: Level,
+    wants_gradient: bool,
+) -> Found:
+    """What ``value_and_gradients`` gives, of one row; ``given`` is h (1,) where there is no rule.
+
+    Domains without weight are left out; equal weights are none.
+    """
+    dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
+    row = risks.detach()
+    if dtype != torch.float64 and not (dtype == torch.float32 and _needs_no_risks(rule)):
+        row = row.to(torch.float64)
+    if weights is not None:
+        shares = weights.numpy()
+        if not shares.all():
+            kept = torch.from_numpy(np.flatnonzero(shares))
+            row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
+        shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
+    row = row.contiguous()
+    bandwidth = (
+        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
+    )
+    found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
+    if found is None:
+        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wants_gradient)
+    value, gradient, mean_z = found
+    if gradient is not None:
+        if kept is not None:
+            gradient = gradient.new_zeros(domains).index_copy_(0, kept, gradient)
+        gradient = in_dtype(gradient, dtype)
+    by_given = None if given is None else torch.full_like(given, mean_z)
+    if dtype == torch.float32 and abs(value) < LARGEST_SINGLE:
+        return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
+    # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
+    return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
+
+
+def _needs_no_risks(rule: Bandwidth | None) -> bool:
+    """Whether the bandwidth is given, or follows from the spread of the risks alone."""
+    return rule is None or isinstance(rule, (SigmaRule, Fixed))
+
+
+def _after_all(
+    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
+) -> RowQuantile:
+    """For rows, in float64, that the one call does not solve."""
+    if weights is None and bandwidth.factor == UNBOUNDED:
+        found = quantile_in_gap(risks.numpy(), bandwidth.fixed, level, wanted)
+        if found is not None:
+            return found
+    return _quantile_with_care(risks, weights, bandwidth, level, wanted)
+
+
+def _quantile_with_care(
+    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
+) -> RowQuantile:
+    """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
+    row, exponent = row_moments(risks, weights), 0
+    h = bandwidth.value(row.std)
+    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
+        size = float(np.abs(risks.numpy()).max())
+        exponent = math.frexp(max(size, h))[1]
+        risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
+        bandwidth = bandwidth.in_units(exponent)
+        row = row_moments(risks, weights)
+        h = bandwidth.value(row.std)
+    if not (math.isfinite(row.std) and math.isfinite(h)):
+        # A bad risk that nobody refused, or risks too far apart.
+        nan = torch.full_like(risks, math.nan)
+        return RowQuantile(math.nan, nan if wanted else None, math.nan)
+    # A domain with nearly all the weight leaves no spread, however far the others are.
+    spread = row.std if weights is None else float(np.abs(row.centred).max())
+    if h == bandwidth.fixed and spread > FAR_FROM_MEAN * h > 0.0:
+        # Differences to a risk near the quantile keep the digits that those to the mean lose.
+        near = risk_near_quantile(risks.numpy(), weights, level)
+        row = row._replace(pivot=near, mean_offset=0.0, centred=risks.numpy() - near)
+    value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wanted)
+    if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
+        value = polished(value, risks.numpy(), weights, h, level)
+    return RowQuantile(scaled(value, exponent), gradient, mean_z)
+
+
+def _is_usual(size: float) -> bool:
+    """Whether squares of numbers of this size, and of their ratios, are numbers."""
+    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
+
+
+def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient in the dtype of the risks; refuses one that is too large for it."""
+    if gradient.dtype == dtype:
+        return gradient
+    result = gradient.to(dtype)
+    # A sum is cheaper than a look at each, and finite if they all are.
+    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
+        return result
+    if bool((result.isinf() & gradient.isfinite()).any()):
+        raise DomainDataError(
+            f"The gradient of the quantile is too large for {dtype}. "
+            "Pass the risks in float32 or float64."
+        )
+    return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -32,6 +33,7 @@ from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.scored_rows import Correction
+from eqrm.linear.solving.newton import one_thread
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import Phase
 from eqrm.objectives.risk_based import ERM
@@ -133,7 +135,9 @@ class QRMEstimator(DomainEstimator):
         # From the mean to the highest level, each starting where the one before has ended.
         order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
         if self.model == "mlp" or self.domains_per_batch is not None:
-            self._train_each([(models[i], goals[i]) for i in order], rows)
+            # Threads would wait for each other at every step of a small batch.
+            with one_thread() if self.domains_per_batch is not None else nullcontext():
+                self._train_each([(models[i], goals[i]) for i in order], rows)
         else:
             solver = self._solver(rows)
             for i in order:

@@ -86,7 +86,7 @@ def kinds_and_rows() -> Iterator[tuple[str, float]]:
         yield f"a risk of {bad}", 0.0 if bool(found[0].isnan()) else 1.0
 
 
-def batches() -> Iterator[tuple[str, float]]:
+def batches(all_cases: bool) -> Iterator[tuple[str, float]]:
     """Losses to risks, and losses to the quantile, with domains that are absent."""
     for domains in (3, 20):
         generator = torch.Generator().manual_seed(domains)
@@ -100,32 +100,39 @@ def batches() -> Iterator[tuple[str, float]]:
         same = bool((counts == risks.counts).all()) and torch.allclose(values, risks.values)
         right = risks.weights is not None and torch.allclose(weights, risks.weights)
         yield f"counts and weights of {domains} domains", 0.0 if same and right else 1.0
-        for objective, twin in zip(objectives(domains), objectives(domains), strict=True):
+        if domains == 20 and not all_cases:
+            continue
+        kinds = objectives(domains, all_cases), objectives(domains, all_cases)
+        for objective, twin in zip(*kinds, strict=True):
             yield from same_as_in_tensors(objective, twin, losses, ids, domains)
     ids[7] = 20
-    for objective in objectives(20):
+    for objective in objectives(20, all_cases)[: None if all_cases else 2]:
         yield (
             f"an id out of range: {objective!r}",
             1.0 - float(of_kernel(objective, losses, ids, 20).isnan()),
         )
 
 
-def objectives(domains: int) -> list[RiskObjective]:
-    """One of each kind that has a kernel."""
+def objectives(domains: int, all_cases: bool) -> list[RiskObjective]:
+    """One of each kind that has a kernel, and with ``all_cases`` in several settings."""
     ageing = RiskMemory(domains, averaging=0.3, half_life=2.0)
-    return [
+    kinds: list[RiskObjective] = [
         ERM(),
         eqrm.EQRM(0.9),
-        eqrm.EQRM("1-e^-1000"),
-        eqrm.EQRM(0.9, memory=RiskMemory(domains)),
         eqrm.EQRM(0.75, memory=ageing),
         VREx(penalty_weight=0.3),
         GroupDRO(step_size=0.7),
-        GroupDRO().eval(),
-        eqrm.Superquantile(0.0),
         eqrm.Superquantile(0.55),
-        eqrm.Superquantile(1 - 1e-9),
     ]
+    if all_cases:
+        kinds += [
+            eqrm.EQRM("1-e^-1000"),
+            eqrm.EQRM(0.9, memory=RiskMemory(domains)),
+            GroupDRO().eval(),
+            eqrm.Superquantile(0.0),
+            eqrm.Superquantile(1 - 1e-9),
+        ]
+    return kinds
 
 
 def of_kernel(objective: RiskObjective, losses: Tensor, ids: Tensor, domains: int) -> Tensor:
@@ -164,5 +171,7 @@ def _twice(value: Tensor, losses: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    for case, wrong in itertools.chain(quantiles("--all" in sys.argv), kinds_and_rows(), batches()):
+    all_of_them = "--all" in sys.argv
+    cases = itertools.chain(quantiles(all_of_them), kinds_and_rows(), batches(all_of_them))
+    for case, wrong in cases:
         print(json.dumps({"case": case, "error": wrong}))

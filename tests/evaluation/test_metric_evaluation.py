@@ -53,7 +53,7 @@ def test_intervals_over_domains_are_those_of_risks(world):
     cell = found.means(0.9)["ERM"]
     assert (cell.low, cell.high) == pytest.approx((1 - mean.high, 1 - mean.low))
     assert cell.low < cell.value < cell.high
-    (_, middle) = found.risk_table([0.5], confidence=0.9).cells["ERM"]
+    (_, middle) = found.risk_table([0.5], [], confidence=0.9).cells["ERM"]
     assert (middle.low, middle.high) == (quantile.low, quantile.high)
     (change, *_) = found.compare()["EQRM"]
     assert change.value == pytest.approx(found["EQRM"].risks.risks.mean() - risks.mean())
@@ -125,7 +125,7 @@ def test_with_one_domain_only_the_pooled_value_is_given():
     found = evaluate_metric(
         metric="roc-auc", domains=list("aab"), labels=[0, 1, 1], predictions=[0.1, 0.2, 0.3]
     )
-    assert "1 domain of 2 has it: too few for a mean." in str(found)
+    assert "1 domain of 2 have it, too few for a mean." in str(found)
     assert "1.0000" in str(found)
     with pytest.raises(DomainDataError, match="defined in 1 domain of 2, but at least two"):
         found.means()

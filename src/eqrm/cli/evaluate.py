@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.cli.evaluate_by_metric import evaluate_by_metric, is_of_sets
 from eqrm.cli.options import (
     SEVERAL,
     Dependence,
@@ -56,6 +57,7 @@ REPEAT = "Repeat the option for several predictors."
 
 
 def evaluate(
+    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -99,7 +101,9 @@ def evaluate(
     metric: Annotated[
         str,
         option(
-            "Loss of predictions: log-loss, brier, 0-1, squared, absolute or pinball:LEVEL.", LOSS
+            "Loss of predictions: log-loss, brier, 0-1, squared, absolute or pinball:LEVEL; or a "
+            "metric of each domain: accuracy, macro-f1, average-precision or roc-auc.",
+            LOSS,
         ),
     ] = "log-loss",
     references: Annotated[
@@ -189,6 +193,10 @@ def evaluate(
     for path in (output, report, partial):
         if path is not None:
             refuse_unwritable(path)
+    if is_of_sets(metric):
+        _refuse_overwriting(output, None, files)
+        evaluate_by_metric(context)
+        return
     if not merge:
         _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
     checked_alpha(certified := inner_level(alpha))  # before hours of reading

@@ -180,7 +180,7 @@ def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]
     if isinstance(data, Mapping) and not _is_table(data, spec.domains):
         return _of_several(data, spec)
     spec.refuse_incomplete()
-    if _is_files(data):
+    if is_files(data):
         from eqrm.evaluation.measuring.from_files import risks_of_files
 
         return risks_of_files(data, spec)
@@ -193,7 +193,8 @@ def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
     return all(isinstance(name, (str, int)) and name in data for name in names)
 
 
-def _is_files(data: Any) -> bool:
+def is_files(data: Any) -> bool:
+    """Whether data are files, patterns or folders, and not a table in memory."""
     if isinstance(data, (str, Path)):
         return True
     return isinstance(data, (list, tuple)) and all(isinstance(p, (str, Path)) for p in data)

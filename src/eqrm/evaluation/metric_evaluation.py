@@ -21,7 +21,10 @@ from eqrm.checks import one_of
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.evaluate import is_files
 from eqrm.evaluation.evaluated_domains import left_out_in_words
+from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
+from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
@@ -31,8 +34,6 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.table_cells import Cell
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
 from eqrm.text import aligned, counted, csv_text, listed, one_line
-
-LEVELS: tuple[float, ...] = (0, 0.25, 0.5, 0.75, 0.9, 0.99, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,18 +123,24 @@ class MetricEvaluation:
         first = next(iter(self.predictors.values()))
         who = "One predictor" if len(self) == 1 else f"{len(self)} predictors"
         text = (
-            f"{who} measured by {self.metric} on {int(first.counts.sum()):,} examples in "
-            f"{counted(len(first.domains), 'domain')}.{left_out_in_words(self.seen, ())}"
+            f"{who} measured by {self.metric} on {counted(int(first.counts.sum()), 'example')} "
+            f"in {counted(len(first.domains), 'domain')}.{left_out_in_words(self.seen, ())}"
         )
         for reason, number in Counter(first.undefined.values()).items():
             names = [name for name, why in first.undefined.items() if why == reason]
             text += f" Not defined in {counted(number, 'domain')}: {reason} ({listed(names, 3)})."
         return text
 
+    @property
+    def varies(self) -> bool:
+        """Whether at least two domains have the metric, as tables over domains need."""
+        first = next(iter(self.predictors.values()))
+        return len(first.domains) - len(first.undefined) >= FEWEST_DOMAINS
+
     def risk_table(
         self,
         levels: LevelLike | Sequence[LevelLike] = LEVELS,
-        superquantiles: LevelLike | Sequence[LevelLike] = (),
+        superquantiles: LevelLike | Sequence[LevelLike] = SUPERQUANTILES,
         *,
         confidence: float = 0.95,
         worst: int = 5,
@@ -150,13 +157,13 @@ class MetricEvaluation:
 
     def means(self, confidence: float = 0.95) -> dict[str, Cell]:
         """The mean of the metric over the domains that have it, with a confidence interval."""
-        table = self.risk_table((), confidence=confidence, worst=0)
+        table = self.risk_table((), (), confidence=confidence, worst=0)
         return {name: _of_metric(cells[0]) for name, cells in table.cells.items()}
 
     def compare(
         self,
         baseline: str | None = None,
-        levels: LevelLike | Sequence[LevelLike] = (0.5, 0.9),
+        levels: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
         *,
         confidence: float = 0.95,
     ) -> dict[str, list[Difference]]:
@@ -178,8 +185,8 @@ class MetricEvaluation:
         have = len(first.domains) - len(first.undefined)
         rows = [["", *map(one_line, self.predictors)]]
         rows.append(["pooled examples", *(str(each.pooled) for each in self.predictors.values())])
-        if have < FEWEST_DOMAINS:
-            why = f"{counted(have, 'domain')} of {len(first.domains)} has it: too few for a mean."
+        if not self.varies:
+            why = f"{counted(have, 'domain')} of {len(first.domains)} have it, too few for a mean."
             return f"{self.sentence}\n\n{aligned(rows)}\n\n{self.metric}: {why}"
         table = self.risk_table() if table is None else table
         cells = [_of_metric(row[0]) for row in table.cells.values()]
@@ -224,6 +231,9 @@ def evaluate_metric(
     labels: Column,
     predictions: Columns,
     seen: Column | None = None,
+    threads: int | None = None,
+    memory: str = "600MB",
+    progress: bool = False,
 ) -> MetricEvaluation:
     """A metric that is not a mean of losses, of each domain and of all examples together.
 
@@ -231,9 +241,10 @@ def evaluate_metric(
     them. The first two take classes (n,), probabilities (n,) of label 1 with a threshold of ½, or
     scores (n, K) of the classes 0 … K−1; the other two take scores (n,) with labels 0 and 1, scores
     (n, tasks) with labels (n, tasks) that may be missing (NaN), or scores (n, K) of classes.
-    ``domains``, ``labels`` and ``seen`` are arrays, or names of columns of the frame ``data``;
-    ``predictions`` too, or a mapping of predictors to them. Domains that are ``seen`` in training
-    are left out.
+    ``domains``, ``labels`` and ``seen`` are arrays, or names of columns of ``data``, a frame or
+    files as for :func:`eqrm.evaluate`; ``predictions`` too, or a mapping of predictors to them. In
+    files "p_{class}" is a column of scores per class, and "y_{task}" with "p_{task}" a column per
+    task. Domains that are ``seen`` in training are left out.
 
     >>> from eqrm.evaluation import evaluate_metric
     >>> found = evaluate_metric(
@@ -249,25 +260,43 @@ def evaluate_metric(
     """
     measure = set_metric(metric)
     spec = MeasurementSpec(
-        domains=domains, labels=labels, predictions=predictions, seen=seen, metric=metric
+        domains=domains,
+        labels=labels,
+        predictions=predictions,
+        seen=seen,
+        metric=metric,
+        threads=threads,
+        memory=memory,
+        progress=progress,
     )
     spec.refuse_incomplete()
+    if is_files(data):
+        from eqrm.evaluation.measuring.metric_rows import metric_rows
+
+        rows = metric_rows(data, spec)
+        return _measured(measure, rows.domains, rows.labels, rows.predictions, rows.seen)
     if data is not None:
         spec = spec.of_table(data)
     given = spec.predictions
     by_name = given if isinstance(given, Mapping) else {"predictor": given}
-    return metrics_of_arrays(measure, spec, {str(k): in_memory(v) for k, v in by_name.items()})
+    known = facts_of_arrays(spec).seen or frozenset()
+    columns = {str(name): in_memory(column) for name, column in by_name.items()}
+    labels = dict.fromkeys(columns, in_memory(spec.labels))
+    return _measured(measure, spec.domains, labels, columns, known)
 
 
-def metrics_of_arrays(
-    metric: SetMetric, spec: MeasurementSpec, predictions: Mapping[str, NDArray[Any]]
+def _measured(
+    metric: SetMetric,
+    domains: Any,
+    labels: Mapping[str, NDArray[Any]],
+    predictions: Mapping[str, NDArray[Any]],
+    known: frozenset[str],
 ) -> MetricEvaluation:
-    """The metric of every predictor, on the domains that training has not seen."""
+    """The metric of every predictor, on the domains that training does not know."""
     if not predictions:
         raise SettingError("No predictor was given. Name at least one column.")
-    labels = in_memory(spec.labels)
-    numbered = number_domains(spec.domains, len(labels))
-    known = facts_of_arrays(spec).seen or frozenset()
+    examples = len(next(iter(labels.values())))
+    numbered = number_domains(domains, examples)
     seen = tuple(name for name in numbered.names if str(name) in known)
     new = np.array([str(name) not in known for name in numbered.names])[numbered.ids]
     if not new.any():
@@ -278,13 +307,13 @@ def metrics_of_arrays(
     kept = np.array(numbered.names, dtype=object)[numbered.ids[new]]
     found = {}
     for name, column in predictions.items():
-        if column.shape[:1] != labels.shape[:1]:
+        if column.shape[:1] != (examples,):
             raise DomainDataError(
-                f"{name}: there are {counted(len(labels), 'label')} and "
+                f"{name}: there are {counted(examples, 'label')} and "
                 f"{counted(len(np.atleast_1d(column)), 'prediction')}. Give one per example."
             )
         try:
-            found[name] = DomainMetric.of(metric, labels[new], column[new], kept)
+            found[name] = DomainMetric.of(metric, labels[name][new], column[new], kept)
         except DomainDataError as error:
             raise DomainDataError(f"{name}: {error}") from None
     return MetricEvaluation(metric.name, found, seen)

@@ -76,7 +76,7 @@ def _with_rows(
     """Rows that were measured, and so are known to be usable; classes as predictions are not."""
     labels, predictions = (
         single_column(in_memory(spec.labels)),
-        single_column(_stacked(in_memory(column))),
+        single_column(stacked(in_memory(column))),
     )
     if metric.name == "0-1" and predictions.ndim == 1 and predictions.dtype.kind != "f":
         return Measured(risks)
@@ -110,7 +110,7 @@ def risks_of_predictions(
     """
     labels, predictions = (
         single_column(in_memory(labels)),
-        single_column(_stacked(in_memory(predictions))),
+        single_column(stacked(in_memory(predictions))),
     )
     if predictions.shape[:1] != labels.shape or predictions.ndim > 2:
         raise DomainDataError(
@@ -131,7 +131,7 @@ def risks_of_predictions(
     return _reduced(name, losses, domains, expected, labels, predictions)
 
 
-def _stacked(values: NDArray[Any]) -> NDArray[Any]:
+def stacked(values: NDArray[Any]) -> NDArray[Any]:
     """A column of lists, as frames hold probabilities of classes, as (n, K)."""
     if values.dtype.kind == "O" and values.size and isinstance(values[0], (list, np.ndarray)):
         return in_memory([list(row) if np.ndim(row) else [row] for row in values])

@@ -110,7 +110,7 @@ def _predicted(
         inputs = {"k": position, f"p{i}": f"CAST({prediction} AS DOUBLE[])"}
         loss = sql_class_losses(metric, "k", f"p{i}")
         return LossColumn(name, loss, inputs, shown, Expected(metric, several=True), {})
-    if metric.name == "0-1" and not _is_probability(table, column):
+    if metric.name == "0-1" and not is_probability(table, column):
         inputs = {"c": f"CAST({label} AS VARCHAR)", f"p{i}": f"CAST({prediction} AS VARCHAR)"}
         loss = f"CAST(c <> p{i} AS DOUBLE)"
         return LossColumn(name, loss, inputs, shown, Expected(metric, as_classes=True), {})
@@ -126,14 +126,7 @@ def _template(
 ) -> LossColumn:
     """Probabilities in a column per class: ``p_{class}`` matches p_cat, p_dog, …"""
     name, template = named
-    before, after = (re.escape(part) for part in template.split("{class}", 1))
-    pattern = re.compile(f"{before}(.+){after}", re.DOTALL)
-    found = {m.group(1): column for column in table.types if (m := pattern.fullmatch(column))}
-    if len(found) < 2:
-        raise DomainDataError(
-            f"{template!r} matches {counted(len(found), 'column')} of {table.files[0].name}, but "
-            f"at least two classes are needed. Columns: {listed(list(table.types), most=20)}."
-        )
+    found = template_columns(table, template, "class", 2)
     label = table.column(spec.labels)
     parameters = {f"class{j}": each for j, each in enumerate(found)}
     whens = " ".join(f"WHEN $class{j} THEN {j + 1}" for j in range(len(found)))
@@ -144,7 +137,21 @@ def _template(
     return LossColumn(name, loss, inputs, (label, f"[{values}]"), expected, parameters)
 
 
-def _is_probability(table: TableFiles, column: str) -> bool:
+def template_columns(table: TableFiles, template: str, mark: str, least: int) -> dict[str, str]:
+    """The columns that ``p_{class}`` or ``p_{task}`` matches, by what stands for the mark."""
+    before, after = (re.escape(part) for part in template.split(f"{{{mark}}}", 1))
+    pattern = re.compile(f"{before}(.+){after}", re.DOTALL)
+    found = {m.group(1): column for column in table.types if (m := pattern.fullmatch(column))}
+    if len(found) < least:
+        needed = "two classes are" if mark == "class" else f"one {mark} is"
+        raise DomainDataError(
+            f"{template!r} matches {counted(len(found), 'column')} of {table.files[0].name}, but "
+            f"at least {needed} needed. Columns: {listed(list(table.types), most=20)}."
+        )
+    return found
+
+
+def is_probability(table: TableFiles, column: str) -> bool:
     """Whether the predictions of a 0-1 loss are probabilities: floats are, classes are not."""
     if table.kind != "csv":
         return table.types[column].startswith(FLOATS)

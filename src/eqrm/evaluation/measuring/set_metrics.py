@@ -232,7 +232,9 @@ def _binary(labels: Array, missing: bool = False) -> Array:
     absent = _missing(labels.reshape(-1)).reshape(labels.shape)
     wrong = ~((found == 0.0) | (found == 1.0) | (absent & missing))
     allowed = "0, 1 or missing" if missing else "0 or 1"
-    _refuse_where(wrong, f"Labels must be {allowed}", labels, "Give scores (n, classes) for others")
+    _refuse_where(
+        wrong, f"Labels must be {allowed}", labels, "Number them so, or give a score of each class"
+    )
     return found
 
 

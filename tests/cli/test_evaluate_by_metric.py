@@ -1,0 +1,204 @@
+"""``eqrm evaluate --metric`` with metrics that are not means of losses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from cli.commands import run
+from eqrm.evaluation import evaluate_metric
+
+CAMERAS = 36
+NAMES = np.array(["cat", "dog", "owl"])
+CLASSES = ["--label", "species", "--prediction", "ERM=erm", "--prediction", "eqrm"]
+
+
+def frame() -> pd.DataFrame:
+    """Cameras with 12 pictures, of which the first camera has one class only."""
+    rng = np.random.default_rng(0)
+    camera = np.repeat(np.arange(CAMERAS), 12)
+    species = rng.integers(0, 3, camera.size)
+    species[camera == 0] = 0
+    scores = rng.dirichlet(np.ones(3), camera.size).round(3) + 0.3 * np.eye(3)[species]
+    table = {
+        "camera": [f"c{c:02d}" for c in camera],
+        "species": NAMES[species],
+        "erm": NAMES[scores.argmax(axis=1)],
+        "eqrm": NAMES[rng.integers(0, 3, camera.size)],
+        "is_cat": (species == 0).astype(int),
+        "score": scores[:, 0],
+        "probability": rng.random(camera.size).round(3),
+    }
+    table |= {f"p_{name}": scores[:, k] for k, name in enumerate(NAMES)}
+    for task in ("a", "b"):
+        labels = rng.integers(0, 2, camera.size).astype(float)
+        labels[rng.random(camera.size) < 0.5] = np.nan
+        table |= {f"y_{task}": labels, f"s_{task}": rng.random(camera.size)}
+    return pd.DataFrame(table)
+
+
+@pytest.fixture(scope="module", params=["csv", "parquet"])
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("metric") / f"pictures.{request.param}"
+    if request.param == "csv":
+        frame().to_csv(path, index=False)
+    else:
+        frame().to_parquet(path)
+    return str(path)
+
+
+def content(capsys: pytest.CaptureFixture[str], file: str, *options: str) -> dict:
+    code, out, err = run(
+        capsys, "evaluate", file, "--domain", "camera", *options, "--format", "json"
+    )
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def pooled(found: dict, predictor: str) -> float:
+    return found["predictors"][predictor]["pooled"]
+
+
+def test_the_text_has_pooled_values_means_and_the_risk_table(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("evaluate", file, "--domain", "camera", *CLASSES, "--metric", "macro-f1")
+    code, out, err = run(capsys, *given, "--levels", "0.5", "--worst", "1")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "2 predictors measured by macro-f1 on 432 examples in 36 domains."
+    data = frame()
+    wanted = f1_score(data.species, data.erm, average="macro")
+    assert lines[4].split()[:3] == ["pooled", "examples", f"{wanted:.4f}"]
+    assert lines[5].startswith("mean of 36 domains")
+    assert "Risk is 1 − macro-f1" in out
+
+
+def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = content(capsys, file, *CLASSES, "--metric", "accuracy", "--confidence", "0.9")
+    wanted = evaluate_metric(
+        frame(),
+        metric="accuracy",
+        domains="camera",
+        labels="species",
+        predictions={"ERM": "erm", "eqrm": "eqrm"},
+    )
+    assert {key: found[key] for key in ("metric", "predictors", "seen")} == wanted.to_dict()
+    mean = wanted.means(0.9)["ERM"]
+    assert found["means"]["ERM"] == {"value": mean.value, "low": mean.low, "high": mean.high}
+    assert found["risk_table"] == wanted.risk_table(confidence=0.9).to_dict()
+
+
+def test_scores_probabilities_and_tasks_in_columns(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = frame()
+    found = content(
+        capsys, file, "--label", "is_cat", "--prediction", "score", "--metric", "roc-auc"
+    )
+    assert pooled(found, "score") == pytest.approx(roc_auc_score(data.is_cat, data.score))
+    first = found["predictors"]["score"]["domains"][0]
+    assert first == {"domain": "c00", "n": 12, "value": None, "reason": "one class"}
+    assert found["risk_table"]["domains"] == CAMERAS - 1
+    given = ("--label", "is_cat", "--prediction", "probability", "--metric", "accuracy")
+    right = ((data.probability >= 0.5) == (data.is_cat == 1)).mean()
+    assert pooled(content(capsys, file, *given), "probability") == pytest.approx(right)
+    given = ("--label", "species", "--prediction", "ERM=p_{class}", "--metric", "macro-f1")
+    expected = f1_score(data.species, data.erm, average="macro")
+    assert pooled(content(capsys, file, *given), "ERM") == pytest.approx(expected)
+    given = ("--label", "y_{task}", "--prediction", "s_{task}", "--metric", "average-precision")
+    tasks = [data[[f"y_{task}", f"s_{task}"]].dropna().to_numpy() for task in "ab"]
+    expected = np.mean([average_precision_score(*each.T) for each in tasks])
+    assert pooled(content(capsys, file, *given), "s_{task}") == pytest.approx(expected)
+
+
+def test_lists_of_scores_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = frame()
+    table = pd.DataFrame({"camera": data.camera, "y": pd.Categorical(data.species).codes})
+    table["p"] = data[["p_cat", "p_dog", "p_owl"]].to_numpy().tolist()
+    table.to_parquet(tmp_path / "lists.parquet")
+    found = content(
+        capsys, str(tmp_path / "lists.parquet"), *("--label", "y", "--prediction", "p"),
+        *("--metric", "accuracy"),
+    )  # fmt: skip
+    assert pooled(found, "p") == pytest.approx((data.species == data.erm).mean())
+
+
+def test_files_are_written_in_every_format(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts = {"csv": "predictor,set,domain,n,accuracy,reason", "latex": r"\begin{tabular}"}
+    for kind, start in {**starts, "markdown": "| predictor"}.items():
+        out = tmp_path / kind
+        given = (*CLASSES, "--metric", "accuracy", "--format", kind, "--output", str(out))
+        assert run(capsys, "evaluate", file, "--domain", "camera", *given) == (0, "", "")
+        assert out.read_text("utf-8").startswith(start)
+
+
+def test_domains_seen_in_training_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame().assign(seen=lambda t: t.camera < "c10").to_csv(tmp_path / "t.csv", index=False)
+    found = content(capsys, str(tmp_path / "t.csv"), *CLASSES, "--metric", "accuracy")
+    assert found["seen"] == [f"c{i:02d}" for i in range(10)]
+    assert len(found["predictors"]["ERM"]["domains"]) == CAMERAS - 10
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([*CLASSES, "--metric", "macrof1"], "Did you mean 'macro-f1'?"),
+        (
+            [*CLASSES, "--metric", "macro-f1", "--alpha", "0.9", "--within", "is_cat"],
+            "--metric macro-f1 is not a mean of losses. Leave out --within, --alpha, or choose",
+        ),
+        (["--label", "species", "--metric", "accuracy"], "predictions (--prediction) are missing"),
+        (
+            ["--label", "species", "--prediction", "score", "--metric", "roc-auc"],
+            "score: Labels must be 0, 1 or missing, got 'cat' at index 0 (in 432 of 432 rows)",
+        ),
+        (
+            ["--label", "y_{task}", "--prediction", "score", "--metric", "roc-auc"],
+            "need '{task}' in both",
+        ),
+        (
+            ["--label", "y_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
+            "do not match the same tasks",
+        ),
+        (
+            ["--label", "z_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
+            "'z_{task}' matches 0 columns of pictures.",
+        ),
+        (
+            ["--label", "is_cat", "--prediction", "p_{class}", "--metric", "roc-auc"],
+            "Labels without a column of 'p_{class}': '1', '0'.",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(
+    file: str, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    code, out, err = run(capsys, "evaluate", file, "--domain", "camera", *options)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_missing_domain_and_too_many_rows_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("d,y,p\na,0,0\n,1,1\n")
+    given = ("evaluate", str(path), "--domain", "d", "--label", "y", "--prediction", "p")
+    code, _, err = run(capsys, *given, "--metric", "accuracy")
+    assert code == 2
+    assert "The domain of row 2 is missing" in err
+    monkeypatch.setattr("eqrm.evaluation.measuring.metric_rows.MOST_ROWS", 1)
+    code, _, err = run(capsys, *given, "--metric", "accuracy")
+    assert code == 2
+    assert "needs all rows in memory, at most 1, got 2" in err

@@ -91,7 +91,7 @@ def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFi
     assert {key: found[key] for key in ("metric", "predictors", "seen")} == wanted.to_dict()
     mean = wanted.means(0.9)["ERM"]
     assert found["means"]["ERM"] == {"value": mean.value, "low": mean.low, "high": mean.high}
-    assert found["risk_table"] == wanted.risk_table(confidence=0.9).to_dict()
+    assert found["risk_table"] == wanted.evaluation.risk_table(confidence=0.9).to_dict()
 
 
 def test_scores_probabilities_and_tasks_in_columns(

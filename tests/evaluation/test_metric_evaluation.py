@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import eqrm
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation import evaluate_metric, risk_intervals
+from eqrm.evaluation import Evaluation, evaluate_metric, quantile_bound, risk_intervals
 
 DOMAINS = 40
 
@@ -53,11 +53,23 @@ def test_intervals_over_domains_are_those_of_risks(world):
     cell = found.means(0.9)["ERM"]
     assert (cell.low, cell.high) == pytest.approx((1 - mean.high, 1 - mean.low))
     assert cell.low < cell.value < cell.high
-    (_, middle) = found.risk_table([0.5], [], confidence=0.9).cells["ERM"]
+    (_, middle) = found.evaluation.risk_table([0.5], [], confidence=0.9).cells["ERM"]
     assert (middle.low, middle.high) == (quantile.low, quantile.high)
-    (change, *_) = found.compare()["EQRM"]
+    (change, *_) = found.evaluation.compare()["EQRM"]
     assert change.value == pytest.approx(found["EQRM"].risks.risks.mean() - risks.mean())
-    assert list(found.compare("EQRM")) == ["ERM"]
+    assert list(found.evaluation.compare("EQRM")) == ["ERM"]
+
+
+def test_certificates_are_about_the_measured_metric_alone(world):
+    domains, labels, scores = world
+    given = {"domains": domains, "labels": labels, "predictions": scores}
+    risks = evaluate_metric(metric="roc-auc", **given).evaluation
+    assert risks.loss == "1 − roc-auc"
+    assert risks.certificate(0.9).bound == quantile_bound(risks["ERM"].risks, 0.9).bound
+    assert risks.noise == {"ERM": None, "EQRM": None}
+    assert Evaluation.from_dict(risks.to_dict()).to_dict() == risks.to_dict()
+    with pytest.raises(SettingError, match="bounds"):
+        risks.certificate(0.9, true_risk=True)
 
 
 def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():

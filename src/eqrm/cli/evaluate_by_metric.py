@@ -83,7 +83,7 @@ def _formatted(found: MetricEvaluation, given: Mapping[str, Any], asked: Mapping
     intervals = kind != "latex" if intervals is None else intervals
     if kind == "csv":
         return found.to_csv()
-    table = found.risk_table(**asked) if found.varies else None
+    table = found.evaluation.risk_table(**asked) if found.varies else None
     if kind == "text":
         return found.to_text(table, intervals)
     if kind == "json":
@@ -97,5 +97,5 @@ def _formatted(found: MetricEvaluation, given: Mapping[str, Any], asked: Mapping
             "risk_table": None if table is None else table.to_dict(),
         }
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    table = found.risk_table(**asked) if table is None else table
+    table = found.evaluation.risk_table(**asked) if table is None else table
     return table.to_latex(intervals) if kind == "latex" else table.to_markdown(intervals)

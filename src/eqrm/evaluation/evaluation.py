@@ -188,7 +188,8 @@ class Evaluation:
     def noise(self) -> dict[str, NoiseSplit | None]:
         """How much of the spread of each predictor's risks is sampling noise.
 
-        None where no domain has two examples, so that noise and spread cannot be separated.
+        None where no domain has two examples, or the loss is no mean over examples, so that noise
+        and spread cannot be separated.
 
         >>> import eqrm
         >>> found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.0, 1.0, 0.0, 1.0])
@@ -197,7 +198,7 @@ class Evaluation:
         """
         return {
             name: noise_split(risks.risks, risks.counts, risks.variances)
-            if (risks.counts > 1).any()
+            if np.isfinite(risks.variances).any()
             else None
             for name, risks in self.predictors.items()
         }

@@ -1,15 +1,15 @@
 """Metrics that are not means of losses, per domain and pooled: ``eqrm.evaluation.evaluate_metric``.
 
 A domain that cannot have the metric (of one class, without labels) is counted and named, and is in
-no mean or quantile over domains. With R = 1 − metric as the risk of a domain, risk tables and
-intervals over domains are those of every risk. Sampling noise and bounds on true risks need means
-of losses, so that there are none here.
+no mean or quantile over domains. With R = 1 − metric as the risk of a domain, risk tables,
+comparisons and certificates are those of every :class:`Evaluation`. Sampling noise and bounds on
+true risks need means of losses, so that there are none here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,10 +23,7 @@ from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluate import is_files
 from eqrm.evaluation.evaluated_domains import left_out_in_words
-from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
-from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
-from eqrm.evaluation.inference.comparison import Difference, paired_differences
-from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import Column, Columns, MeasurementSpec
 from eqrm.evaluation.measuring.set_metrics import MetricValue, SetMetric, set_metric
@@ -137,47 +134,19 @@ class MetricEvaluation:
         first = next(iter(self.predictors.values()))
         return len(first.domains) - len(first.undefined) >= FEWEST_DOMAINS
 
-    def risk_table(
-        self,
-        levels: LevelLike | Sequence[LevelLike] = LEVELS,
-        superquantiles: LevelLike | Sequence[LevelLike] = SUPERQUANTILES,
-        *,
-        confidence: float = 0.95,
-        worst: int = 5,
-    ) -> RiskTable:
-        """Mean, quantiles and superquantiles of 1 − metric over the domains that have it."""
-        return RiskTable.of(
-            {name: each.risks for name, each in self.predictors.items()},
-            as_levels(levels),
-            as_levels(superquantiles),
-            confidence=confidence,
-            worst=worst,
-            interpolation="step",
-        )
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The risk 1 − metric of the domains that have it: risk tables, comparisons, certificates.
+
+        They are about the measured metric of new domains of similar size, and have no noise split.
+        """
+        risks = {name: each.risks for name, each in self.predictors.items()}
+        return Evaluation(risks, f"1 − {self.metric}", None, seen=self.seen)
 
     def means(self, confidence: float = 0.95) -> dict[str, Cell]:
         """The mean of the metric over the domains that have it, with a confidence interval."""
-        table = self.risk_table((), (), confidence=confidence, worst=0)
+        table = self.evaluation.risk_table((), (), confidence=confidence, worst=0)
         return {name: _of_metric(cells[0]) for name, cells in table.cells.items()}
-
-    def compare(
-        self,
-        baseline: str | None = None,
-        levels: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
-        *,
-        confidence: float = 0.95,
-    ) -> dict[str, list[Difference]]:
-        """Each predictor against ``baseline`` (the first): differences of 1 − metric by domain.
-
-        Those of :func:`eqrm.evaluation.paired_differences`, negative where the predictor is better.
-        """
-        first = next(iter(self.predictors)) if baseline is None else baseline
-        one = self[first].risks.risks
-        return {
-            name: paired_differences(one, each.risks.risks, as_levels(levels), confidence)
-            for name, each in self.predictors.items()
-            if name != first
-        }
 
     def to_text(self, table: RiskTable | None = None, intervals: bool = True) -> str:
         """Pooled and mean over domains, then the risk table of 1 − metric."""
@@ -188,7 +157,7 @@ class MetricEvaluation:
         if not self.varies:
             why = f"{counted(have, 'domain')} of {len(first.domains)} have it, too few for a mean."
             return f"{self.sentence}\n\n{aligned(rows)}\n\n{self.metric}: {why}"
-        table = self.risk_table() if table is None else table
+        table = self.evaluation.risk_table() if table is None else table
         cells = [_of_metric(row[0]) for row in table.cells.values()]
         rows.append([f"mean of {have:,} domains", *(cell.text for cell in cells)])
         if intervals and any(cell.interval for cell in cells):
@@ -230,10 +199,10 @@ def evaluate_metric(
     domains: Any,
     labels: Column,
     predictions: Columns,
-    seen: Column | None = None,
     threads: int | None = None,
     memory: str = "600MB",
     progress: bool = False,
+    seen: Column | None = None,
 ) -> MetricEvaluation:
     """A metric that is not a mean of losses, of each domain and of all examples together.
 
@@ -259,16 +228,8 @@ def evaluate_metric(
     ('0.6667', 0.5)
     """
     measure = set_metric(metric)
-    spec = MeasurementSpec(
-        domains=domains,
-        labels=labels,
-        predictions=predictions,
-        seen=seen,
-        metric=metric,
-        threads=threads,
-        memory=memory,
-        progress=progress,
-    )
+    reading: dict[str, Any] = {"threads": threads, "memory": memory, "progress": progress}
+    spec = MeasurementSpec(domains, None, labels, predictions, metric, seen=seen, **reading)
     spec.refuse_incomplete()
     if is_files(data):
         from eqrm.evaluation.measuring.metric_rows import metric_rows

@@ -190,15 +190,13 @@ def evaluate(
     from eqrm.files.writing import refuse_unwritable
 
     one_of(format, FORMATS, "format")
-    for path in (output, report, partial):
-        if path is not None:
-            refuse_unwritable(path)
-    if is_of_sets(metric):
-        _refuse_overwriting(output, None, files)
-        evaluate_by_metric(context)
-        return
+    for path in filter(None, (output, report, partial)):
+        refuse_unwritable(path)
     if not merge:
         _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
+    if is_of_sets(metric):
+        evaluate_by_metric(context)
+        return
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     OPEN_FRACTION.check(confidence, "--confidence")
     in_time = TimeBounds(dependence, spells, recent)

@@ -62,7 +62,7 @@ def train(
     >>> ill = x + rng.normal(size=50).repeat(20) + rng.normal(size=1000) > 0
     >>> found = train({"x": x, "ward": ward, "ill": ill}, target="ill", domain="ward", levels=0.9)
     >>> found
-    TrainingResult(3 models, 29 unseen domains, recommended: 'ERM')
+    TrainingResult(3 models, 29 unseen domains, recommended: ...)
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """

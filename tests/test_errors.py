@@ -16,6 +16,7 @@ from eqrm.errors import (
     DomainDataError,
     EqrmError,
     EqrmWarning,
+    ListedProblemsError,
     MissingExtraError,
     TooFewDomainsError,
 )
@@ -23,6 +24,7 @@ from eqrm.errors import (
 SOURCE = Path(errors.__file__).parent
 DEFINED = re.compile(r"^class \w+\(\w*(Error|Warning)\b", re.MULTILINE)
 MADE: dict[type[BaseException], tuple[Any, ...]] = {
+    ListedProblemsError: ("Two problems.", ("one", "other")),
     DomainDataError: ("Risk 3 is NaN.", (3,)),
     TooFewDomainsError: ("29 domains are needed, got 10.", 10, 29),
     MissingExtraError: ("duckdb", "tables", "Reading files"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from eqrm.evaluation.inference.in_time.ordered import TimeBounds
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.risks import MeasuredRisks
-from evaluation.report.browser import ABSENT, Browser, browser, chromium
+from evaluation.report.browser import ABSENT, Browser, chromium
 from evaluation.report.report_worlds import HOSTILE, measured, sentence_of, with_references
 
 CHROMIUM = chromium()
@@ -33,13 +32,6 @@ NAMES = "[...document.querySelectorAll('#domains tbody tr')].map(r => r.cells[0]
 DEFECTS = "document.body.innerText.match(/NaN|undefined|\\[object|Infinity/)"
 TEXT = "document.getElementById('{}').textContent"
 NOW = "[...document.querySelectorAll('#levels [data-now]')].map(c => c.textContent)"
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Browser]:
-    assert CHROMIUM is not None
-    with browser(CHROMIUM) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eqrm.evaluation.presenting.report import write_report
-from evaluation.report.browser import ABSENT, WITHOUT_AXE, Browser, axe, browser, chromium
+from evaluation.report.browser import ABSENT, WITHOUT_AXE, Browser, axe, chromium
 from evaluation.report.report_worlds import TWELVE, measured, with_references
 
 CHROMIUM, AXE = chromium(), axe()
@@ -74,13 +73,6 @@ CLASHES = """(() => {
 SERIOUS = """axe.run().then((found) => found.violations
   .filter((each) => ['serious', 'critical'].includes(each.impact))
   .map((each) => [each.id, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 120))]))"""
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Browser]:
-    assert CHROMIUM is not None
-    with browser(CHROMIUM) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

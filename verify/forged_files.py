@@ -10,8 +10,8 @@ from pathlib import Path
 
 from verify.registry import Options, Result, check, passed
 
+from adversarial.file_kinds import KINDS
 from adversarial.files_in_a_child import judged_in_children
-from adversarial.forged_files import KINDS
 
 FILES = 1100
 """Fifty of each kind."""

@@ -53,7 +53,8 @@ class Check:
     """One check: ``name`` is the capability and what is checked of it.
 
     One that is to run ``alone`` measures time, or uses all cores by itself. A ``long`` one takes
-    more than an hour and runs only when it is asked for.
+    more than an hour and runs only when it is asked for. One that ``waits`` does so most of its
+    time, for other processes or the disk, and leaves the processors to others.
     """
 
     name: str
@@ -61,18 +62,19 @@ class Check:
     run: Run
     alone: bool = False
     long: bool = False
+    waits: bool = False
 
 
 CHECKS: list[Check] = []
 
 
 def check(
-    name: str, title: str, *, alone: bool = False, long: bool = False
+    name: str, title: str, *, alone: bool = False, long: bool = False, waits: bool = False
 ) -> Callable[[Run], Run]:
     """Register a function as a check."""
 
     def register(run: Run) -> Run:
-        CHECKS.append(Check(name, title, run, alone, long))
+        CHECKS.append(Check(name, title, run, alone, long, waits))
         return run
 
     return register
@@ -146,7 +148,8 @@ def run_tests(options: Options, name: str, *arguments: str, **variables: str) ->
     report = options.output / f"{name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"]
-    command += ["-n", str(options.workers), "--dist", "loadgroup", f"--junit-xml={report}"]
+    shared = options.workers if options.workers > 1 else 0  # one worker is this process itself
+    command += ["-n", str(shared), "--dist", "loadgroup", f"--junit-xml={report}"]
     environment = package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", **variables)
     finished = run_program(options, name, [*command, *arguments], environment)
     if not report.exists():

@@ -17,8 +17,8 @@ from typing import Any
 
 from verify.registry import ROOT, THREADS, Check, Options, Result, package_environment
 
-LONGEST = 3 * 3600.0
-"""Seconds after which a check counts as hung and is ended."""
+LONGEST = 40 * 60.0
+"""Seconds after which a check counts as hung and is ended, unless it is a long one."""
 
 UNKNOWN_COST = 600.0
 """Seconds of a check that was never recorded: it may be long, so it begins early."""
@@ -94,7 +94,8 @@ class Processes:
             )
         self.running.add(process.pid)
         clock = threading.Timer(LONGEST, self._end, [process.pid])
-        clock.start()
+        if not check.long:
+            clock.start()
         _, status, used = os.wait4(process.pid, 0)
         clock.cancel()
         self.running.discard(process.pid)
@@ -130,12 +131,15 @@ def run_all(
 ) -> list[Record]:
     """Run checks side by side, the costly ones first; then those that need the machine alone.
 
+    Those that mostly wait run one after the other beside the ones that use the processors.
     ``costs`` are seconds of processor time where known. ``tell`` is called for each that ends.
     """
     records: list[Record] = []
     processes = Processes(options)
     together = [check for check in checks if not check.alone]
     together.sort(key=lambda check: -costs.get(check.name, UNKNOWN_COST))
+    waiting = [check for check in together if check.waits]
+    together = [check for check in together if not check.waits]
     lanes = max(1, min(options.workers, len(together)))
 
     def run(check: Check, workers: int) -> None:
@@ -144,11 +148,15 @@ def run_all(
         tell(record)
 
     try:
-        with ThreadPoolExecutor(lanes) as pool:
+        with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(lanes) as pool:
             try:
+                waited = beside.map(lambda each: run(each, 1), waiting)
                 for _ in pool.map(lambda each: run(each, options.workers // lanes), together):
                     pass
+                for _ in waited:
+                    pass
             except BaseException:
+                beside.shutdown(wait=False, cancel_futures=True)
                 pool.shutdown(wait=False, cancel_futures=True)
                 processes.end_all()
                 raise

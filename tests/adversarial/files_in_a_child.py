@@ -27,7 +27,8 @@ def judge_all(folder: Path, first: int, count: int) -> None:
     """Judge cases one after the other, in this process."""
     import torch
 
-    from adversarial.forged_files import KINDS, judged, sound
+    from adversarial.file_kinds import KINDS, sound
+    from adversarial.forged_files import judged
 
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (MAPPED, MAPPED))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adversarial.forged_files import KINDS, TRAINED, judged
+from adversarial.file_kinds import KINDS, TRAINED
+from adversarial.forged_files import judged
 
 QUICK = [i for i, kind in enumerate(KINDS) if kind.name not in TRAINED]
 """The others are in make verify."""

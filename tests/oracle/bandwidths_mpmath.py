@@ -98,6 +98,7 @@ def median_distance(risks: Sequence[Real], weights: Sequence[Real]) -> Bandwidth
     if len(set(weights)) > 1:
         raise NotImplementedError("the median distance of weighted risks has no oracle")
     pairs = [(abs(a - b), i, j) for i, a in enumerate(risks) for j, b in enumerate(risks[:i])]
+    pairs.sort(key=lambda pair: float(pair[0]))  # nearly sorted, the rest compares little
     pairs.sort(key=lambda pair: pair[0])
     middle = [pairs[(len(pairs) - 1) // 2], pairs[len(pairs) // 2]]
     gradient = [mp.mpf(0)] * len(risks)

@@ -15,7 +15,7 @@ from functools import cached_property
 import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, ndtri_exp
 
 from oracle.bandwidths_mpmath import Real, bandwidth_of
 
@@ -107,7 +107,9 @@ class _UpperTail:
         inner_low, inner_high = low, high
         for _ in range(90):
             middle = 0.5 * (inner_low + inner_high)
-            if logsumexp(log_p + log_ndtr(centres - middle)) > target:
+            kernels = log_p + log_ndtr(centres - middle)
+            largest = kernels.max()
+            if largest + np.log(np.exp(kernels - largest).sum()) > target:
                 inner_low = middle
             else:
                 inner_high = middle
@@ -120,15 +122,18 @@ class _UpperTail:
         full = log_ndtr(z_float) < log_target + NEGLIGIBLE
         absent = log_ndtr(-z_float) < log_target + NEGLIGIBLE
         tail, root = [mp.mpf(0)], mp.sqrt(2)
-        moments: list[list[Real]] = [[] for _ in range(order)]
+        moments: list[list[Real]] = [[] for _ in range(order)]  # sums of p exp(-z²/2) z^k
         for i, (centre, p) in enumerate(zip(self.centres, self.probabilities, strict=True)):
             if full[i]:
                 tail.append(p)
             elif not absent[i]:
                 z = t - centre
                 tail.append(p * mp.erfc(z / root) / 2)
-                _append_derivatives(moments, z, p)
-        return [mp.fsum(tail), *(mp.fsum(terms) for terms in moments)]
+                term = p * mp.exp(-z * z / 2)
+                for terms in moments:
+                    terms.append(term)
+                    term = term * z
+        return [mp.fsum(tail), *_derivatives([mp.fsum(terms) for terms in moments])]
 
     def solve(self) -> Real:
         start, low_float, high_float = self.float_root()
@@ -148,18 +153,15 @@ class _UpperTail:
         raise ArithmeticError("the 50-digit solve did not converge")
 
 
-def _density(z: Real) -> Real:
-    """phi(z)."""
-    return mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
-
-
-def _append_derivatives(moments: list[list[Real]], z: Real, p: Real) -> None:
-    """d^k/dz^k Phi(-z) = (-1)^k He_{k-1}(z) phi(z)."""
-    value = p * _density(z)
-    before, hermite = mp.mpf(0), mp.mpf(1)
-    for k, terms in enumerate(moments):
-        terms.append((-1) ** (k + 1) * hermite * value)
-        before, hermite = hermite, z * hermite - k * before
+def _derivatives(moments: Sequence[Real]) -> list[Real]:
+    """d^k/dz^k Phi(-z) = (-1)^k He_{k-1}(z) phi(z), summed, from sums of exp(-z²/2) z^k."""
+    found, before, hermite = [], [0], [1]  # the coefficients of He_{k-1}, from that of z^0
+    for k in range(len(moments)):
+        total = mp.fdot(hermite, moments[: k + 1]) / mp.sqrt(2 * mp.pi)
+        found.append((-1) ** (k + 1) * total)
+        padded = [*before, 0, 0][: k + 2]
+        before, hermite = hermite, [a - k * b for a, b in zip([0, *hermite], padded, strict=True)]
+    return found
 
 
 def _taylor_step(taylor: Sequence[Real], target: Real) -> Real | None:
@@ -205,7 +207,7 @@ def kde_truth(
         h, h_gradient = bandwidth_of(bandwidth, differences, p)
         t = _root_in_bandwidths([d / h for d in differences], p, mp.mpf(log_tail))
         z = [t - d / h for d in differences]
-        kernels = [pi * _density(zi) for pi, zi in zip(p, z, strict=True)]
+        kernels = [pi * mp.exp(-zi * zi / 2) for pi, zi in zip(p, z, strict=True)]
         mass = mp.fsum(kernels)
         w = [k / mass for k in kernels]
         z_bar = mp.fdot(w, z)
@@ -216,7 +218,7 @@ def kde_truth(
             quantile=pivot + h * t,
             gradient=gradient,
             bandwidth=h,
-            density=mass / h,
+            density=mass / (h * mp.sqrt(2 * mp.pi)),
             log_tail=log_tail,
             risks=tuple(float(r) for r in risks),
             probabilities=tuple(probabilities),

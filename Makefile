@@ -4,6 +4,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
 EXTRAS := dev,plots
 WORKERS ?= 2
 MINUTES ?= 30
@@ -22,7 +23,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check coverage cluster-test verify fuzz bench docs clean
+.PHONY: help setup demo test check coverage cluster-test verify fuzz bench docs pages clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +32,11 @@ help: ## list the targets
 $(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
 	@touch $(READY)
+
+# Sphinx and its theme, for the site alone.
+$(DOCS_READY): $(READY)
+	@VENV="$(VENV)" EXTRAS="$(EXTRAS),docs" sh scripts/set_up.sh
+	@touch $(DOCS_READY)
 
 setup: $(READY) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
@@ -42,7 +48,7 @@ demo: $(READY) ## is it worth training for a level? Real flights, then coloured 
 	@echo "==> eqrm train coloured-digits (semi-synthetic: real digits, generated colours)"
 	@$(BIN)/eqrm train coloured-digits --output demo-output/coloured-digits
 
-check: $(READY) ## lint, format, types, import rules, doctests, reference page
+check: $(READY) ## lint, format, types, import rules, doctests, reference pages
 	@echo "==> ruff: lint"
 	@$(BIN)/ruff check --quiet .
 	@echo "==> ruff: format"
@@ -53,7 +59,7 @@ check: $(READY) ## lint, format, types, import rules, doctests, reference page
 	@$(BIN)/mypy --strict src
 	@echo "==> import rules"
 	@$(BIN)/lint-imports --no-logo --cache-dir .import_linter_cache
-	@echo "==> reference page"
+	@echo "==> reference pages"
 	@$(BIN)/python scripts/build_reference.py --check
 	@$(BIN)/python scripts/build_promises.py --check
 	@echo "==> doctests"
@@ -72,7 +78,7 @@ cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machin
 	@echo "==> cluster tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/sweeps/engines
 
-verify: $(READY) ## every promise of the package at full size: a line per check and per promise
+verify: $(DOCS_READY) ## every promise of the package at full size: a line per check and per promise
 	@echo "==> verify"
 	@$(BIN)/python verify/run.py --clean-clone
 
@@ -85,12 +91,15 @@ bench: $(READY) ## speed, side by side with named alternatives
 		$(BIN)/python $$benchmark || exit 1; \
 	done
 
-docs: $(READY) ## write docs/reference.md, the ranges of docs/training.md, the figures of docs/promises.md
-	@echo "==> docs/reference.md"
+docs: $(DOCS_READY) ## build the documentation site in site/: runs its tutorials, checks its links
+	@$(ONE_THREAD) $(BIN)/python scripts/website/build_site.py
+
+pages: $(READY) ## write what pages take from the code: the reference, ranges, figures of promises
+	@echo "==> docs/reference.md, docs/reference/, the ranges of docs/training.md"
 	@$(BIN)/python scripts/build_reference.py
 	@echo "==> docs/promises.md"
 	@$(BIN)/python scripts/build_promises.py
 
 clean: ## remove the environment, caches and outputs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output coverage-output .coverage src/eqrm/distributions/kde/libeqrm.so
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output coverage-output site .coverage src/eqrm/distributions/kde/libeqrm.so
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,7 +16,7 @@ from verify.promises import page_of_promises  # noqa: E402
 
 PAGE = ROOT / "docs" / "promises.md"
 WRITTEN = re.compile(
-    r"(<!-- promises: written by make docs -->\n).*?(<!-- end of promises -->)", re.DOTALL
+    r"(<!-- promises: written by make pages -->\n).*?(<!-- end of promises -->)", re.DOTALL
 )
 
 
@@ -29,6 +29,6 @@ def page() -> str:
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
         if page() != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit("docs/promises.md is not what verify/last_run.json says: make docs")
+            raise SystemExit("docs/promises.md is not what verify/last_run.json says: make pages")
     else:
         PAGE.write_text(page(), encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Write docs/reference.md from the docstrings of eqrm's public names.
+"""Write docs/reference.md and the pages of docs/reference/ from eqrm's docstrings.
 
 The table of ranges in docs/training.md is written from the rules of the fields.
 
-``--check`` writes nothing and fails when the page is not what the docstrings say.
+``--check`` writes nothing and fails when a page is not what the docstrings say.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import re
 from functools import cached_property
 from pathlib import Path
 
+from reference_tasks import TASKS, task_of
+
 import eqrm
 import eqrm.errors
 from eqrm.data.datasets.registry import DATASETS
@@ -20,10 +22,14 @@ from eqrm.predictors.registry import PREDICTORS
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.config_reading import ranges
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
-TRAINING = PAGE.with_name("training.md")
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+TRAINING = DOCS / "training.md"
 OPENING = """# Reference
-Written by `make docs` from the docstrings: edit those, not this page.
+Every public name of the package, by what it is for. Names load on first use: `import eqrm` is \
+quick, and `eqrm.evaluation`, `eqrm.objectives` and the other packages need no import of \
+their own. What is not listed here is private and may change in any version.
+
+Written by `make pages` from the docstrings: edit those, not this page.
 """
 
 
@@ -92,7 +98,7 @@ def section(full_name: str, value: object) -> str:
     return "\n\n".join(parts)
 
 
-def errors_section() -> str:
+def errors_page() -> str:
     """Every class of eqrm.errors with the first line of its docstring."""
     rows = [
         f"- `eqrm.errors.{name}`: {docstring_of(value, name).splitlines()[0]}"
@@ -100,7 +106,7 @@ def errors_section() -> str:
         if inspect.isclass(value) and value.__module__ == "eqrm.errors"
     ]
     opening = as_markdown(docstring_of(eqrm.errors, "eqrm.errors"))
-    return "\n\n".join(["## eqrm.errors", opening, "\n".join(rows)])
+    return "\n\n".join(["# Errors", opening, "\n".join(rows)]) + "\n"
 
 
 def public_names() -> dict[str, object]:
@@ -119,13 +125,62 @@ def public_names() -> dict[str, object]:
     return {n: v for n, v in found.items() if inspect.isclass(v) or inspect.isroutine(v)}
 
 
-def page() -> str:
-    """The whole page: what people type daily first, then package by package."""
-    sections = [section(name, value) for name, value in public_names().items()]
-    return "\n\n".join([OPENING.rstrip(), *sections, errors_section()]) + "\n"
+def names_by_task() -> dict[str, dict[str, object]]:
+    """The public names of each task, in the order of the tasks."""
+    found: dict[str, dict[str, object]] = {task.page: {} for task in TASKS}
+    for name, value in public_names().items():
+        found[task_of(name).page][name] = value
+    return found
 
 
-RANGES = re.compile(r"(<!-- ranges: written by make docs -->\n).*?(<!-- end of ranges -->)", re.S)
+def anchors(names: list[str]) -> dict[str, str]:
+    """The anchor that GitHub and MyST make of each heading of a page."""
+    seen: dict[str, int] = {}
+    found = {}
+    for name in names:
+        slug = re.sub(r"[^\w\- ]", "", name.lower())
+        found[name] = f"{slug}-{seen[slug]}" if slug in seen else slug
+        seen[slug] = seen.get(slug, 0) + 1
+    return found
+
+
+def overview(by_task: dict[str, dict[str, object]]) -> str:
+    """The first page: the tasks, and under each its names with a line about each."""
+    parts = [OPENING.rstrip()]
+    pages = [f"- [{task.title}](reference/{task.page}.md): {task.says}" for task in TASKS]
+    pages.append("- [Errors](reference/errors.md): what is raised, and when")
+    parts.append("\n".join([*pages, "<!-- contents -->"]))
+    for task in TASKS:
+        names = by_task[task.page]
+        anchor = anchors(list(names))
+        rows = [
+            f"| [`{name}`](reference/{task.page}.md#{anchor[name]}) | {summary(name, value)} |"
+            for name, value in names.items()
+        ]
+        parts.append("\n".join([f"## {task.title}", "| name | |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(name: str, value: object) -> str:
+    """The first paragraph of the docstring on one line, for a cell of a table."""
+    first = as_markdown(docstring_of(value, name)).split("\n\n")[0]
+    return " ".join(first.split()).replace("|", "\\|")
+
+
+def pages() -> dict[Path, str]:
+    """Every page of the reference, by its path."""
+    by_task = names_by_task()
+    found = {DOCS / "reference.md": overview(by_task)}
+    for task in TASKS:
+        sections = [section(name, value) for name, value in by_task[task.page].items()]
+        opening = f"# {task.title}\n{task.opening}"
+        text = "\n\n".join([opening, *sections]) + "\n"
+        found[DOCS / "reference" / f"{task.page}.md"] = text
+    found[DOCS / "reference" / "errors.md"] = errors_page()
+    return found
+
+
+RANGES = re.compile(r"(<!-- ranges: written by make pages -->\n).*?(<!-- end of ranges -->)", re.S)
 
 
 def _in_yaml(found: re.Match[str]) -> str:
@@ -144,17 +199,28 @@ def with_ranges(text: str) -> str:
 
 
 def main() -> None:
-    """Write the page, or compare it with ``--check``."""
+    """Write the pages, or compare them with ``--check``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
+    parser.add_argument("--check", action="store_true", help="fail when a page is stale")
     arguments = parser.parse_args()
-    PAGE.parent.mkdir(exist_ok=True)
-    wanted = {PAGE: page(), TRAINING: with_ranges(TRAINING.read_text(encoding="utf-8"))}
+    wanted = pages() | {TRAINING: with_ranges(TRAINING.read_text(encoding="utf-8"))}
+    superfluous = set((DOCS / "reference").glob("*.md")) - set(wanted)
+    stale = sorted(superfluous | {p for p, text in wanted.items() if written(p) != text})
+    if arguments.check and stale:
+        names = ", ".join(str(path.relative_to(DOCS.parent)) for path in stale)
+        raise SystemExit(f"not what the code says: {names}. Run 'make pages'")
+    if arguments.check:
+        return
+    (DOCS / "reference").mkdir(exist_ok=True)
+    for path in superfluous:
+        path.unlink()
     for path, text in wanted.items():
-        if not arguments.check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"docs/{path.name} is not what the code says: run 'make docs'")
+        path.write_text(text, encoding="utf-8")
+
+
+def written(path: Path) -> str | None:
+    """What the page says now."""
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 if __name__ == "__main__":

@@ -146,8 +146,10 @@ PROMISES = (
     ),
     Promise(
         "It works from a fresh clone",
-        "`make test` and `make demo` need nothing but Python, and print what README.md quotes.",
-        ("package.clean-clone", "tables.demo"),
+        "`make test` and `make demo` need nothing but Python, and print what README.md quotes. "
+        "`make docs` builds the site: no warnings, no broken links, and its tutorials print what "
+        "they show.",
+        ("package.clean-clone", "tables.demo", "website.tests"),
     ),
 )
 

@@ -129,7 +129,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--record",
         action="store_true",
         help="also keep the results in verify/last_run.json, from which docs/promises.md is "
-        "written (make docs)",
+        "written (make pages)",
     )
     parser.add_argument(
         "--clean-clone",

@@ -53,7 +53,7 @@ def test_every_check_holds_one_promise_and_the_page_has_the_last_figures(
     assert str(ROOT) not in recorded
     assert str(Path.home()) not in recorded
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
-    assert page_of_promises() in page, "make docs"
+    assert page_of_promises() in page, "make pages"
 
 
 def test_an_unknown_check_is_refused_with_a_suggestion(

@@ -13,6 +13,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 
+from reference_commands import commands, commands_page
 from reference_tasks import TASKS, task_of
 
 import eqrm
@@ -33,16 +34,38 @@ Written by `make pages` from the docstrings: edit those, not this page.
 """
 
 
+SECTION = re.compile(
+    r"^(Args|Attributes|Returns|Raises):\n((?:    .*(?:\n|$)|\n(?=    ))+)", re.MULTILINE
+)
+ITEM = re.compile(r"^    (\S[^:\n]*): ", re.MULTILINE)
+HEADINGS = {"Args": "Parameters", "Attributes": "Attributes"}
+
+
 def as_markdown(docstring: str) -> str:
-    """Fence the examples and turn reStructuredText's quotes into Markdown's."""
+    """Fence examples, list parameters, and turn reStructuredText's quotes into Markdown's."""
     blocks = []
-    for block in docstring.split("\n\n"):
+    for block in SECTION.sub(as_list, docstring).split("\n\n"):
         if block.lstrip().startswith(">>>"):
             blocks.append(f"```python\n{block}\n```")
         else:
             block = re.sub(r":[a-z]+:`~?([^`]+)`", r"`\1`", block)
             blocks.append(block.replace("``", "`"))
     return "\n\n".join(blocks)
+
+
+def as_list(found: re.Match[str]) -> str:
+    """A section of a docstring, such as Args, as a list with an item per name."""
+    items = ITEM.sub(lambda item: f"- **{escaped(item[1])}**: ", found[2])
+    lines = [
+        line.removeprefix("    ") if line.startswith("     ") else line
+        for line in items.rstrip().splitlines()
+    ]
+    return f"**{HEADINGS.get(found[1], found[1])}**\n\n" + "\n".join(lines) + "\n"
+
+
+def escaped(name: str) -> str:
+    """The name of a parameter, with the characters that Markdown would take for emphasis."""
+    return re.sub(r"([*_])", r"\\\1", name)
 
 
 def docstring_of(value: object, name: str) -> str:
@@ -67,6 +90,17 @@ def signature_of(value: object) -> str:
     return str(inspect.Signature(bare))
 
 
+def call_of(full_name: str, value: object) -> str:
+    """The signature as it is called, over several lines where it is long."""
+    call = f"{full_name}{signature_of(value)}"
+    if len(call) <= 88:
+        return call
+    given = []
+    for part in re.split(r", (?=[*\w]+(?:=|,|\)$)|\*)", signature_of(value)[1:-1]):
+        given.append(f"    {part},")
+    return "\n".join([f"{full_name}(", *given, ")"])
+
+
 def members_of(cls: type) -> list[str]:
     """A line for each public method and property that the class itself defines."""
     lines = []
@@ -89,7 +123,7 @@ def section(full_name: str, value: object) -> str:
     """One public name: heading, signature, docstring, members."""
     parts = [f"## {full_name}"]
     if callable(value):
-        parts.append(f"```python\n{full_name}{signature_of(value)}\n```")
+        parts.append(f"```python\n{call_of(full_name, value)}\n```")
     parts.append(as_markdown(docstring_of(value, full_name)))
     if inspect.isclass(value):
         members = members_of(value)
@@ -149,6 +183,7 @@ def overview(by_task: dict[str, dict[str, object]]) -> str:
     parts = [OPENING.rstrip()]
     pages = [f"- [{task.title}](reference/{task.page}.md): {task.says}" for task in TASKS]
     pages.append("- [Errors](reference/errors.md): what is raised, and when")
+    pages.append("- [Commands](reference/commands.md): every command with its options")
     parts.append("\n".join([*pages, "<!-- contents -->"]))
     for task in TASKS:
         names = by_task[task.page]
@@ -158,6 +193,10 @@ def overview(by_task: dict[str, dict[str, object]]) -> str:
             for name, value in names.items()
         ]
         parts.append("\n".join([f"## {task.title}", "| name | |", "|---|---|", *rows]))
+    typed = [
+        f"[`{name}`](reference/commands.md#{name.replace(' ', '-')})" for name, _ in commands()
+    ]
+    parts.append(f"## Commands\n{', '.join(typed)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -177,6 +216,7 @@ def pages() -> dict[Path, str]:
         text = "\n\n".join([opening, *sections]) + "\n"
         found[DOCS / "reference" / f"{task.page}.md"] = text
     found[DOCS / "reference" / "errors.md"] = errors_page()
+    found[DOCS / "reference" / "commands.md"] = commands_page()
     return found
 
 

@@ -62,8 +62,12 @@ def main() -> None:
     print(f"==> {number} pages: Sphinx")
     run_sphinx(output / "source", output / "html")
     found = check_links(output / "html")
-    print("\n".join(found.problems))
-    print(f"==> links: {found.line}")
+    (output / "links-to-other-sites.txt").write_text(
+        "".join(f"{link}\n" for link in sorted(found.outside)), encoding="utf-8"
+    )
+    for problem in found.problems:
+        print(problem)
+    print(f"==> links: {found.line} (listed in {output.name}/links-to-other-sites.txt)")
     if found.problems:
         raise SystemExit(1)
     print(f"==> {output / 'html' / 'index.html'} ({time.perf_counter() - begin:.0f} s)")

@@ -23,8 +23,9 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"gallery": [], "faq": []}  # sections of one page
 html_theme_options = {
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

@@ -119,3 +119,16 @@ def test_the_site_builds_without_warnings_and_its_links_work(tmp_path: Path) -> 
     found = site_links.check_links(tmp_path / "html")
     assert found.problems == []
     assert found.pages >= len(PAGES)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("line", ["[x](index.md#nowhere)", "[x](nowhere.md)", "![x](nowhere.svg)"])
+def test_a_broken_link_fails_the_build(line: str, tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="the extra 'docs' is not installed: make docs")
+    import build_site
+
+    for folder in ("source", "extra"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "source" / "index.md").write_text(f"# Title\n{line}\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="see the warnings above"):
+        build_site.run_sphinx(tmp_path / "source", tmp_path / "html")

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
         "domains-in-time",
         "estimators",
         "nested-domains",
+        "plan",
         "train",
     ],
 )

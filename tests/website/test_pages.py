@@ -100,11 +100,14 @@ def test_the_link_checker_finds_what_is_broken(tmp_path: Path) -> None:
     assert (found.pages, found.inside, len(found.outside)) == (2, 3, 2)
 
 
-@pytest.mark.parametrize("page", tutorials.tutorials(), ids=lambda page: page.stem)
+RUN = [*tutorials.tutorials(), ROOT / "docs" / "choose-a-level.md"]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 @pytest.mark.full
-def test_the_tutorials_print_what_they_show(page: Path, tmp_path: Path) -> None:
+def test_tutorials_print_what_they_show(page: Path, tmp_path: Path) -> None:
     number, problems = tutorials.run_page(page, tmp_path)
-    assert number > 3
+    assert number > 1
     assert problems == []
 
 

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import cuda_checks as checks
+import cuda_edges as edges
 import torch
 from cuda_checks import CapturedQuantile, Outcome
 from published import published_quantile
@@ -44,9 +45,9 @@ def outcomes(device: torch.device, counts: list[int], wanted: list[str]) -> Iter
     if "agreement" in wanted:
         yield from checks.check_agreement(device, counts)
     if "double" in wanted:
-        yield from checks.check_double_precision(device, counts)
+        yield from edges.check_double_precision(device, counts)
     if "bad" in wanted:
-        yield from checks.check_bad_risks(device)
+        yield from edges.check_bad_risks(device)
     if "compile" in wanted:
         yield from checks.check_compile(device, [m for m in counts if m in (100, 44_930)])
 

@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from eqrm.gpu.doubles import bits_of, double
+from eqrm.gpu.reductions import sum_of_three
 
 LARGEST_BLOCK = 4096
 
@@ -108,11 +109,6 @@ def _keys(risk):  # type: ignore[no-untyped-def]
     return tl.where(bits >= 0, bits, bits ^ 0x7FFFFFFFFFFFFFFF)
 
 
-@triton.jit
-def _add_three(a, b, c, d, e, f):  # type: ignore[no-untyped-def]
-    return a + d, b + e, c + f
-
-
 @triton.jit(do_not_specialize=["size", "tail_bits"])  # type: ignore[untyped-decorator]
 def _worst_share(  # type: ignore[no-untyped-def]
     totals, value, slopes, size, tail_bits, DIGITS: tl.constexpr, BLOCK: tl.constexpr
@@ -146,7 +142,7 @@ def _worst_share(  # type: ignore[no-untyped-def]
         above += (present & (key > least)).to(tl.float64)
         equal += (present & (key == least)).to(tl.float64)
         all_of_them += risk
-    higher, ties, everything = tl.reduce((above, equal, all_of_them), 0, _add_three)
+    higher, ties, everything = sum_of_three(above, equal, all_of_them)
     # As far above the least as the others are: nearly equal risks keep their digits.
     bits = tl.where(least >= 0, least, least ^ 0x7FFFFFFFFFFFFFFF)
     pivot = bits.to(tl.float64, bitcast=True)

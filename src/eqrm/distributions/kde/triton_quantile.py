@@ -9,7 +9,8 @@ whole device. Nothing is read by the host. The mathematics is that of :mod:`.roo
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -25,6 +26,7 @@ from eqrm.distributions.kde.triton_passes import (
     near_kernels,
     nearest_to,
     root_from,
+    start_in_single,
 )
 from eqrm.distributions.kde.triton_sums import (
     NUMBERS_SHARED,
@@ -32,10 +34,10 @@ from eqrm.distributions.kde.triton_sums import (
     next_centres,
     risks_at,
     shared,
-    sum_of_four,
     weights_at,
 )
 from eqrm.gpu.doubles import bits_of, double
+from eqrm.gpu.reductions import sum_of_two
 from eqrm.level import Level
 
 MAX_STEPS = 100
@@ -74,13 +76,13 @@ def _write_gradient(  # type: ignore[no-untyped-def]
     nearest, y_of_mean = t, centres(mean, origin, scale, inverse, LOWER)
     if faint:
         nearest, times = nearest_to(
-            risks, weights, place, size, pivot, origin, scale, inverse, t, meeting, times,
-            MODE, LOWER, BLOCKS, BLOCK,
+            risks, weights, place, size, pivot, origin, scale, inverse, y, p, t, meeting, times,
+            MODE, LOWER, FITS, BLOCKS, BLOCK,
         )  # fmt: skip
     zeroth = tl.zeros([BLOCK], tl.float64)
     first = tl.zeros([BLOCK], tl.float64)
     kernel = zeroth
-    for begin in range(0, size, BLOCKS * BLOCK):
+    for begin in range(0, 1 if FITS else size, BLOCKS * BLOCK):
         y, p = next_centres(
             risks, weights, begin + place, size, pivot, origin, scale, inverse, y, p, MODE, LOWER,
             FITS,
@@ -89,7 +91,7 @@ def _write_gradient(  # type: ignore[no-untyped-def]
         zeroth += kernel
         first += kernel * (y - nearest)
     times += 1
-    total, moment, _, _ = sum_of_four(zeroth, first, first, first)
+    total, moment = sum_of_two(zeroth, first)
     total, moment, _, _ = shared(
         meeting, times, total, moment, moment, moment, "sum", "sum", BLOCKS
     )
@@ -98,7 +100,7 @@ def _write_gradient(  # type: ignore[no-untyped-def]
     share = 1.0 / total
     if GIVEN and (BLOCKS == 1 or tl.program_id(0) == 0):
         tl.store(slope, mean_z)
-    for begin in range(0, size, BLOCKS * BLOCK):
+    for begin in range(0, 1 if FITS else size, BLOCKS * BLOCK):
         at = begin + place
         y, p = next_centres(
             risks, weights, at, size, pivot, origin, scale, inverse, y, p, MODE, LOWER, FITS
@@ -126,7 +128,7 @@ def _factor(factor, effective, MODE: tl.constexpr):  # type: ignore[no-untyped-d
 def _bandwidth(factor, several, spread, mean):  # type: ignore[no-untyped-def]
     """h = factor·σ̂; 0 for a single domain, and NaN where the mean is."""
     known = tl.where(several > 1e-12, several, 1.0)
-    h = factor * tl.where(several > 1e-12, spread / tl.sqrt(known), 0.0)
+    h = spread * tl.where(several > 1e-12, factor / tl.sqrt(known), 0.0)
     return tl.where(mean == mean, h, mean)
 
 
@@ -204,9 +206,10 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
             t = low
         else:
             bandwidths = spread * inverse
-            t = tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low)
-            t = tl.minimum(t, high)
+            t = tl.minimum(tl.maximum(goal * tl.sqrt(1.0 + bandwidths * bandwidths), low), high)
         own_y = centres(own_d, origin, scale, inverse, LOWER)
+        if FITS and not DEEP:
+            t = start_in_single(own_y, own_p, each, t, low, high, target)
         t, density, times = root_from(
             own, p, place, size, each, pivot, origin, scale, inverse, own_y, own_p, t, low, high,
             target, tail, meeting, times, MODE, LOWER, DEEP, STEPS, FITS, BLOCKS, BLOCK,
@@ -257,15 +260,15 @@ def quantile_rows(
     are float64, in any unit.
     """
     size = risks.shape[-1]
-    own = risks.detach().contiguous()
+    own = risks if risks.is_contiguous() else risks.contiguous()
     stride = 0
     if weights is not None and weights.numel() != size:
         weights, stride = weights.expand(risks.shape), size
     value, gradient, slopes = own.new_empty(risks.shape[:-1]), None, None
     if wants_gradient:
-        gradient = torch.empty_like(own)
+        gradient = own.new_empty(own.shape)
     if given is not None:
-        given = given.detach().expand(*risks.shape[:-1], 1).contiguous()
+        given = given.expand(*risks.shape[:-1], 1).contiguous()
         slopes = torch.empty_like(given) if wants_gradient else None
     mode = EQUAL if weights is None else GIVEN_WEIGHTS
     weights = own if weights is None else weights.contiguous()
@@ -299,6 +302,53 @@ def quantile_of_totals(
     return value, gradient
 
 
+class _Plan(NamedTuple):
+    """What a launch passes on besides its tensors, and how it is launched."""
+
+    numbers: tuple[int, ...]
+    constants: tuple[Any, ...]
+    programs: int
+    shared: int
+    warps: int
+    widths: tuple[bool, ...]
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    rows: int,
+    size: int,
+    device: torch.device,
+    constant: float,
+    level: Level,
+    mode: int,
+    given: bool,
+    gradient: bool,
+) -> _Plan:
+    lower = level.log_tail > -math.log(2.0)
+    target = level.log_alpha if lower else level.log_tail
+    programs, shared_numbers = _programs(rows, size, device), 0
+    block, warps = BLOCK, WARPS
+    if programs > 1:
+        shared_numbers = 1 + 2 * NUMBERS_SHARED * programs
+        if size >= LONGEST_OF_SMALL_BLOCKS:
+            block, warps = 2 * BLOCK, 2 * WARPS
+    else:
+        block = min(ONE_PROGRAM, max(32, triton.next_power_of_2(size)))
+        warps = min(WARPS if block <= BLOCK else 2 * WARPS, block // 32)
+    tail = level.alpha if lower else level.tail
+    numbers = (target, tail, abs(level.z), constant * size**-0.2)
+    deep = target < -15.0 - math.log(size)
+    constants = (mode, given, lower, deep, gradient, NARROWEST, FAINTEST, MAX_STEPS, size <= block)
+    bits = tuple(bits_of(number) for number in numbers)
+    # Triton takes integers as 32 bits where they fit.
+    widths = (max(rows, size) < 1 << 31, *(number == 0 for number in bits))
+    return _Plan(bits, (*constants, programs, block), programs, shared_numbers, warps, widths)
+
+
+_COMPILED: dict[tuple[Any, ...], Any] = {}
+"""Compiled kernels by all that Triton compiles them for, which it would take longer to look up."""
+
+
 def _launch(
     risks: Tensor,
     weights: Tensor,
@@ -312,45 +362,24 @@ def _launch(
 ) -> None:
     value, gradient, slopes = outputs
     rows, device = value.numel(), risks.device
-    lower = level.log_tail > -math.log(2.0)
-    target = level.log_alpha if lower else level.log_tail
-    programs = _programs(rows, size, device)
-    block, warps, meeting, options = BLOCK, WARPS, value, {}
-    if programs > 1:
-        numbers = 1 + 2 * NUMBERS_SHARED * programs
-        meeting = torch.zeros(numbers, dtype=torch.float64, device=device)
-        options["launch_cooperative_grid"] = True
-        if size >= LONGEST_OF_SMALL_BLOCKS:
-            block, warps = 2 * BLOCK, 2 * WARPS
+    plan = _plan(rows, size, device, constant, level, mode, given is not None, gradient is not None)
+    meeting = value
+    if plan.shared:
+        meeting = torch.zeros(plan.shared, dtype=torch.float64, device=device)
+    given = value if given is None else given
+    gradient = value if gradient is None else gradient
+    slopes = value if slopes is None else slopes
+    tensors = (risks, weights, given, value, gradient, slopes, meeting)
+    places = [tensor.data_ptr() for tensor in tensors]
+    aligned = tuple([place % 16 == 0 for place in places])
+    key = (risks.dtype, value.dtype, device, aligned, plan.constants, plan.widths)
+    grid = (plan.programs if plan.programs > 1 else rows, 1, 1)
+    kernel = _COMPILED.get(key)
+    rest = (rows, size, *plan.numbers, *plan.constants)
+    if kernel is None:
+        options = {"launch_cooperative_grid": True} if plan.shared else {}
+        _COMPILED[key] = _quantile_rows[grid](
+            risks, weights, stride, *tensors[2:], *rest, num_warps=plan.warps, **options
+        )
     else:
-        block = min(ONE_PROGRAM, max(32, triton.next_power_of_2(size)))
-        warps = min(WARPS if block <= BLOCK else 2 * WARPS, block // 32)
-    _quantile_rows[(programs if programs > 1 else rows,)](
-        risks,
-        weights,
-        stride,
-        value if given is None else given,
-        value,
-        value if gradient is None else gradient,
-        value if slopes is None else slopes,
-        meeting,
-        rows,
-        size,
-        bits_of(target),
-        bits_of(level.alpha if lower else level.tail),
-        bits_of(abs(level.z)),
-        bits_of(constant * size**-0.2),
-        MODE=mode,
-        GIVEN=given is not None,
-        LOWER=lower,
-        DEEP=target < -15.0 - math.log(size),
-        GRADIENT=gradient is not None,
-        NARROW=NARROWEST,
-        FAINT=FAINTEST,
-        STEPS=MAX_STEPS,
-        FITS=size <= block,
-        BLOCKS=programs,
-        BLOCK=block,
-        num_warps=warps,
-        **options,
-    )
+        kernel[grid](places[0], places[1], stride, *places[2:], *rest)

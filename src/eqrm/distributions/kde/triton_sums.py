@@ -52,10 +52,34 @@ def erfcx(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def single_erfcx(x):  # type: ignore[no-untyped-def]
+    """exp(x²)·erfc(x) for x ≥ 0 in float32, to 5e-7: a polynomial in v = 1/(1 + x/2.5), times v."""
+    v = 1.0 / (1.0 + 0.4 * x)
+    r = 0.05026213079690933 * v - 0.18290148675441742
+    r = r * v + 0.16908545792102814
+    r = r * v - 0.005607559811323881
+    r = r * v + 0.14143143594264984
+    r = r * v + 0.16854198276996613
+    r = r * v + 0.20784269273281097
+    r = r * v + 0.22566959261894226
+    r = r * v + 0.22567586600780487
+    return r * v
+
+
+@triton.jit
 def log1p(x):  # type: ignore[no-untyped-def]
     """log(1 + x) with the digits of a small x."""
     near = 1.0 + x
     return tl.where(near == 1.0, x, tl.log(near) * (x / tl.where(near == 1.0, 1.0, near - 1.0)))
+
+
+@triton.jit
+def log_of_one_plus(x):  # type: ignore[no-untyped-def]
+    """log(1 + x) of one number: a few terms of the series where they suffice, as near a root."""
+    found = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - 0.2 * x))))
+    if tl.abs(x) >= 1e-3:
+        found = log1p(x)
+    return found
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -66,28 +90,6 @@ def _meet(counter, times, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
     while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < times * BLOCKS:
         pass
     tl.debug_barrier()
-
-
-@triton.jit
-def _add_four(a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
-    return a + e, b + f, c + g, d + h
-
-
-@triton.jit
-def sum_of_four(a, b, c, d):  # type: ignore[no-untyped-def]
-    """The sums of four blocks, in one reduction instead of four."""
-    return tl.reduce((a, b, c, d), 0, _add_four)
-
-
-@triton.jit
-def _add_and_compare(a, b, c, d, e, f):  # type: ignore[no-untyped-def]
-    return a + d, tl.maximum(b, e), tl.maximum(c, f)
-
-
-@triton.jit
-def sum_and_extremes(a, b, c):  # type: ignore[no-untyped-def]
-    """The sum of the first block, the largest of the second and of the third."""
-    return tl.reduce((a, b, c), 0, _add_and_compare)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,10 +32,8 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def as_prose(text: str) -> str:
     """Help as Markdown: options are code, everything else is taken as it is."""
-    text = " ".join(text.split())
-    for special in "\\*_<[":
-        text = text.replace(special, f"\\{special}")
-    return text
+    text = re.sub(r"([\\*_<\[`])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r"`\1`", text)
 
 
 def parameter(it: Any) -> str:

@@ -12,6 +12,7 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 nitpicky = True
+smartquotes = False  # would make one dash of the two of an option
 show_warning_types = True
 
 myst_heading_anchors = 5  # as GitHub makes them, so that page.md#heading works in both

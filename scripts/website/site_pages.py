@@ -82,10 +82,15 @@ def staged(page: Path, where: dict[Path, str]) -> tuple[str, dict[Path, str]]:
     text = page.read_text(encoding="utf-8")
     parts, end = [], 0
     for fence in FENCED.finditer(text):
-        parts += [LINK.sub(moved, text[end : fence.start()]), fence[0]]
+        parts += [LINK.sub(moved, text[end : fence.start()]), without_last_line(fence[0])]
         end = fence.end()
     parts.append(LINK.sub(moved, text[end:]))
     return "".join(parts), files
+
+
+def without_last_line(fence: str) -> str:
+    """A code block without the empty line that ends the output of a doctest."""
+    return re.sub(r"\n{2,}( *`{3,} *)$", r"\n\1", fence)
 
 
 def toctree(page: Path, where: dict[Path, str]) -> str:

@@ -95,14 +95,15 @@ class Verdict:
         if self.kind == RECALIBRATE:
             return (
                 f"Recalibration is enough for α = {self.level}: {what} is {recalibration} for ERM "
-                f"with shifted or scaled scores. Training for the level hardly gains "
-                f"another {size}: {self.trained.roughly}."
+                f"with shifted or scaled scores. Training for the level gains less than another "
+                f"{size} by the estimate: {self.trained.roughly}."
             )
         if self.kind == NOTHING:
             return (
                 f"Nothing helps for α = {self.level}: {what} is {self.trained.roughly} for the "
                 f"model trained for the level, and {self.recalibrated.roughly} for recalibrated "
-                f"ERM: hardly {size} lower. Use the simplest, {self.recalibrated.reference}."
+                f"ERM: less than {size} lower by these estimates. Use the simplest, "
+                f"{self.recalibrated.reference}."
             )
         needed = fewest_to_compare(self.level, self.confidence)
         if self.domains < needed:

@@ -25,7 +25,7 @@ from eqrm.level import Level
 Array = NDArray[np.float64]
 MARGIN = 0.02
 DOUBT = float(ndtri(0.9))
-"""Standard errors by which an estimate must exceed a gain before that is ruled out. A gain is
+"""Standard errors by which an estimate must keep clear of a gain that is ruled out. A gain is
 claimed with more certainty: to claim one wrongly costs the work of training, to miss a small one
 costs little."""
 RESAMPLES = 1000
@@ -88,8 +88,15 @@ class Gain(Finding):
 
     @property
     def excluded(self) -> bool:
-        """Hardly lower by more than the margin, judged by the standard error."""
-        return self.change - DOUBT * self.error > -MARGIN
+        """Lower by less than the margin, and hardly by twice the margin.
+
+        The counterpart of :func:`clearly_lower`: there the estimate is beyond the margin, and a
+        margin less (no gain) is ruled out; here it is not, and a margin more is ruled out.
+
+        >>> [Gain("b", "ERM", -0.015, -0.1, 0.1, error).excluded for error in (0.01, 0.03)]
+        [True, False]
+        """
+        return self.change > -MARGIN and self.change - DOUBT * self.error > -2.0 * MARGIN
 
 
 def gain_over(

@@ -209,7 +209,10 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     if gain.higher:
         return f"The correction made it worse: {what}. Keep the predictions as they are."
     if gain.excluded:
-        return f"Hardly a gain of {margin}: {roughly}. Keep the predictions as they are."
+        return (
+            f"Less than {margin} is gained by the estimate: {roughly}. Keep the predictions as "
+            "they are."
+        )
     return (
         f"No clear gain: {what}. More than {margin} is neither shown nor ruled out; more domains "
         "would decide. Until then, keep the predictions as they are."

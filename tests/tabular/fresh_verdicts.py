@@ -1,7 +1,7 @@
 """Verdicts in runs that had no part in the choice of their rule.
 
-``PYTHONPATH=tests python -m tabular.fresh_verdicts`` prints them: the twenty worlds, with seeds 5 to
-9 and the truth from 20,000 new domains. About three minutes of one core.
+``PYTHONPATH=tests python -m tabular.fresh_verdicts`` prints them: the twenty worlds with seeds 5
+to 9, the truth from 20,000 new domains. About three minutes of one core.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def risk_vectors(options: Options) -> Result:
     )
 
 
-KILLS = {"training": 300, "sweeps": 200, "watches": 300, "reports": 250}
+KILLS = {"training": 220, "sweeps": 130, "watches": 450, "reports": 200}
 """How many processes of each kind are killed at least."""
 
 

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from eqrm.gpu.launching import Launcher
+
 BLOCK = 1024
 FEW = 16
 """Up to this many domains a program adds up its part before it touches the totals of all."""
@@ -76,14 +78,17 @@ def _spread(  # type: ignore[no-untyped-def]
     tl.store(gradient + at, slope / count, mask=inside)
 
 
+_sums, _means, _slopes = Launcher(_add_up), Launcher(_divide), Launcher(_spread)
+
+
 def add_up(losses: Tensor, ids: Tensor, domains: int) -> Tensor:
     """Sums of losses (m,), numbers of examples (m,) and how many domains are present."""
     totals = torch.zeros(2 * domains + 1, dtype=torch.float64, device=losses.device)
     size = losses.numel()
     if size:
         own, ids = losses.detach().contiguous(), ids.contiguous()
-        grid = (triton.cdiv(size, BLOCK),)
-        _add_up[grid](own, ids, totals, size, domains, FEW=domains <= FEW, BLOCK=BLOCK)
+        few = domains <= FEW
+        _sums(triton.cdiv(size, BLOCK), (own, ids, totals), (size, domains), (few, BLOCK))
     return totals
 
 
@@ -92,9 +97,8 @@ def spread(slopes: Tensor, ids: Tensor, totals: Tensor, dtype: torch.dtype) -> T
     gradient = torch.empty(ids.shape, dtype=dtype, device=ids.device)
     size = ids.numel()
     if size:
-        grid = (triton.cdiv(size, BLOCK),)
-        slopes, ids = slopes.contiguous(), ids.contiguous()
-        _spread[grid](slopes, ids, totals, gradient, size, totals.numel() // 2, BLOCK=BLOCK)
+        tensors = (slopes.contiguous(), ids.contiguous(), totals, gradient)
+        _slopes(triton.cdiv(size, BLOCK), tensors, (size, totals.numel() // 2), (BLOCK,))
     return gradient
 
 
@@ -106,9 +110,8 @@ class DomainMeans(torch.autograd.Function):
         totals = add_up(losses, ids, domains)
         risks = losses.new_empty(domains, dtype=torch.promote_types(losses.dtype, torch.float32))
         counts, weights = ids.new_empty(domains), totals.new_empty(domains)
-        _divide[(triton.cdiv(domains, BLOCK),)](
-            totals, risks, counts, weights, domains, BLOCK=BLOCK
-        )
+        found = (totals, risks, counts, weights)
+        _means(triton.cdiv(domains, BLOCK), found, (domains,), (BLOCK,))
         ctx.mark_non_differentiable(counts, weights)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(ids, totals)

@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from eqrm.gpu.doubles import bits_of, double
+from eqrm.gpu.launching import Launcher
 
 BLOCK = 1024
 
@@ -47,6 +48,9 @@ def _enter(  # type: ignore[no-untyped-def]
 # fmt: on
 
 
+_enters = Launcher(_enter)
+
+
 def enter(
     totals: Tensor,
     remembered: Tensor,
@@ -63,17 +67,10 @@ def enter(
     size = remembered.numel()
     risks, weights = torch.empty_like(remembered), torch.empty_like(remembered)
     total = remembered.new_zeros(())
-    _enter[(triton.cdiv(size, BLOCK),)](
-        totals,
-        remembered,
-        last_seen,
-        step,
-        risks,
-        weights,
-        total,
-        size,
-        bits_of(rate),
-        bits_of(decay),
-        BLOCK=BLOCK,
+    _enters(
+        triton.cdiv(size, BLOCK),
+        (totals, remembered, last_seen, step, risks, weights, total),
+        (size, bits_of(rate), bits_of(decay)),
+        (BLOCK,),
     )
     return risks, weights, total

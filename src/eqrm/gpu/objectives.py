@@ -6,12 +6,15 @@ and how many domains are present. One program does the work, in float64.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from eqrm.gpu.doubles import bits_of, double
+from eqrm.gpu.launching import Launcher
 from eqrm.gpu.reductions import sum_of_three
 
 LARGEST_BLOCK = 4096
@@ -165,9 +168,14 @@ def _outputs(totals: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Ten
     return totals.new_empty((), dtype=dtype), totals.new_empty(size, dtype=dtype)
 
 
-def _shape_of(size: int) -> dict[str, int]:
+@cache
+def _shape_of(size: int) -> tuple[int, int]:
+    """The block and the number of warps."""
     block = min(LARGEST_BLOCK, max(32, triton.next_power_of_2(size)))
-    return {"BLOCK": block, "num_warps": max(1, min(8, block // 128))}
+    return block, max(1, min(8, block // 128))
+
+
+_means, _weighted, _worst = map(Launcher, (_mean_and_variance, _followed_weights, _worst_share))
 
 
 def mean_and_variance(
@@ -175,9 +183,9 @@ def mean_and_variance(
 ) -> tuple[Tensor, Tensor]:
     """The mean of the risks plus ``weight`` times their variance (divisor k), and its slopes."""
     value, slopes = _outputs(totals, size, dtype)
-    _mean_and_variance[(1,)](
-        totals, value, slopes, size, bits_of(weight), VARIANCE=weight != 0.0, **_shape_of(size)
-    )
+    block, warps = _shape_of(size)
+    numbers, constants = (size, bits_of(weight)), (weight != 0.0, block)
+    _means(1, (totals, value, slopes), numbers, constants, warps)
     return value, slopes
 
 
@@ -186,10 +194,10 @@ def followed_weights(
 ) -> tuple[Tensor, Tensor]:
     """GroupDRO's sum and its slopes; ``weights`` take a step of this rate first, unless None."""
     value, slopes = _outputs(totals, size, dtype)
+    block, warps = _shape_of(size)
     step = bits_of(0.0 if rate is None else rate)
-    _followed_weights[(1,)](
-        totals, weights, value, slopes, size, step, MOVES=rate is not None, **_shape_of(size)
-    )
+    tensors = (totals, weights, value, slopes)
+    _weighted(1, tensors, (size, step), (rate is not None, block), warps)
     return value, slopes
 
 
@@ -198,7 +206,7 @@ def worst_share(
 ) -> tuple[Tensor, Tensor]:
     """The mean of the worst share ``tail`` of the risks, the superquantile, and its slopes."""
     value, slopes = _outputs(totals, size, dtype)
-    shape = _shape_of(size)
-    shape["BLOCK"] = min(1024, shape["BLOCK"])
-    _worst_share[(1,)](totals, value, slopes, size, bits_of(tail), DIGITS=DIGITS, **shape)
+    block, warps = _shape_of(size)
+    constants = (DIGITS, min(1024, block))
+    _worst(1, (totals, value, slopes), (size, bits_of(tail)), constants, warps)
     return value, slopes

@@ -37,6 +37,7 @@ from eqrm.distributions.kde.triton_sums import (
     weights_at,
 )
 from eqrm.gpu.doubles import bits_of, double
+from eqrm.gpu.launching import Launcher
 from eqrm.gpu.reductions import sum_of_two
 from eqrm.level import Level
 
@@ -158,7 +159,7 @@ def _weighed(  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=NUMBERS)  # type: ignore[untyped-decorator]
 def _quantile_rows(  # type: ignore[no-untyped-def]
-    risks, weights, stride, given, values, gradients, slopes, meeting, rows, size, target_bits,
+    risks, weights, given, values, gradients, slopes, meeting, stride, rows, size, target_bits,
     tail_bits, goal_bits, factor_bits, MODE: tl.constexpr, GIVEN: tl.constexpr, LOWER: tl.constexpr,
     DEEP: tl.constexpr, GRADIENT: tl.constexpr, NARROW: tl.constexpr, FAINT: tl.constexpr,
     STEPS: tl.constexpr, FITS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
@@ -310,7 +311,6 @@ class _Plan(NamedTuple):
     programs: int
     shared: int
     warps: int
-    widths: tuple[bool, ...]
 
 
 @lru_cache(maxsize=1024)
@@ -340,13 +340,10 @@ def _plan(
     deep = target < -15.0 - math.log(size)
     constants = (mode, given, lower, deep, gradient, NARROWEST, FAINTEST, MAX_STEPS, size <= block)
     bits = tuple(bits_of(number) for number in numbers)
-    # Triton takes integers as 32 bits where they fit.
-    widths = (max(rows, size) < 1 << 31, *(number == 0 for number in bits))
-    return _Plan(bits, (*constants, programs, block), programs, shared_numbers, warps, widths)
+    return _Plan(bits, (*constants, programs, block), programs, shared_numbers, warps)
 
 
-_COMPILED: dict[tuple[Any, ...], Any] = {}
-"""Compiled kernels by all that Triton compiles them for, which it would take longer to look up."""
+_quantiles = Launcher(_quantile_rows)
 
 
 def _launch(
@@ -366,20 +363,19 @@ def _launch(
     meeting = value
     if plan.shared:
         meeting = torch.zeros(plan.shared, dtype=torch.float64, device=device)
-    given = value if given is None else given
-    gradient = value if gradient is None else gradient
-    slopes = value if slopes is None else slopes
-    tensors = (risks, weights, given, value, gradient, slopes, meeting)
-    places = [tensor.data_ptr() for tensor in tensors]
-    aligned = tuple([place % 16 == 0 for place in places])
-    key = (risks.dtype, value.dtype, device, aligned, plan.constants, plan.widths)
-    grid = (plan.programs if plan.programs > 1 else rows, 1, 1)
-    kernel = _COMPILED.get(key)
-    rest = (rows, size, *plan.numbers, *plan.constants)
-    if kernel is None:
-        options = {"launch_cooperative_grid": True} if plan.shared else {}
-        _COMPILED[key] = _quantile_rows[grid](
-            risks, weights, stride, *tensors[2:], *rest, num_warps=plan.warps, **options
-        )
-    else:
-        kernel[grid](places[0], places[1], stride, *places[2:], *rest)
+    _quantiles(
+        plan.programs if plan.programs > 1 else rows,
+        (
+            risks,
+            weights,
+            value if given is None else given,
+            value,
+            value if gradient is None else gradient,
+            value if slopes is None else slopes,
+            meeting,
+        ),
+        (stride, rows, size, *plan.numbers),
+        plan.constants,
+        plan.warps,
+        **({"launch_cooperative_grid": True} if plan.shared else {}),
+    )

@@ -72,7 +72,10 @@ def test_a_page_is_staged_with_its_links_and_its_contents(tmp_path: Path) -> Non
     assert gallery.count("<iframe") == 3
 
 
-def test_a_tutorial_that_prints_something_else_is_an_error(tmp_path: Path) -> None:
+def test_a_tutorial_that_prints_something_else_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tutorials, "run_command", lambda command: (0, "eqrm 1.0\n"))
     page = tmp_path / "page.md"
     text = "```python\n>>> 1 + 1\n2\n```\n\n```console\n$ eqrm --version\neqrm {}\n```\n"
     page.write_text(text.format("..."), encoding="utf-8")

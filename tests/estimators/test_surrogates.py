@@ -104,6 +104,12 @@ def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
     np.testing.assert_allclose(choice.quantiles, expected, rtol=1e-12)
     assert choice.chosen == ERM
     assert "by log-normal laws" in choice.sentence
+    both = replace(
+        choice, candidates=(ERM, *RECALIBRATED), risks=risks[[0, 1, 1]] * [[1], [1.1], [1]]
+    )
+    assert both.chosen == RECALIBRATED[1]  # although ERM is lowest
+    assert "too few to train for it (ERM is lowest there)" in both.sentence
+    assert both.reason in both.sentence
     again = np.random.default_rng(0).integers(0, 40, (500, 40))  # the same resamples, one by one
     drawn = LogNormal(risks[:, again]).quantile(0.99).numpy()
     np.testing.assert_allclose(choice.errors[1], (drawn[1] - drawn[0]).std(), rtol=1e-9)

@@ -89,16 +89,9 @@ def answer_in_words(
             "be told from it."
         )
     if choice is not None:
-        lowest = choice.candidates[int(choice.quantiles.argmin())]
-        why = "the lowest quantile there"
-        if lowest != choice.chosen:
-            why = (
-                f"within one standard error of the lowest quantile there ({lowest.name}), at a "
-                "lower mean risk"
-            )
         parts.append(
             f"Chosen for α = {result.level} on training domains alone: {result.recommended!r} "
-            f"({choice.chosen.name}), {why}."
+            f"({choice.chosen.name}), {choice.reason}."
         )
         if verdict is not None and verdict.favoured not in (None, result.recommended):
             parts.append(

@@ -8,8 +8,9 @@ domain has a risk under a predictor that has not seen it. Of the candidates with
 error (and 1%) of the lowest quantile, the one with the lowest mean risk is taken.
 
 Quantiles are Harrell–Davis estimates, which vary less than order statistics do. With fewer than
-1/(1−α) domains they are little more than the largest risk, which one domain decides. There,
-quantiles of log-normal laws are compared, and the lowest is taken.
+1/(1−α) domains they are little more than the largest risk, which one domain decides. There, ERM is
+recalibrated for the level, which takes two numbers and not a fit to domains that are not there.
+With or without a scale is chosen by the lower quantile of log-normal laws.
 """
 
 from __future__ import annotations
@@ -273,13 +274,35 @@ class SurrogateChoice:
     def place(self) -> int:
         """The candidate chosen: lowest mean risk within one standard error of the lowest.
 
-        And within 1%: with few domains a standard error can be large. Of log-normal laws, the
-        lowest itself.
+        And within 1%: with few domains a standard error can be large. By log-normal laws, the
+        lowest of those that are recalibrated.
         """
+        if self.lognormal:
+            corrected = [s.correction is not None for s in self.candidates]
+            allowed = corrected if any(corrected) else [True] * len(corrected)
+            return int(np.where(allowed, self.quantiles, np.inf).argmin())
         lowest = float(self.quantiles.min())
-        most = 0.0 if self.lognormal else NEAR * abs(lowest)
-        near = self.quantiles - lowest <= np.minimum(self.errors, most)
+        near = self.quantiles - lowest <= np.minimum(self.errors, NEAR * abs(lowest))
         return int(np.where(near, self.means, np.inf).argmin())
+
+    @property
+    def reason(self) -> str:
+        """Why the chosen one was: the end of a sentence."""
+        if self._lowest == self.chosen:
+            return "the lowest quantile there"
+        if self.lognormal:
+            return (
+                "as less than one domain lies beyond the level: too few to train for it "
+                f"({self._lowest.name} is lowest there)"
+            )
+        return (
+            f"within one standard error of the lowest quantile there ({self._lowest.name}), at a "
+            "lower mean risk"
+        )
+
+    @property
+    def _lowest(self) -> Surrogate:
+        return self.candidates[int(self.quantiles.argmin())]
 
     @property
     def chosen(self) -> Surrogate:
@@ -336,12 +359,13 @@ class SurrogateChoice:
     @property
     def sentence(self) -> str:
         """What was chosen, and how sure that is."""
-        lowest = self.candidates[int(self.quantiles.argmin())]
         rest = (
-            "It also has the lowest quantile."
-            if lowest == self.chosen
-            else f"The lowest, {lowest.name}, is within one standard error and has a higher mean."
+            f"The lowest, {self._lowest.name}, is within one standard error and has a higher mean."
         )
+        if self._lowest == self.chosen:
+            rest = "It also has the lowest quantile."
+        elif self.lognormal:
+            rest = f"Others are not taken, {self.reason}."
         law = " (by log-normal laws, for want of domains)" if self.lognormal else ""
         return (
             f"Of {len(self.candidates)} ways to reach a low {self.level}-quantile, cross-fitting "

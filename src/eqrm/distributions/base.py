@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 import torch
@@ -51,7 +50,7 @@ class RiskDistribution(ABC):
         if validate:
             self._refuse_bad_risks()
 
-    @cached_property
+    @property  # torch.compile cannot trace a cached one
     def _given_weights(self) -> Tensor | None:
         """p, summing to 1; None stands for equal weights."""
         raw = self._raw_weights

@@ -91,10 +91,10 @@ class Progress:
 def _digest_of_sources(first: int) -> str:
     """Of all that decides what is found, but for kernels of a GPU."""
     sources = [ROOT / "tests" / "adversarial" / "risk_vectors.py"]
-    sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pc]*"))
+    sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pch]*"))
     digest = hashlib.sha256(str(first).encode())
     for source in sources:
-        if source.suffix in (".py", ".c") and not source.name.startswith("triton_"):
+        if source.suffix in (".py", ".c", ".h") and not source.name.startswith("triton_"):
             digest.update(source.read_bytes())
     return digest.hexdigest()
 

@@ -74,14 +74,6 @@ def test_a_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
 
 
 @needs_native
-def test_without_vector_functions_the_library_is_not_kept(tmp_path: Path) -> None:
-    source = tmp_path / "plain.c"
-    source.write_text("double plain(double x) { return x; }")
-    refused = _build_script().build(source, tmp_path / "libeqrm.so")
-    assert "vector" in refused
-
-
-@needs_native
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "VERSION", -1)
     assert native._load() is None
@@ -122,6 +114,43 @@ def test_long_rows_in_threads_agree_with_blocks_of_torch(alpha: float, weighted:
     assert value == pytest.approx(expected, rel=1e-13)
     error = (gradient - expected_gradient).abs().max() / expected_gradient.abs().max()
     assert error < 1e-11
+
+
+ODD_ROWS = {
+    "the first one far away": lambda x: np.concatenate([[1e9], x[1:]]),
+    "nearly equal": lambda x: 1.0 + 1e-9 * x,
+    "a few values": lambda x: np.round(x),
+    "every 16th another": lambda x: np.where(np.arange(x.size) % 16, x, x - 3.0),
+    "two clusters": lambda x: np.where(x < 1.0, x, x + 50.0),
+    "a large mean": lambda x: x + 1e6,
+    "large": lambda x: 1e80 * x,
+}
+
+
+@needs_native
+@pytest.mark.parametrize("bandwidth", ["gaussian-optimal", "silverman", 0.3])
+@pytest.mark.parametrize("alpha", [0.02, 0.5, 0.98, 0.9999])
+@pytest.mark.parametrize("kind", ODD_ROWS)
+def test_odd_long_rows_agree_with_numpy(kind: str, alpha: float, bandwidth: str | float) -> None:
+    risks = torch.from_numpy(ODD_ROWS[kind](_risks(20_011).numpy()))
+    value, gradient = _quantile_and_gradient(risks, alpha, bandwidth=bandwidth)
+    with mock.patch.object(native, "LIBRARY", None):
+        expected, expected_gradient = _quantile_and_gradient(risks, alpha, bandwidth=bandwidth)
+    spread = float(risks.std())
+    assert value == pytest.approx(expected, rel=1e-14, abs=1e-10 * spread)
+    error = (gradient - expected_gradient).abs().max() / expected_gradient.abs().max()
+    assert error < 1e-8
+
+
+@needs_native
+@pytest.mark.parametrize("alpha", [0.02, 0.5, 0.98])
+def test_long_rows_in_single_precision_need_no_copy_in_double(alpha: float) -> None:
+    single = _risks(20_011).float()
+    value, gradient = _quantile_and_gradient(single, alpha)
+    expected, expected_gradient = _quantile_and_gradient(single.double(), alpha)
+    assert value == np.float32(expected)
+    assert gradient.dtype == torch.float32
+    torch.testing.assert_close(gradient, expected_gradient.float(), rtol=3e-7, atol=1e-12)
 
 
 @needs_native

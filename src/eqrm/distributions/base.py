@@ -92,7 +92,8 @@ class RiskDistribution(ABC):
 
     def _finite(self, value: Tensor) -> Tensor:
         """A quantile in the dtype of the risks; refuses one that is too large for it."""
-        result = value.to(self._risks.dtype)
+        dtype = self._risks.dtype
+        result = value if value.dtype == dtype else value.to(dtype)
         # A number is cheaper to look at than a tensor.
         if self._validate and not (result.ndim == 0 and math.isfinite(result.item())):
             self._refuse_overflow(~result.isfinite())

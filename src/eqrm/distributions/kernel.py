@@ -106,10 +106,10 @@ class KDE(RiskDistribution):
             return self._finite((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._finite(self._quantile_with_published_gradient(level).squeeze(-1))
-        if torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active():
-            rule = self._rule if isinstance(self._rule, SigmaRule) else self._h
-            return compiled_quantile(self._risks, rule, self._raw_weights, level)
         if being_transformed():
+            if not torch._C._are_functorch_transforms_active():
+                rule = self._rule if isinstance(self._rule, SigmaRule) else self._h
+                return compiled_quantile(self._risks, rule, self._raw_weights, level)
             composed = quantile_by_composition(self._moments, self._h, self.weights, level)
             return self._back(composed.squeeze(-1))
         bandwidth: Bandwidth | Tensor = self._rule

@@ -35,8 +35,9 @@ WORTH_A_TENSOR = 150
 SMALLEST_DENSITY = 1e-250
 """Below, the quantile lies in the middle of a wide gap, where kernels underflow."""
 
-CLOSE = 2e-3
-"""So near to a point where the sums are known, in steps of the density, their series is exact."""
+CLOSE = 1e-3
+"""So near to a point where sums and kernels are known, in steps of the density, their series are
+exact."""
 
 FARTHEST_EXACT = 1e4
 """Beyond, the rounding of t shows in a series about a point nearby."""
@@ -48,18 +49,20 @@ BLOCK = 131_072
 """Long enough for torch's threads, short enough for three buffers to stay in the cache."""
 
 
-def kernel_sums(equation: Equation) -> KernelSums:
+def kernel_sums(equation: Equation, wants_gradient: bool) -> KernelSums:
     """The sums that serve an equation best."""
     largest = TailSums.reached(equation)
     if largest is not None:
         return TailSums(equation, largest)
     if native.LIBRARY is not None:
-        return NativeSums(equation)
+        centred = torch.from_numpy(equation.centred)
+        room = torch.empty_like(centred) if wants_gradient else None
+        return NativeSums(equation, native.Passes(centred, equation.weights, room))
     return BlockSums(equation) if equation.centred.size > LONG else NumpySums(equation)
 
 
 class BulkSums(KernelSums):
-    """Sums that take one pass over the kernels each, with the gradient written over the risks.
+    """Sums that take one pass over the kernels each.
 
     On long rows a ``rough`` solve in float32 comes first, and leaves one exact pass as a rule.
     """
@@ -67,20 +70,15 @@ class BulkSums(KernelSums):
     def __init__(self, equation: Equation, rough: bool = False) -> None:
         self.equation, self.rough = equation, rough
         if rough:
-            self.tolerance = 0.8
-        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
+            self.tolerance = 0.5
         self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
-
-    def rougher(self) -> KernelSums | None:
-        long = self.equation.centred.size > LONG
-        return type(self)(self.equation, rough=True) if long and not self.rough else None
 
     @abstractmethod
     def sums(self, t: float) -> list[float]:
         """Σ p erfc(z/√2) and Σ p exp(−z²/2)(z/√2)ʲ for j = 0 … 4."""
 
-    def write_gradient(self, t: float, a: float, b: float) -> None:
-        """p_i·(a·exp(−z_i²/2) + b·x_i) over the centred risks; with p = 1 for equal weights."""
+    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
+        """p_i·(a·exp(−z_i²/2) + b·x_i), with p = 1 for equal weights, maybe over the risks."""
         raise NotImplementedError
 
     def at(self, t: float) -> Tail:
@@ -89,16 +87,24 @@ class BulkSums(KernelSums):
         self.latest = t, tail, density
         return tail
 
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+    def density_near(self, t: float) -> float:
+        """Σ p exp(−z²/2) at a point so near to ``t`` that the sums there serve for both."""
         near, tail, _ = self.latest
         if not (abs(t - near) * tail.pace < CLOSE and abs(t) < FARTHEST_EXACT):
             self.at(t)
-        density, mean_z = _extrapolated(t, *self.latest)
-        if not density > SMALLEST_DENSITY:
+        return self.latest[-1]
+
+    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+        if not self.density_near(t) > SMALLEST_DENSITY:
             return NumpySums(self.equation).gradient(t, coupling)
-        share = 1.0 / self.equation.centred.size if self.equation.weights is None else 1.0
-        self.write_gradient(t, share / density, share * coupling * mean_z)
-        return torch.from_numpy(self.equation.centred), mean_z
+        density, mean_z = _extrapolated(t, *self.latest)
+        share = 1.0 / self.size if self.equation.weights is None else 1.0
+        return self.write_gradient(t, share / density, share * coupling * mean_z), mean_z
+
+    @property
+    def size(self) -> int:
+        """The number of kernels."""
+        return self.equation.centred.size
 
 
 class NumpySums(BulkSums):
@@ -124,9 +130,6 @@ class NumpySums(BulkSums):
         else:
             values = torch.erfc(self._tensors[0], out=self._tensors[1]).numpy()
         return values
-
-    def rougher(self) -> None:
-        return None
 
     def sums(self, t: float) -> list[float]:
         z, weights = self.z, self.equation.weights
@@ -172,15 +175,50 @@ class NumpySums(BulkSums):
 
 
 class NativeSums(BulkSums):
-    """Rows of any length, by the C part."""
+    """Rows of any length, by the C part.
+
+    It passes over the centred risks, or over the risks themselves, whose mean is
+    ``pivot + offset``: the equation then has only some of them, for a start.
+    """
+
+    def __init__(
+        self,
+        equation: Equation,
+        passes: native.Passes,
+        pivot: float = 0.0,
+        offset: float = 0.0,
+        rough: bool = False,
+    ) -> None:
+        super().__init__(equation, rough)
+        self.passes, self.pivot, self.offset = passes, pivot, offset
+        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
+
+    @property
+    def size(self) -> int:
+        return self.passes.size
+
+    def rougher(self) -> KernelSums | None:
+        if self.rough or self.size <= LONG:
+            return None
+        return NativeSums(self.equation, self.passes, self.pivot, self.offset, rough=True)
+
+    def bracket(self) -> tuple[float, float]:
+        return self.equation.bracket_of(*self.passes.ends(self.pivot, self.offset))
+
+    def _place(self, t: float) -> tuple[float, float, float]:
+        return self.pivot, t / SQRT_2 - self.unit * self.offset, self.unit
 
     def sums(self, t: float) -> list[float]:
-        centred, weights = self.equation[:2]
-        return native.sums(centred, weights, t / SQRT_2, self.unit, rough=self.rough)
+        place = self._place(t)
+        return self.passes.rough_sums(*place) if self.rough else self.passes.sums(*place)
 
-    def write_gradient(self, t: float, a: float, b: float) -> None:
-        centred, weights = self.equation[:2]
-        native.write_gradient(centred, weights, t / SQRT_2, self.unit, a, b)
+    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
+        near, kernels = self.latest[0], self.passes.kernels
+        if kernels is None:
+            raise TypeError("A gradient needs room for its kernels.")
+        by = (t - near) / SQRT_2
+        self.passes.write_gradient(*self._place(near), by, a, b, self.offset)
+        return kernels
 
 
 class BlockSums(BulkSums):
@@ -193,9 +231,13 @@ class BlockSums(BulkSums):
 
     def __init__(self, equation: Equation, rough: bool = False) -> None:
         super().__init__(equation, rough)
+        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
         self.values = torch.from_numpy(equation.centred)
         weights = equation.weights
         self.shares = None if weights is None else torch.from_numpy(weights)
+
+    def rougher(self) -> KernelSums | None:
+        return None if self.rough else BlockSums(self.equation, rough=True)
 
     def sums(self, t: float) -> list[float]:
         shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
@@ -226,7 +268,7 @@ class BlockSums(BulkSums):
         found: list[float] = sums.tolist()
         return found
 
-    def write_gradient(self, t: float, a: float, b: float) -> None:
+    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
         shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
 
         def combine(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
@@ -239,6 +281,7 @@ class BlockSums(BulkSums):
             return ()
 
         for_each_block(self.values.numel(), combine, buffers=2)
+        return self.values
 
     def _standardise(self, shift: torch.Tensor, where: slice, z: torch.Tensor) -> torch.Tensor:
         """z/√2 of a block, into ``z``; ``shift`` is t/√2."""

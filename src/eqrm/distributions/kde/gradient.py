@@ -131,9 +131,8 @@ def kde_quantile(
     (2.0, [0.24, 0.521, 0.24])
     """
     given, rule = (bandwidth, None) if isinstance(bandwidth, Tensor) else (None, bandwidth)
-    value: Tensor = KdeQuantile.apply(  # type: ignore[no-untyped-call]
-        risks, given, weights, rule, level
-    )
+    settings = weights, rule, level
+    value: Tensor = KdeQuantile.apply(risks, given, settings)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -141,7 +140,7 @@ class KdeQuantile(torch.autograd.Function):
     """Value and gradient together: dq/dR, total or at a given h, and then dq/dh = z̄."""
 
     @staticmethod
-    def forward(ctx: Any, risks: Tensor, given: Tensor | None, *settings: Any) -> Tensor:
+    def forward(ctx: Any, risks: Tensor, given: Tensor | None, settings: tuple[Any, ...]) -> Tensor:
         wanted = any(ctx.needs_input_grad)
         value, *gradients = value_and_gradients(QuantileInputs(risks, given, *settings), wanted)
         if wanted:
@@ -154,7 +153,7 @@ class KdeQuantile(torch.autograd.Function):
         each = grad.unsqueeze(-1) if grad.ndim else grad
         if torch.is_grad_enabled():
             gradients = _gradients_with_graph(QuantileInputs(*ctx.saved_tensors, *ctx.settings))
-            return *(None if g is None else each * g for g in gradients), None, None, None
+            return *(None if g is None else each * g for g in gradients), None
         found: Any = ctx.gradients
         ctx.gradients = None
         if found is None:  # asked for a second time, by retain_graph
@@ -162,7 +161,7 @@ class KdeQuantile(torch.autograd.Function):
         by_risks, by_given = found
         if not (may_look(grad) and grad.ndim == 0 and grad.item() == 1.0):
             by_risks = by_risks.mul_(each)
-        return by_risks, None if by_given is None else each * by_given, None, None, None
+        return by_risks, None if by_given is None else each * by_given, None
 
 
 class QuantileInputs(NamedTuple):

@@ -1,26 +1,23 @@
 /* The sums over kernels of eqrm.distributions.kde.sums, one pass each, the whole quantile of a row
  * in the common case, and the middle pairs of the median bandwidth.
  *
- * Built by hatch_build.py where a C compiler with vector versions of exp and erfc is found, and
+ * Built by hatch_build.py where a C compiler is found, and
  * called through native.py. Everything is finite: native.py is given checked risks only, so the
- * file may be compiled with -ffast-math. With z = shift + unit*x throughout; p may be NULL for
- * equal weights, which then count 1 each and total is n.
+ * file may be compiled with -ffast-math. p may be NULL for equal weights, which then count 1
+ * each and total is n.
  */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
+
+#include "kernels.h"
 
 #if defined(__x86_64__)
 #define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define EACH_PROCESSOR
 #endif
-#define INSIDE static inline __attribute__((always_inline))
 
-/* exp(-26^2) = 1e-293: what lies beyond adds nothing, but underflow is slow. */
-#define FARTHEST 26.0
-/* The same in single precision: beyond 9 kernels are nothing. */
-#define FARTHEST_SINGLE 9.0f
 #define SMALLEST 1e-250
 /* Rows that are copied to the stack. */
 #define SHORT 2048
@@ -30,18 +27,21 @@
 #define MOST_STEPS 40
 /* Kernels with centres at most so many bandwidths apart overlap. */
 #define NEIGHBOURS 4.0
+/* In the middle of a gap of so many bandwidths every kernel underflows. */
+#define WIDE_GAP 70.0
 #define SQRT_2 1.4142135623730951
 #define SQRT_2PI 2.5066282746310002
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 8; }
+int eqrm_version(void) { return 9; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
     return fmax(-FARTHEST, fmin(FARTHEST, shift + unit * x));
 }
 
-/* The compiler makes two loops of one that asks for p[i] or 1. */
+/* Loops ask for p[i] or 1 in each turn. What they are in is compiled once with p and once with NULL
+ * in its place: one loop for both would read p where it is not, which is allowed but very slow. */
 #define WEIGHT(p, i) ((p) ? (p)[i] : 1.0)
 
 /* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
@@ -77,62 +77,144 @@ EACH_PROCESSOR
 void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
                  double *found)
 {
-    centre(r, p, n, total, x, found);
+    if (p)
+        centre(r, p, n, total, x, found);
+    else
+        centre(r, NULL, n, total, x, found);
 }
 
-/* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4, with z and kernels in REAL */
-#define SUMS(REAL, STANDARDISED, EXP, ERFC)                                                      \
-    double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;       \
-    for (ptrdiff_t i = 0; i < n; i++) {                                                          \
-        const REAL z = STANDARDISED, square = z * z, weight = (REAL)WEIGHT(p, i);                \
-        const REAL kernel = weight * EXP(-square);                                               \
-        tail += weight * ERFC(z);                                                                \
-        zeroth += kernel;                                                                        \
-        first += kernel * z;                                                                     \
-        second += kernel * square;                                                               \
-        third += kernel * square * z;                                                            \
-        fourth += kernel * square * square;                                                      \
-    }                                                                                            \
-    found[0] = tail;                                                                             \
-    found[1] = zeroth;                                                                           \
-    found[2] = first;                                                                            \
-    found[3] = second;                                                                           \
-    found[4] = third;                                                                            \
-    found[5] = fourth;
+/* So many numbers are added up in single precision. */
+#define FEW_SINGLES 256
 
-INSIDE void sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-                 double unit, double *restrict found)
-{
-    SUMS(double, standardised(x[i], shift, unit), exp, erfc)
-}
-
-EACH_PROCESSOR
-void eqrm_sums(const double *x, const double *p, ptrdiff_t n, double shift, double unit,
-               double *found)
-{
-    sums(x, p, n, shift, unit, found);
-}
-
-/* In single precision, for a start. */
-EACH_PROCESSOR
-void eqrm_rough_sums(const double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-                     double unit, double *restrict found)
-{
-    SUMS(float, fminf(FARTHEST_SINGLE, fmaxf(-FARTHEST_SINGLE, (float)(shift + unit * x[i]))),
-         expf, erfcf)
-}
-
-/* x = p*(a*exp(-z*z) + b*x): the gradient written over the centred risks */
-EACH_PROCESSOR
-void eqrm_gradient(double *restrict x, const double *restrict p, ptrdiff_t n, double shift,
-                   double unit, double a, double b, double *found)
-{
-    (void)found;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = standardised(x[i], shift, unit);
-        x[i] = WEIGHT(p, i) * (a * exp(-z * z) + b * x[i]);
+/* What passes over a long row, or a part of one, of risks in REAL; z = shift + unit*(r - pivot). */
+#define PASSES(REAL, OF)                                                                           \
+    /* found = sums of r - pivot and of its square */                                              \
+    EACH_PROCESSOR                                                                                 \
+    void eqrm_spread##OF(const REAL *restrict r, ptrdiff_t n, double pivot, double *restrict found) \
+    {                                                                                              \
+        double sum = 0.0, square = 0.0;                                                            \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            const double x = r[i] - pivot;                                                         \
+            sum += x;                                                                              \
+            square += x * x;                                                                       \
+        }                                                                                          \
+        found[0] = sum;                                                                            \
+        found[1] = square;                                                                         \
+    }                                                                                              \
+                                                                                                   \
+    /* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4; the p*exp(-z*z) are written  \
+     * to k unless that is NULL */                                                                 \
+    INSIDE void sums##OF(const REAL *restrict r, const double *restrict p, REAL *restrict k,       \
+                         ptrdiff_t n, double pivot, double shift, double unit,                     \
+                         double *restrict found)                                                   \
+    {                                                                                              \
+        double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            const double z = standardised(r[i] - pivot, shift, unit), square = z * z;              \
+            const double kernel = exp_double(-square);                                             \
+            const double beyond = kernel * scaled_erfc_double(fabs(z));                            \
+            const double weighed = WEIGHT(p, i) * kernel;                                          \
+            tail += WEIGHT(p, i) * (z < 0.0 ? 2.0 - beyond : beyond);                              \
+            if (k)                                                                                 \
+                k[i] = weighed;                                                                    \
+            zeroth += weighed;                                                                     \
+            first += weighed * z;                                                                  \
+            second += weighed * square;                                                            \
+            third += weighed * square * z;                                                         \
+            fourth += weighed * square * square;                                                   \
+        }                                                                                          \
+        found[0] = tail;                                                                           \
+        found[1] = zeroth;                                                                         \
+        found[2] = first;                                                                          \
+        found[3] = second;                                                                         \
+        found[4] = third;                                                                          \
+        found[5] = fourth;                                                                         \
+    }                                                                                              \
+                                                                                                   \
+    EACH_PROCESSOR                                                                                 \
+    void eqrm_sums##OF(const REAL *r, const double *p, REAL *k, ptrdiff_t n, double pivot,         \
+                       double shift, double unit, double *found)                                   \
+    {                                                                                              \
+        if (p && k)                                                                                \
+            sums##OF(r, p, k, n, pivot, shift, unit, found);                                       \
+        else if (p)                                                                                \
+            sums##OF(r, p, NULL, n, pivot, shift, unit, found);                                    \
+        else if (k)                                                                                \
+            sums##OF(r, NULL, k, n, pivot, shift, unit, found);                                    \
+        else                                                                                       \
+            sums##OF(r, NULL, NULL, n, pivot, shift, unit, found);                                 \
+    }                                                                                              \
+                                                                                                   \
+    /* The same sums in single precision, for a start. */                                          \
+    INSIDE void rough_sums##OF(const REAL *restrict r, const double *restrict p, ptrdiff_t n,      \
+                               double pivot, double shift, double unit, double *restrict found)    \
+    {                                                                                              \
+        double total[6] = {0.0};                                                                   \
+        for (ptrdiff_t begin = 0; begin < n; begin += FEW_SINGLES) {                               \
+            const ptrdiff_t end = begin + FEW_SINGLES < n ? begin + FEW_SINGLES : n;               \
+            float tail = 0.0f, zeroth = 0.0f, first = 0.0f, second = 0.0f, third = 0.0f;           \
+            float fourth = 0.0f;                                                                   \
+            for (ptrdiff_t i = begin; i < end; i++) {                                              \
+                const float place = (float)(shift + unit * (r[i] - pivot));                        \
+                const float z = fminf(FARTHEST_SINGLE, fmaxf(-FARTHEST_SINGLE, place));            \
+                const float square = z * z, kernel = exp_single(-square);                          \
+                const float beyond = kernel * scaled_erfc_single(fabsf(z));                        \
+                const float weight = (float)WEIGHT(p, i), weighed = weight * kernel;               \
+                tail += weight * (z < 0.0f ? 2.0f - beyond : beyond);                              \
+                zeroth += weighed;                                                                 \
+                first += weighed * z;                                                              \
+                second += weighed * square;                                                        \
+                third += weighed * square * z;                                                     \
+                fourth += weighed * square * square;                                               \
+            }                                                                                      \
+            total[0] += tail;                                                                      \
+            total[1] += zeroth;                                                                    \
+            total[2] += first;                                                                     \
+            total[3] += second;                                                                    \
+            total[4] += third;                                                                     \
+            total[5] += fourth;                                                                    \
+        }                                                                                          \
+        for (int j = 0; j < 6; j++)                                                                \
+            found[j] = total[j];                                                                   \
+    }                                                                                              \
+                                                                                                   \
+    EACH_PROCESSOR                                                                                 \
+    void eqrm_rough_sums##OF(const REAL *r, const double *p, ptrdiff_t n, double pivot,            \
+                             double shift, double unit, double *found)                             \
+    {                                                                                              \
+        if (p)                                                                                     \
+            rough_sums##OF(r, p, n, pivot, shift, unit, found);                                    \
+        else                                                                                       \
+            rough_sums##OF(r, NULL, n, pivot, shift, unit, found);                                 \
+    }                                                                                              \
+                                                                                                   \
+    /* From kernels k at z to the gradient at z + by, where by is small:                           \
+     * k = a*k(z + by) + b*p*(r - pivot - offset) */                                               \
+    INSIDE void gradient##OF(const REAL *restrict r, const double *restrict p, REAL *restrict k,   \
+                             ptrdiff_t n, double pivot, double shift, double unit, double by,      \
+                             double a, double b, double offset)                                    \
+    {                                                                                              \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            const double x = r[i] - pivot, y = -by * (2.0 * standardised(x, shift, unit) + by);    \
+            const double moved = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y / 24.0)));         \
+            k[i] = (REAL)(a * k[i] * moved + b * WEIGHT(p, i) * (x - offset));                     \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    EACH_PROCESSOR                                                                                 \
+    void eqrm_gradient##OF(const REAL *r, const double *p, REAL *k, ptrdiff_t n, double pivot,     \
+                           double shift, double unit, double by, double a, double b,               \
+                           double offset, double *found)                                           \
+    {                                                                                              \
+        (void)found;                                                                               \
+        if (p)                                                                                     \
+            gradient##OF(r, p, k, n, pivot, shift, unit, by, a, b, offset);                        \
+        else                                                                                       \
+            gradient##OF(r, NULL, k, n, pivot, shift, unit, by, a, b, offset);                     \
     }
-}
+
+PASSES(double, )
+PASSES(float, _single)
 
 /* The normal quantile at 1 - tail to three digits (Abramowitz and Stegun, 26.2.23). */
 INSIDE double rough_normal_quantile(double tail)
@@ -206,7 +288,7 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     for (int count = 0, bracketed = 0; reach >= tolerance; count++) {
         if (count == MOST_STEPS)
             return 0;
-        sums(x, p, n, t / SQRT_2, unit, moments);
+        sums(x, p, NULL, n, 0.0, t / SQRT_2, unit, moments);
         if (step(moments, total, log_tail, &t, &low, &high, &error, &reach))
             continue;
         if (!bracketed) { /* from the root of the smallest kernel alone to that of the largest */
@@ -233,7 +315,7 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     const double shift = t / SQRT_2;
     double density = 0.0, first = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = shift + unit * x[i], kernel = exp(fmax(-FARTHEST * FARTHEST, -z * z));
+        const double z = shift + unit * x[i], kernel = exp_double(fmax(-FARTHEST * FARTHEST, -z * z));
         k[i] = fabs(z) < FARTHEST ? WEIGHT(p, i) * kernel : 0.0; /* times z it would count again */
         density += k[i];
         first += k[i] * z;
@@ -250,7 +332,9 @@ int eqrm_quantile(const double *x, const double *p, ptrdiff_t n, double total, d
                   double coupling, double log_tail, double start, double tolerance, double *k,
                   double *found)
 {
-    return solve(x, p, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
+    if (p)
+        return solve(x, p, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
+    return solve(x, NULL, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
 }
 
 /* Puts the values in such an order that v[rank] has its place, smaller ones before it. */
@@ -282,12 +366,15 @@ static void select_rank(double *v, ptrdiff_t n, ptrdiff_t rank)
 }
 
 /* A point near the root for narrow kernels of equal weight, as near_root in sums.py: the quantile
- * of their centres, and beyond those the root of the largest kernel alone. */
-static double near_root(const double *x, ptrdiff_t n, double h, double sign, double log_tail)
+ * of their centres, and beyond those the root of the largest kernel alone. If exactly the wanted
+ * share lies beyond a gap, found = {its end, its width}, of sign*x; otherwise the width is 0. */
+static double near_root(const double *x, ptrdiff_t n, double h, double sign, double log_tail,
+                        double *found)
 {
     double y[SHORT];
     const double share = exp(log_tail) * (double)n;
     double top = -DBL_MAX;
+    found[1] = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         y[i] = sign * x[i];
         top = fmax(top, y[i]);
@@ -301,11 +388,36 @@ static double near_root(const double *x, ptrdiff_t n, double h, double sign, dou
     for (ptrdiff_t i = rank + 1; i < n; i++)
         next = fmin(next, y[i]);
     const double gap = next - y[rank], part = place - (double)rank;
+    const double above = (double)(n - rank - 1);
+    if (fabs(log(above / (double)n) - log_tail) <= 2e-16 * fmax(1.0, -log_tail)) {
+        found[0] = y[rank];
+        found[1] = gap;
+    }
     if (gap < NEIGHBOURS * h || fabs(part - 0.5) < 1e-12)
         return (y[rank] + part * gap) / h;
     if (part < 0.5)
         return y[rank] / h + rough_normal_quantile(0.5 - part);
     return next / h + rough_normal_quantile(fmin(1.5 - part, 1.0 - 1e-3));
+}
+
+/* The gradient k at the middle of a wide gap, as quantile_in_gap in root.py: half of it on each
+ * side, most of that at the risk beside the gap. */
+static void share_beside_gap(const double *x, ptrdiff_t n, double h, double sign, const double *gap,
+                             double *k)
+{
+    const double across = fmin(gap[1] / h, 1e200);
+    double below = 0.0, above = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double y = sign * x[i];
+        const double away = (y <= gap[0] ? gap[0] - y : fmax(y - gap[0] - gap[1], 0.0)) / h;
+        k[i] = away < WIDE_GAP ? exp(-0.5 * away * (away + across)) : 0.0;
+        if (y <= gap[0])
+            below += k[i];
+        else
+            above += k[i];
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        k[i] *= 0.5 / (sign * x[i] <= gap[0] ? below : above);
 }
 
 /* The quantile q of risks r and its gradient k (unless NULL) at once, for h the lesser of factor*std
@@ -341,8 +453,18 @@ INSIDE int row_quantile(const double *restrict r, const double *restrict p, ptrd
     if (h >= narrow * std)
         done = solve(x, p, n, total, 0.0, sign * h, coupling, log_tail, start, tolerance, k, found);
     if (!done && !p) {
-        start = near_root(x, n, h, sign, log_tail);
-        double away = 0.0;
+        double away = 0.0, gap[2];
+        start = near_root(x, n, h, sign, log_tail, gap);
+        if (coupling == 0.0 && gap[1] > WIDE_GAP * h) {
+            found[1] = 0.0;
+            found[2] = sign * (gap[0] + 0.5 * gap[1]);
+            found[3] = place[0];
+            found[4] = place[1];
+            found[5] = 1.0;
+            if (k)
+                share_beside_gap(x, n, h, sign, gap, k);
+            return 1;
+        }
         if (fabs(start) >= 0.5 * FAR_FROM_MEAN) { /* from there the differences are exact again */
             place[0] += place[1] + sign * h * start;
             away = place[0] - r[0] - place[1];
@@ -367,7 +489,10 @@ int eqrm_row_quantile(const double *r, const double *p, ptrdiff_t n, double tota
                       double factor, double fixed, double log_tail, double goal, double sign,
                       double narrow, double tolerance, double *k, double *found)
 {
-    return row_quantile(r, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
+    if (p)
+        return row_quantile(r, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
+                            tolerance, k, found);
+    return row_quantile(r, NULL, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
                         tolerance, k, found);
 }
 
@@ -381,8 +506,8 @@ int eqrm_row_quantile_single(const float *r, const double *p, ptrdiff_t n, doubl
     double wide[SHORT], gradient[SHORT];
     for (ptrdiff_t i = 0; i < n; i++)
         wide[i] = r[i];
-    if (!row_quantile(wide, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
-                      tolerance, k ? gradient : NULL, found))
+    if (!eqrm_row_quantile(wide, p, n, total, apart, factor, fixed, log_tail, goal, sign, narrow,
+                           tolerance, k ? gradient : NULL, found))
         return 0;
     if (k)
         for (ptrdiff_t i = 0; i < n; i++)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -22,21 +21,25 @@ from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 8
+VERSION = 9
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
-WORTH_THREADS = 200_000
+WORTH_THREADS = 100_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
 
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
-    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
-    "eqrm_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
-    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
-    "eqrm_gradient": (_POINTER, _POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
-    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
+    "eqrm_spread": (_POINTER, _SIZE, _NUMBER, _POINTER),
+    "eqrm_sums": (_POINTER, _POINTER, _POINTER, _SIZE, *(3 * (_NUMBER,)), _POINTER),
+    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, *(3 * (_NUMBER,)), _POINTER),
+    "eqrm_gradient": (_POINTER, _POINTER, _POINTER, _SIZE, *(7 * (_NUMBER,)), _POINTER),
     "eqrm_row_quantile": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
-    "eqrm_row_quantile_single": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
+}
+"""Of the functions that there are for float64, and for float32 with ``_single`` in their names."""
+_ARGUMENTS = {f"{name}{of}": types for name, types in _ARGUMENTS.items() for of in ("", "_single")}
+_ARGUMENTS |= {
+    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
+    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
 _BEYOND = np.full(8, np.finfo(np.float64).max)
@@ -138,16 +141,74 @@ def row_quantile(
     return None
 
 
-def sums(centred: Array, weights: Array | None, *place: float, rough: bool) -> list[float]:
-    """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4, with z = shift + unit·x and ``place`` both."""
-    total = _row(centred, weights)[-1]
-    function = LIBRARY.eqrm_rough_sums if rough else LIBRARY.eqrm_sums
-    return [value / total for value in _over(function, centred, weights, *place)]
+class Passes:
+    """Passes over a contiguous row, float64 or float32, shared among threads where it is long.
 
+    Everywhere z = shift + unit·(R_i − pivot). Weights are p_i > 0, summing to 1, or None for equal
+    ones, which count 1 each. ``kernels`` is room for p_i·exp(−z²), in the dtype of the row, where
+    the gradient is wanted.
+    """
 
-def write_gradient(centred: Array, weights: Array | None, *settings: float) -> None:
-    """p_i·(a·exp(−z²) + b·x_i) over the centred risks; ``settings`` are shift, unit, a and b."""
-    _over(LIBRARY.eqrm_gradient, centred, weights, *settings)
+    def __init__(self, row: Tensor, weights: Array | None, kernels: Tensor | None) -> None:
+        self.size, self._single = row.numel(), row.dtype == torch.float32
+        self._total = float(self.size) if weights is None else 1.0
+        self.row, self.kernels, self._kept = row, kernels, weights  # alive while pointed at
+        width = row.element_size()
+        self._row = row.data_ptr(), width
+        self._weights = None if weights is None else (_pointer(weights), 8)
+        self._kernels = None if kernels is None else (kernels.data_ptr(), width)
+
+    def spread(self, pivot: float) -> tuple[float, float]:
+        """mean − pivot and the mean of (R_i − mean)², for equal weights, a pivot near the mean."""
+        total, square, *_ = self._each("eqrm_spread", (self._row,), pivot)
+        offset = total / self.size
+        return offset, square / self.size - offset * offset
+
+    def sums(self, *place: float) -> list[float]:
+        """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4; ``place`` is pivot, shift and unit.
+
+        The kernels are written where there is room for them.
+        """
+        arrays = self._row, self._weights, self._kernels
+        return [value / self._total for value in self._each("eqrm_sums", arrays, *place)]
+
+    def rough_sums(self, *place: float) -> list[float]:
+        """The same in single precision, without the kernels."""
+        arrays = self._row, self._weights
+        return [value / self._total for value in self._each("eqrm_rough_sums", arrays, *place)]
+
+    def ends(self, pivot: float, offset: float) -> tuple[float, float]:
+        """The smallest and the largest R_i − pivot − offset."""
+        smallest, largest = self.row.aminmax()
+        return smallest.item() - pivot - offset, largest.item() - pivot - offset
+
+    def write_gradient(self, *settings: float) -> None:
+        """a·p·exp(−(z + by)²) + b·p·(R − pivot − offset) over the kernels, which ``sums`` wrote.
+
+        ``settings`` are pivot, shift and unit of those, ``by``, which must be small, a, b, offset.
+        """
+        self._each("eqrm_gradient", (self._row, self._weights, self._kernels), *settings)
+
+    def _each(
+        self, name: str, arrays: tuple[tuple[int, int] | None, ...], *settings: float
+    ) -> list[float]:
+        """The sums that a function finds over the row, or over its parts, one for each thread."""
+        function = getattr(LIBRARY, f"{name}_single" if self._single else name)
+
+        def work(part: tuple[int, int]) -> list[float]:
+            begin, length = part
+            pointers = (None if each is None else each[0] + begin * each[1] for each in arrays)
+            found = _Six()
+            function(*pointers, length, *settings, found)
+            return list(found)
+
+        threads = torch.get_num_threads() if self.size >= WORTH_THREADS else 1
+        if threads == 1:
+            return work((0, self.size))
+        first, *others = _parts(self.size, threads)
+        waiting = [_pool(os.getpid(), threads - 1).submit(work, part) for part in others]
+        found = [work(first), *(each.result() for each in waiting)]
+        return [sum(column) for column in zip(*found, strict=True)]
 
 
 def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
@@ -159,26 +220,6 @@ def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, f
 
 def _pointer(array: Array) -> int:
     return torch.from_numpy(array).data_ptr()  # in half the time of array.ctypes.data
-
-
-def _over(
-    function: Callable[..., None], centred: Array, weights: Array | None, *settings: float
-) -> list[float]:
-    """The sums that ``function`` finds over a row, shared among threads where that is worth it."""
-
-    def work(part: tuple[int, int]) -> list[float]:
-        begin, length = part
-        shares = None if pointers[1] is None else pointers[1] + 8 * begin
-        found = _Six()
-        function(pointers[0] + 8 * begin, shares, length, *settings, found)
-        return list(found)
-
-    pointers = _row(centred, weights)
-    threads = torch.get_num_threads() if centred.size >= WORTH_THREADS else 1
-    if threads == 1:
-        return work((0, centred.size))
-    parts = _pool(os.getpid(), threads).map(work, _parts(centred.size, threads))
-    return [sum(column) for column in zip(*parts, strict=True)]
 
 
 def _parts(size: int, parts: int) -> list[tuple[int, int]]:

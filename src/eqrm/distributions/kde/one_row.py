@@ -21,6 +21,7 @@ from eqrm.distributions.bandwidths import (
     SigmaRule,
     scaled,
 )
+from eqrm.distributions.kde.long_row import quantile_of_long_row
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import (
     RowQuantile,
@@ -76,6 +77,8 @@ def quantile_of_one(
         RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
     )
     found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
+    if found is None and shares is None:
+        found = quantile_of_long_row(row, bandwidth, level, wants_gradient)
     if found is None:
         found = _after_all(row.to(torch.float64), shares, bandwidth, level, wants_gradient)
     value, gradient, mean_z = found
@@ -84,7 +87,7 @@ def quantile_of_one(
             gradient = gradient.new_zeros(domains).index_copy_(0, kept, gradient)
         gradient = in_dtype(gradient, dtype)
     by_given = None if given is None else torch.full_like(given, mean_z)
-    if dtype == torch.float32 and abs(value) < LARGEST_SINGLE:
+    if dtype == torch.float64 or (dtype == torch.float32 and abs(value) < LARGEST_SINGLE):
         return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
     # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
     return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given

@@ -86,7 +86,7 @@ def quantile_of_row(
     beyond, gradient, mean_z = found
     mean_z *= sign
     if fixed:
-        _add_shares(gradient, bandwidth, mean_z)
+        add_shares(gradient, bandwidth, mean_z)
     return RowQuantile(row.pivot + (row.mean_offset + beyond), gradient, mean_z)
 
 
@@ -116,7 +116,7 @@ def quantile_at_once(
     value, mean_z, is_fixed = found
     mean_z *= sign
     if is_fixed:
-        _add_shares(gradient, bandwidth, mean_z)
+        add_shares(gradient, bandwidth, mean_z)
     return RowQuantile(value, gradient, mean_z)
 
 
@@ -158,7 +158,7 @@ def quantile_in_gap(
     return RowQuantile(middle, torch.from_numpy(kernels), 0.0)
 
 
-def _add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) -> None:
+def add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) -> None:
     """z̄·∂h/∂R_i, which a bandwidth has at a few places; one may be named twice."""
     if gradient is None or bandwidth.shares is None:
         return
@@ -195,7 +195,7 @@ def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> R
 def _in_steps(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile:
     """The same for rows of any length, at any level, by any of the sums."""
     with np.errstate(over="ignore"):  # of z², where risks are too many bandwidths away to count
-        sums = kernel_sums(equation)
+        sums = kernel_sums(equation, wants_gradient)
         root = root_of_one(sums)
         beyond = sums.origin + equation.bandwidth * root
         if not wants_gradient:

@@ -111,6 +111,11 @@ class Equation(NamedTuple):
         rank = int(reached.searchsorted(below * reached[-1]))
         return float(some[order[min(rank, some.size - 1)]]) / self.bandwidth
 
+    def bracket_of(self, smallest: float, largest: float) -> tuple[float, float]:
+        """From the root of the smallest kernel alone to that of the largest."""
+        ends = smallest / self.bandwidth, largest / self.bandwidth
+        return min(ends) + self.goal, max(ends) + self.goal
+
     def pull(self, mean_z: float, coupling: float) -> Array:
         """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient; over the centred risks."""
         share = 1.0 / self.centred.size if self.weights is None else self.weights
@@ -153,9 +158,8 @@ class KernelSums(ABC):
 
         As a rule from the root of the smallest kernel alone to that of the largest.
         """
-        centred, bandwidth = self.equation.centred, self.equation.bandwidth
-        ends = float(centred.min()) / bandwidth, float(centred.max()) / bandwidth
-        return min(ends) + self.equation.goal, max(ends) + self.equation.goal
+        centred = self.equation.centred
+        return self.equation.bracket_of(float(centred.min()), float(centred.max()))
 
     @abstractmethod
     def at(self, t: float) -> Tail:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from eqrm.distributions.kde.native import total
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
 from eqrm.execution import being_transformed, has_kernels
@@ -157,7 +158,7 @@ class RiskDistribution(ABC):
     def _refuse_bad_risks(self) -> None:
         # One sum is much cheaper than a look at every risk, and finite if they all are
         # (but for overflow, which the second look tells apart).
-        if math.isfinite(float(self._risks.detach().sum())):
+        if math.isfinite(total(self._risks.detach())):
             return
         finite = torch.isfinite(self._risks.detach())
         if self._given_weights is not None:

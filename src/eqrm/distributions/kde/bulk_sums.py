@@ -35,7 +35,7 @@ WORTH_A_TENSOR = 150
 SMALLEST_DENSITY = 1e-250
 """Below, the quantile lies in the middle of a wide gap, where kernels underflow."""
 
-CLOSE = 1e-3
+CLOSE = 2e-3
 """So near to a point where sums and kernels are known, in steps of the density, their series are
 exact."""
 
@@ -70,7 +70,7 @@ class BulkSums(KernelSums):
     def __init__(self, equation: Equation, rough: bool = False) -> None:
         self.equation, self.rough = equation, rough
         if rough:
-            self.tolerance = 0.5
+            self.tolerance = 0.7
         self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
 
     @abstractmethod

@@ -12,92 +12,88 @@
 /* The same in single precision: beyond 9 kernels are nothing. */
 #define FARTHEST_SINGLE 9.0f
 
-/* exp(y) for -700 < y <= 0, to 3e-16: 2^k exp(rest) with |rest| <= log(2)/2. The low digits of
- * log(2) come in last, as a factor, since -ffast-math would add them to the high ones. */
+/* exp(y) for -700 < y <= 0: 2^k 2^f with |f| <= 1/2, and of 2^f a polynomial, interpolated at
+ * Chebyshev's points in 60 digits. To (2 - y)e-16: the digits that a large y loses in y*log2(e) are
+ * those of kernels that are nothing beside others. */
 INSIDE double exp_double(double y)
 {
-    const int k = (int)(y * 1.4426950408889634 - 0.5);
-    const double x = y - k * 0.693147180369123816490, low = k * 1.90821492927058770002e-10;
-    double even = 1.0 / 479001600.0, odd = 1.0 / 6227020800.0, scale;
-    const double square = x * x;
-    even = even * square + 1.0 / 3628800.0;
-    odd = odd * square + 1.0 / 39916800.0;
-    even = even * square + 1.0 / 40320.0;
-    odd = odd * square + 1.0 / 362880.0;
-    even = even * square + 1.0 / 720.0;
-    odd = odd * square + 1.0 / 5040.0;
-    even = even * square + 1.0 / 24.0;
-    odd = odd * square + 1.0 / 120.0;
-    even = even * square + 0.5;
-    odd = odd * square + 1.0 / 6.0;
+    const double binary = y * 1.4426950408889634;
+    const int k = (int)(binary - 0.5);
+    const double f = binary - k, square = f * f;
+    double even = 7.074194297288521e-09, odd = 4.4558179083360645e-10;
+    even = even * square + 1.3215432535912375e-06;
+    odd = odd * square + 1.0178057087733941e-07;
+    even = even * square + 0.00015403530463724353;
+    odd = odd * square + 1.5252733841556773e-05;
+    even = even * square + 0.009618129107587256;
+    odd = odd * square + 0.001333355814640647;
+    even = even * square + 0.24022650695910158;
+    odd = odd * square + 0.055504108664821625;
     even = even * square + 1.0;
-    odd = odd * square + 1.0;
+    odd = odd * square + 0.6931471805599453;
     const int64_t bits = ((int64_t)k + 1023) << 52;
+    double scale;
     memcpy(&scale, &bits, sizeof scale);
-    return scale * (1.0 - low * (1.0 - 0.5 * low)) * (even + x * odd);
+    return scale * (even + f * odd);
 }
 
-/* exp(z*z)*erfc(z) for 0 <= z <= 26, to 5e-16: over 1 + 2z a polynomial in t = (z-3.5)/(z+3.5),
- * interpolated at Chebyshev's points in 60 digits. */
+/* exp(z*z)*erfc(z) for 0 <= z <= 26, to 5e-16: over z + 3.5 a polynomial in (z-3.5)/(z+3.5). */
 INSIDE double scaled_erfc_double(double z)
 {
-    const double slow = 1.0 + 2.0 * z, inverse = 1.0 / ((z + 3.5) * slow);
-    const double t = (z - 3.5) * slow * inverse, square = t * t;
-    double even = 2.9780870641048765e-09, odd = 1.186008566556313e-08;
-    even = even * square - 8.620964555340838e-09;
-    odd = odd * square - 9.754928384542398e-08;
-    even = even * square + 4.239230512221592e-09;
-    odd = odd * square + 6.061933296755045e-07;
-    even = even * square - 5.3252244118508874e-08;
-    odd = odd * square - 3.81890318295837e-06;
-    even = even * square + 2.3324009981767045e-06;
-    odd = odd * square + 2.426301453731908e-05;
-    even = even * square - 4.278340369889502e-05;
-    odd = odd * square - 0.00012151302946364669;
-    even = even * square + 0.0005643846286483718;
-    odd = odd * square - 0.00030226776584473393;
-    even = even * square - 0.0042150199307630625;
-    odd = odd * square + 0.019099330930084403;
-    even = even * square - 0.048823325826502444;
-    odd = odd * square + 0.08798315382561447;
-    even = even * square - 0.1150895981602328;
-    odd = odd * square + 0.09751909515323764;
-    even = even * square - 0.010555596332217882;
-    odd = odd * square - 0.14000918013761923;
-    even = even * square + 1.2423492448711544;
-    return (even + t * odd) * (z + 3.5) * inverse;
+    const double inverse = 1.0 / (z + 3.5), t = (z - 3.5) * inverse, square = t * t;
+    double even = 9.064122176876408e-09, odd = 3.300507151120223e-09;
+    even = even * square - 8.354326124700553e-08;
+    odd = odd * square - 2.1737392824944747e-08;
+    even = even * square + 5.505269711934844e-07;
+    odd = odd * square + 1.161004850926845e-07;
+    even = even * square - 3.3919940428208813e-06;
+    odd = odd * square - 7.963571677178507e-07;
+    even = even * square + 1.8647161677837903e-05;
+    odd = odd * square + 7.244153523711784e-06;
+    even = even * square - 4.2062152657059626e-05;
+    odd = odd * square - 7.477708408443201e-05;
+    even = even * square - 0.0013053546946169095;
+    odd = odd * square + 0.0007145316833754595;
+    even = even * square + 0.026518619882014535;
+    odd = odd * square - 0.003177050342219257;
+    even = even * square + 0.22573862164738975;
+    odd = odd * square - 0.09231870663852546;
+    even = even * square + 0.6941136466346449;
+    odd = odd * square - 0.43525602671688723;
+    even = even * square + 1.08705558926226;
+    odd = odd * square - 0.937799724567112;
+    return (even + t * odd) * inverse;
 }
 
 /* The same in single precision, for -81 <= y <= 0 and 0 <= z <= 9, to 1e-6. */
 INSIDE float exp_single(float y)
 {
-    const int k = (int)(y * 1.44269504f - 0.5f);
-    const float x = y - k * 0.693147181f;
-    float p = 1.0f / 720.0f, scale;
-    p = p * x + 1.0f / 120.0f;
-    p = p * x + 1.0f / 24.0f;
-    p = p * x + 1.0f / 6.0f;
-    p = p * x + 0.5f;
-    p = p * x + 1.0f;
-    p = p * x + 1.0f;
+    const float binary = y * 1.44269504f;
+    const int k = (int)(binary - 0.5f);
+    const float f = binary - k, square = f * f;
+    float even = 0.000154614447f, odd = 0.00134004282f;
+    even = even * square + 0.00961805668f;
+    odd = odd * square + 0.0555032723f;
+    even = even * square + 0.240226509f;
+    odd = odd * square + 0.693147207f;
+    even = even * square + 1.0f;
     const int32_t bits = (k + 127) << 23;
+    float scale;
     memcpy(&scale, &bits, sizeof scale);
-    return scale * p;
+    return scale * (even + f * odd);
 }
 
 INSIDE float scaled_erfc_single(float z)
 {
-    const float slow = 1.0f + 2.0f * z, inverse = 1.0f / ((z + 2.5f) * slow);
-    const float t = (z - 2.5f) * slow * inverse;
-    float p = 4.543153e-4f;
-    p = p * t + 3.222432e-4f;
-    p = p * t - 4.299242e-3f;
-    p = p * t + 1.0232421e-3f;
-    p = p * t + 3.2745106e-2f;
-    p = p * t - 1.02985734e-1f;
-    p = p * t + 1.57631346e-1f;
-    p = p * t - 9.9023235e-2f;
-    p = p * t - 1.22356817e-1f;
-    p = p * t + 1.26483817f;
-    return p * (z + 2.5f) * inverse;
+    const float inverse = 1.0f / (z + 2.5f), t = (z - 2.5f) * inverse, square = t * t;
+    float even = 0.000683618852f, odd = 0.000171720207f;
+    even = even * square - 0.00483907263f;
+    odd = odd * square - 0.000520371214f;
+    even = even * square + 0.0283681439f;
+    odd = odd * square + 0.00841118217f;
+    even = even * square + 0.453913583f;
+    odd = odd * square - 0.171252617f;
+    even = even * square + 1.05403183f;
+    odd = odd * square - 0.804651816f;
+    return (even + t * odd) * inverse;
 }

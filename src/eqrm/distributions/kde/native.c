@@ -196,7 +196,7 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
     {                                                                                              \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             const double x = r[i] - pivot, y = -by * (2.0 * standardised(x, shift, unit) + by);    \
-            const double moved = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y / 24.0)));         \
+            const double moved = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y / 120.0))));         \
             k[i] = (REAL)(a * k[i] * moved + b * WEIGHT(p, i) * (x - offset));                     \
         }                                                                                          \
     }                                                                                              \
@@ -367,14 +367,15 @@ static void select_rank(double *v, ptrdiff_t n, ptrdiff_t rank)
 
 /* A point near the root for narrow kernels of equal weight, as near_root in sums.py: the quantile
  * of their centres, and beyond those the root of the largest kernel alone. If exactly the wanted
- * share lies beyond a gap, found = {its end, its width}, of sign*x; otherwise the width is 0. */
+ * share lies beyond a gap, found = {the last before it, the first beyond it} of sign*x; otherwise
+ * they are the same. */
 static double near_root(const double *x, ptrdiff_t n, double h, double sign, double log_tail,
                         double *found)
 {
     double y[SHORT];
     const double share = exp(log_tail) * (double)n;
     double top = -DBL_MAX;
-    found[1] = 0.0;
+    found[0] = found[1] = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         y[i] = sign * x[i];
         top = fmax(top, y[i]);
@@ -391,7 +392,7 @@ static double near_root(const double *x, ptrdiff_t n, double h, double sign, dou
     const double above = (double)(n - rank - 1);
     if (fabs(log(above / (double)n) - log_tail) <= 2e-16 * fmax(1.0, -log_tail)) {
         found[0] = y[rank];
-        found[1] = gap;
+        found[1] = next;
     }
     if (gap < NEIGHBOURS * h || fabs(part - 0.5) < 1e-12)
         return (y[rank] + part * gap) / h;
@@ -405,11 +406,11 @@ static double near_root(const double *x, ptrdiff_t n, double h, double sign, dou
 static void share_beside_gap(const double *x, ptrdiff_t n, double h, double sign, const double *gap,
                              double *k)
 {
-    const double across = fmin(gap[1] / h, 1e200);
+    const double across = fmin((gap[1] - gap[0]) / h, 1e200);
     double below = 0.0, above = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double y = sign * x[i];
-        const double away = (y <= gap[0] ? gap[0] - y : fmax(y - gap[0] - gap[1], 0.0)) / h;
+        const double away = (y <= gap[0] ? gap[0] - y : y - gap[1]) / h;
         k[i] = away < WIDE_GAP ? exp(-0.5 * away * (away + across)) : 0.0;
         if (y <= gap[0])
             below += k[i];
@@ -455,9 +456,9 @@ INSIDE int row_quantile(const double *restrict r, const double *restrict p, ptrd
     if (!done && !p) {
         double away = 0.0, gap[2];
         start = near_root(x, n, h, sign, log_tail, gap);
-        if (coupling == 0.0 && gap[1] > WIDE_GAP * h) {
+        if (coupling == 0.0 && gap[1] - gap[0] > WIDE_GAP * h) {
             found[1] = 0.0;
-            found[2] = sign * (gap[0] + 0.5 * gap[1]);
+            found[2] = sign * (gap[0] + 0.5 * (gap[1] - gap[0]));
             found[3] = place[0];
             found[4] = place[1];
             found[5] = 1.0;

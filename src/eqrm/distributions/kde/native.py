@@ -211,6 +211,18 @@ class Passes:
         return [sum(column) for column in zip(*found, strict=True)]
 
 
+def total(values: Tensor) -> float:
+    """Σ of all values, which is not finite if one of them is not.
+
+    Long rows are added up by the threads that then pass over them: those of torch would go on
+    waiting for work, and keep the others from it.
+    """
+    long = values.numel() >= WORTH_THREADS and values.dtype in (torch.float32, torch.float64)
+    if LIBRARY is None or not long or values.device.type != "cpu" or not values.is_contiguous():
+        return float(values.sum())
+    return Passes(values, None, None).spread(0.0)[0] * values.numel()
+
+
 def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
     """What the C functions take for a row: two pointers, its length and its total weight."""
     if weights is None:

@@ -291,15 +291,21 @@ def polished(
     A Newton step on differences of the risks to the quantile itself, which are exact for those
     that matter. Where hardly any risk is near, there is nothing to gain, and nothing is changed.
     """
-    with np.errstate(over="ignore"):
-        z = (risks - value) / bandwidth
-    near = np.abs(z) < 9.0
     lower = level.alpha < 0.5
+    with np.errstate(over="ignore"):
+        z = (value - risks if lower else risks - value) / bandwidth
+    near = np.flatnonzero(np.abs(z) < 9.0)
+    if not near.size:
+        return value
     kernels = np.exp(-0.5 * z[near] ** 2) / math.sqrt(2.0 * math.pi)
-    tails = ndtr(-z if lower else z)
-    shares = None if weights is None else weights / weights.sum()
-    reached = float(tails.mean() if shares is None else shares @ tails)
-    density = float(kernels.sum() / risks.size if shares is None else shares[near] @ kernels)
+    beyond = z >= 9.0
+    if weights is None:
+        total, among = float(np.count_nonzero(beyond)), np.ones(near.size)
+        size = float(risks.size)
+    else:
+        total, among, size = float(weights[beyond].sum()), weights[near], float(weights.sum())
+    reached = (total + float(among @ ndtr(z[near]))) / size
+    density = float(among @ kernels) / size
     excess = reached - (level.alpha if lower else level.tail)
     step = -excess / density if density > 0.0 else math.inf
     return value + bandwidth * (step if lower else -step) if abs(step) < 1e-6 else value

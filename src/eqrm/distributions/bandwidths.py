@@ -147,8 +147,13 @@ class SigmaRule(Bandwidth):
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """h is proportional to σ̂."""
-        effective = risks.size if weights is None else 1.0 / float(weights.dot(weights))
-        return RowBandwidth(self.factor(effective))
+        if weights is None:
+            return self.of_size(risks.size)
+        return RowBandwidth(self.factor(1.0 / float(weights.dot(weights))))
+
+    def of_size(self, size: int) -> RowBandwidth:
+        """The same for so many risks of equal weight, whatever they are."""
+        return RowBandwidth(self.factor(size))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@
 #define FAR_FROM_MEAN 1e3
 /* More steps than this leave the row to root.py. */
 #define MOST_STEPS 40
+/* From so many risks on the first steps are taken in single precision: so many at most, until one
+ * is this short. */
+#define WORTH_ROUGH 128
+#define MOST_ROUGH 6
+#define ROUGH_TOLERANCE 0.7
 /* Kernels with centres at most so many bandwidths apart overlap. */
 #define NEIGHBOURS 4.0
 /* In the middle of a gap of so many bandwidths every kernel underflows. */
@@ -38,6 +43,14 @@ int eqrm_version(void) { return 9; }
 INSIDE double standardised(double x, double shift, double unit)
 {
     return fmax(-FARTHEST, fmin(FARTHEST, shift + unit * x));
+}
+
+/* exp(-(z + by)^2) over exp(-z^2), where by is small; 0 for kernels that are nothing. */
+INSIDE double moved(double z, double by)
+{
+    const double y = -by * (2.0 * z + by);
+    const double rest = 0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y / 120.0));
+    return fabs(z) < FARTHEST ? 1.0 + y * (1.0 + y * rest) : 0.0;
 }
 
 /* Loops ask for p[i] or 1 in each turn. What they are in is compiled once with p and once with NULL
@@ -195,9 +208,8 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
                              double a, double b, double offset)                                    \
     {                                                                                              \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            const double x = r[i] - pivot, y = -by * (2.0 * standardised(x, shift, unit) + by);    \
-            const double moved = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y / 120.0))));         \
-            k[i] = (REAL)(a * k[i] * moved + b * WEIGHT(p, i) * (x - offset));                     \
+            const double x = r[i] - pivot, kernel = k[i] * moved(standardised(x, shift, unit), by); \
+            k[i] = (REAL)(a * kernel + b * WEIGHT(p, i) * (x - offset));                           \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
@@ -285,10 +297,22 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
 {
     const double unit = -1.0 / (h * SQRT_2);
     double moments[6], low = -1e300, high = 1e300, error = 1e300, reach = 1e300, t = start;
+    double near = t; /* where the kernels in k are taken */
+    if (n >= WORTH_ROUGH) {
+        for (int count = 0; count < MOST_ROUGH && reach >= ROUGH_TOLERANCE; count++) {
+            eqrm_rough_sums(x, p, n, 0.0, t / SQRT_2, unit, moments);
+            if (!step(moments, total, log_tail, &t, &low, &high, &error, &reach))
+                break;
+        }
+        if (!(reach < ROUGH_TOLERANCE))
+            t = start;
+        low = -1e300, high = error = reach = 1e300;
+    }
     for (int count = 0, bracketed = 0; reach >= tolerance; count++) {
         if (count == MOST_STEPS)
             return 0;
-        sums(x, p, NULL, n, 0.0, t / SQRT_2, unit, moments);
+        near = t;
+        eqrm_sums(x, p, k, n, 0.0, near / SQRT_2, unit, moments);
         if (step(moments, total, log_tail, &t, &low, &high, &error, &reach))
             continue;
         if (!bracketed) { /* from the root of the smallest kernel alone to that of the largest */
@@ -312,13 +336,13 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
         return 1;
     if (!(moments[1] > SMALLEST)) /* the middle of a wide gap */
         return 0;
-    const double shift = t / SQRT_2;
+    const double shift = near / SQRT_2, by = (t - near) / SQRT_2;
     double density = 0.0, first = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double z = shift + unit * x[i], kernel = exp_double(fmax(-FARTHEST * FARTHEST, -z * z));
-        k[i] = fabs(z) < FARTHEST ? WEIGHT(p, i) * kernel : 0.0; /* times z it would count again */
+        const double z = standardised(x[i], shift, unit);
+        k[i] *= moved(z, by);
         density += k[i];
-        first += k[i] * z;
+        first += k[i] * (z + by);
     }
     found[1] = SQRT_2 * first / density;
     const double a = 1.0 / density, b = coupling * found[1] / total;

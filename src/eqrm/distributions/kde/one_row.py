@@ -73,9 +73,12 @@ def quantile_of_one(
             row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
     row = row.contiguous()
-    bandwidth = (
-        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
-    )
+    if rule is None:
+        bandwidth = RowBandwidth(fixed=given.item())
+    elif shares is None and isinstance(rule, SigmaRule):
+        bandwidth = rule.of_size(row.shape[0])
+    else:
+        bandwidth = rule.of_row(row.numpy(), shares)
     found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wants_gradient)

@@ -250,11 +250,11 @@ def speed_verdicts(rows: list[Row]) -> list[Verdict]:
         if small_m >= 44_930
     ]
     return [
-        _bound("published/eqrm >= 20 for m <= 44,930", small, lambda v: v >= 20, True),
+        _bound("published/eqrm >= 25 for m <= 44,930", small, lambda v: v >= 25, True),
         _bound("published/eqrm >= 30 at m = 1e6", million, lambda v: v >= 30, True),
-        _bound("eqrm/mean <= 4.5 for m <= 1000", mean, lambda v: v <= 4.5, False),
+        _bound("eqrm/mean <= 2.8 for m <= 1000", mean, lambda v: v <= 2.8, False),
         _bound("eqrm/mean <= 8 at 1-e^-1000, m <= 1000", deep_mean, lambda v: v <= 8, False),
-        _bound("eqrm/mean <= 15 at m = 1e6", mean_million, lambda v: v <= 15, False),
+        _bound("eqrm/mean <= 5 at m = 1e6", mean_million, lambda v: v <= 5, False),
         _bound(
             f"growth of time / growth of m (or of the mean's time) <= {LARGEST_GROWTH:g}",
             largest,

@@ -96,6 +96,14 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
         centre(r, NULL, n, total, x, found);
 }
 
+/* weighed*z^j to the sums for j = 0..4, in the precision of these. */
+#define ADD_MOMENTS                                                                                \
+    zeroth += weighed;                                                                             \
+    first += weighed * z;                                                                          \
+    second += weighed * square;                                                                    \
+    third += weighed * square * z;                                                                 \
+    fourth += weighed * square * square;
+
 /* So many numbers are added up in single precision. */
 #define FEW_SINGLES 256
 
@@ -130,11 +138,7 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
             tail += WEIGHT(p, i) * (z < 0.0 ? 2.0 - beyond : beyond);                              \
             if (k)                                                                                 \
                 k[i] = weighed;                                                                    \
-            zeroth += weighed;                                                                     \
-            first += weighed * z;                                                                  \
-            second += weighed * square;                                                            \
-            third += weighed * square * z;                                                         \
-            fourth += weighed * square * square;                                                   \
+            ADD_MOMENTS                                                                            \
         }                                                                                          \
         found[0] = tail;                                                                           \
         found[1] = zeroth;                                                                         \
@@ -174,11 +178,7 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
                 const float beyond = kernel * scaled_erfc_single(fabsf(z));                        \
                 const float weight = (float)WEIGHT(p, i), weighed = weight * kernel;               \
                 tail += weight * (z < 0.0f ? 2.0f - beyond : beyond);                              \
-                zeroth += weighed;                                                                 \
-                first += weighed * z;                                                              \
-                second += weighed * square;                                                        \
-                third += weighed * square * z;                                                     \
-                fourth += weighed * square * square;                                               \
+                ADD_MOMENTS                                                                        \
             }                                                                                      \
             total[0] += tail;                                                                      \
             total[1] += zeroth;                                                                    \

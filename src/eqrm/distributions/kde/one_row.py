@@ -73,12 +73,7 @@ def quantile_of_one(
             row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
     row = row.contiguous()
-    if rule is None:
-        bandwidth = RowBandwidth(fixed=given.item())
-    elif shares is None and isinstance(rule, SigmaRule):
-        bandwidth = rule.of_size(row.shape[0])
-    else:
-        bandwidth = rule.of_row(row.numpy(), shares)
+    bandwidth = RowBandwidth(fixed=given.item()) if rule is None else _of_row(rule, row, shares)
     found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wants_gradient)
@@ -94,6 +89,12 @@ def quantile_of_one(
         return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
     # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
     return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
+
+
+def _of_row(rule: Bandwidth, row: Tensor, shares: Array | None) -> RowBandwidth:
+    if shares is None and isinstance(rule, SigmaRule):
+        return rule.of_size(row.shape[0])
+    return rule.of_row(row.numpy(), shares)
 
 
 def _needs_no_risks(rule: Bandwidth | None) -> bool:

@@ -20,8 +20,8 @@ from eqrm.distributions.kde.root import RowQuantile, add_shares, root_of_one
 from eqrm.distributions.kde.sums import Equation
 from eqrm.level import Level
 
-ENOUGH_FOR_START = 32_768
-"""The quantile of so many risks is a good start for that of any number."""
+ENOUGH_FOR_START, WIDEST_STRIDE = 8_192, 32
+"""The quantile of so many risks is a good start, and of every so many at least."""
 
 FEWEST_BEYOND = 100.0
 """With fewer risks beyond the quantile, some of them tell nothing about it."""
@@ -57,7 +57,8 @@ def quantile_of_long_row(
     h = bandwidth.value(std)
     if not std < FARTHEST * h < math.inf:
         return None
-    some = risks[:: size // ENOUGH_FOR_START or 1].numpy().astype(np.float64)
+    stride = min(size // ENOUGH_FOR_START, WIDEST_STRIDE)
+    some = risks[::stride].numpy().astype(np.float64)
     equation = Equation.at(level, some - pivot - offset, None, std, h)
     sums = NativeSums(equation, passes, pivot, offset)
     root = root_of_one(sums)

@@ -26,6 +26,8 @@ SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
 WORTH_THREADS = 100_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
+TORCH_USES_THREADS = 32_768
+"""Above so many elements torch shares an operation among its threads."""
 
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
@@ -217,7 +219,7 @@ def total(values: Tensor) -> float:
     Long rows are added up by the threads that then pass over them: those of torch would go on
     waiting for work, and keep the others from it.
     """
-    long = values.numel() >= WORTH_THREADS and values.dtype in (torch.float32, torch.float64)
+    long = values.numel() > TORCH_USES_THREADS and values.dtype in (torch.float32, torch.float64)
     if LIBRARY is None or not long or values.device.type != "cpu" or not values.is_contiguous():
         return float(values.sum())
     return Passes(values, None, None).spread(0.0)[0] * values.numel()

@@ -38,7 +38,7 @@ def draw_risks(training: TableTraining) -> Figure:
     """
     figure = new_figure(width=6.8, height=3.6)
     axes = figure.subplots()
-    curves = {curve.label: curve for curve in step_curves(training.evaluation)}
+    curves = {curve.label: curve for curve in step_curves(training.evaluation.predictors)}
     styles = zip(SHOWN, ((INK, "--"), (shades(3)[0], "-"), (shades(3)[2], "-")), strict=True)
     for name, (colour, dashes) in styles:
         quantile = smooth_quantile(training.evaluation[name].risks, LEVEL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -83,7 +84,8 @@ def test_a_frame_and_its_file_give_the_same_models(tmp_path: Path) -> None:
     assert first.predict(frame.set_index("stay")).index.name == "stay"
     assert steps[:2] == ["reading the table", "encoding the table"]
     assert first.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
-    assert "unseen domains" in first.plot().axes[0].get_ylabel()
+    assert "unseen domains" in first.plot().get_ylabel()
+    assert first.summary.splitlines()[0][:20] in html.unescape(first._repr_html_())
 
 
 def test_what_was_saved_is_loaded_by_its_kind(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from eqrm.data.splits import TimeSplit
-from eqrm.evaluation.presenting.report.markup import typeset
 from eqrm.evaluation.presenting.report.page import report_html
+from eqrm.markup import typeset
 from eqrm.tabular.answer import CHOSEN, report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison, compare_training
 from eqrm.tabular.output import write_training

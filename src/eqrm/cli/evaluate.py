@@ -313,7 +313,7 @@ def _write(
         if figures is not None:
             from eqrm.evaluation.presenting.plots import write_figures
 
-            write_figures(found, figures, summary.alpha)
+            write_figures(found.predictors, figures, summary.alpha)
 
 
 def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:

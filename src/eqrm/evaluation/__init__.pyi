@@ -36,3 +36,4 @@ from .metric_evaluation import evaluate_metric as evaluate_metric
 from .parts import EvaluatedPart as EvaluatedPart
 from .parts import evaluate_part as evaluate_part
 from .parts import merge_parts as merge_parts
+from .presenting.in_notebooks import PairedComparison as PairedComparison

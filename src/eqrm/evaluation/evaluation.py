@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
@@ -19,7 +18,7 @@ from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
-from eqrm.evaluation.inference.comparison import Difference, paired_differences
+from eqrm.evaluation.inference.comparison import paired_differences
 from eqrm.evaluation.inference.exchangeability import (
     ExchangeabilityTest,
     doubt_about,
@@ -30,6 +29,7 @@ from eqrm.evaluation.inference.nested.findings import NestedFindings, nested_fin
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.presenting.in_notebooks import PairedComparison, ShownRisks
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.references import References
 from eqrm.risks import MeasuredRisks
@@ -41,7 +41,7 @@ FORMAT = "eqrm evaluation 1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(ShownRisks):
     """Predictors by name, each with its risks on the same domains.
 
     ``evaluation["ERM"]`` is a ``MeasuredRisks``: names of domains, counts, risks and variances.
@@ -106,11 +106,6 @@ class Evaluation:
         """When the domains began: by a column, or by their names where these are dates."""
         return self.order or DomainOrder.of_names(self.domains)
 
-    @property
-    def all_risks(self) -> NDArray[np.float64]:
-        """The risks of all predictors on all domains, one after the other."""
-        return np.concatenate([risks.risks for risks in self.predictors.values()])
-
     def __repr__(self) -> str:
         return f"<Evaluation: {self.sentence}>"
 
@@ -156,7 +151,7 @@ class Evaluation:
         *,
         confidence: float = 0.95,
         interpolation: str = "step",
-    ) -> dict[str, list[Difference]]:
+    ) -> PairedComparison:
         """Each predictor against ``baseline`` (the first): differences, paired by domain.
 
         Differences of mean, quantiles and superquantiles at ``levels``, with the intervals of
@@ -172,7 +167,7 @@ class Evaluation:
         (-0.2417, True)
         """
         first = self._known(baseline)
-        return {
+        found = {
             name: paired_differences(
                 self[first].risks,
                 risks.risks,
@@ -183,6 +178,7 @@ class Evaluation:
             for name, risks in self.predictors.items()
             if name != first
         }
+        return PairedComparison(first, found)
 
     @cached_property
     def noise(self) -> dict[str, NoiseSplit | None]:

@@ -61,7 +61,7 @@ def _written(
         write_text(folder / name, text)
     written = [report, *(folder / name for name in texts)]
     try:
-        figure = draw_cdfs_and_tails(step_curves(judged))
+        figure = draw_cdfs_and_tails(step_curves(judged.predictors))
         written.append(folder / "risk-cdfs.svg")
         with whole_file(written[-1]) as draft:
             save_figure(figure, draft)

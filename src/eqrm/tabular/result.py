@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import one_of
-from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
+from eqrm.data.tables.frames import data_frame
+from eqrm.errors import DataFileError, DomainDataError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.files.writing import whole_files
 from eqrm.level import Level
+from eqrm.markup import lines_in_html
 from eqrm.tabular.comparison import TrainingComparison, table_levels
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output import REPORT, SUMMARY, summary_of, write_training, write_training_report
@@ -27,7 +29,7 @@ from eqrm.tabular.wording import in_words
 from eqrm.text import counted
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
     from pandas import DataFrame
 
 
@@ -127,26 +129,26 @@ class TrainingResult:
         the column of the domains: whether the model was trained on the row's domain. ``model`` is
         the name of one of :attr:`models`, by default the recommended one.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtraError("pandas", "tables", "A data frame") from error
         chosen = self.models[one_of(model or self.recommended, self.models, "model")]
         found, _ = predicted_columns(chosen, data, unseen)
-        index = data.index if isinstance(data, pandas.DataFrame) else None
-        return pandas.DataFrame(found, index=index)
+        return data_frame(found, like=data)
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML page of the results, which needs nothing else to be opened."""
         self._report(Path(path))
         return Path(path)
 
-    def plot(self) -> Figure:
-        """The risks of all models on unseen domains as curves: a figure of matplotlib."""
-        from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails
-        from eqrm.evaluation.presenting.risk_curves import step_curves
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The risks of all models on unseen domains as curves, on these or new axes.
 
-        return draw_cdfs_and_tails(step_curves(self.evaluation))
+        See :meth:`eqrm.Evaluation.plot`.
+        """
+        return self.evaluation.plot(ax)
+
+    def _repr_html_(self) -> str:
+        """The verdict and the table of risks, for a notebook."""
+        verdict = self.summary.split("\n\n", 1)[0]
+        return f"{lines_in_html(verdict)}{self.risk_table._repr_html_()}"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write everything to a folder, as ``eqrm train --output`` does.

@@ -1,20 +1,23 @@
 """Tables in memory: pandas, polars, Arrow tables and record batches, mappings of columns.
 
 The one reader of frames: columns are found by name, whatever the kind of frame and their order.
-No package is imported here; frames are recognised by their methods.
+No package is imported to read them; frames are recognised by their methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.domains import joined_columns
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.text import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 ROWS_AT_ONCE = 1 << 18
 
@@ -189,3 +192,19 @@ def batch_of(
     """X, y and domains of a part of a table."""
     values = number_matrix(part, [*features, target])
     return values[:, :-1], values[:, -1], column(part, domain)
+
+
+def data_frame(columns: Mapping[str, Any], like: Any = None) -> DataFrame:
+    """Columns by name as a data frame of pandas, with the index of ``like`` where that is one too.
+
+    >>> data_frame({"risk": [0.1, 0.2]})
+       risk
+    0   0.1
+    1   0.2
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables", "A data frame") from error
+    index = like.index if isinstance(like, pandas.DataFrame) else None
+    return pandas.DataFrame(dict(columns), index=index)

@@ -14,9 +14,10 @@ from eqrm.checks import OPEN_FRACTION, Problems
 from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
 from eqrm.data.tables.columns import Column, as_column, is_dates, is_numbers, missing_in
+from eqrm.data.tables.frames import data_frame
 from eqrm.data.times import as_times
 from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
-from eqrm.errors import DomainDataError, MissingExtraError, SettingError
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -290,11 +291,7 @@ class Table:
         return self._features(), self.target, self.domains
 
     def _features(self) -> DataFrame:
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtraError("pandas", "tables", "A data frame") from error
-        return pandas.DataFrame(dict(self.columns))
+        return data_frame(self.columns)
 
 
 def drawn_names(names: Sequence[str], share: float, seed: int) -> list[str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqrm.checks import one_of
 from eqrm.errors import MissingExtraError
-from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.presenting.risk_curves import RiskCurve, smooth_curves, step_curves
 from eqrm.files.writing import whole_file
 from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
 from eqrm.text import shortened
 
 if TYPE_CHECKING:
@@ -60,31 +62,90 @@ def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
     """
     figure = new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(curves) - 1))]
-    for curve, (colour, dashes) in zip(curves, styles, strict=True):
-        whole.plot(
-            curve.grid, curve.cdf, color=colour, linestyle=dashes, label=plain_label(curve.label)
-        )
+    draw_cdfs(whole, curves)
+    for curve, (colour, dashes) in zip(curves, _styles(len(curves)), strict=True):
         tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
-    whole.set_ylabel("share of unseen domains below")
-    whole.legend(frameon=False, loc="lower right", fontsize="small")
     tail.set_yscale("log")
     tail.set_ylim(8e-4, 1)
     tail.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
     tail.set_ylabel("share of unseen domains above")
-    for axes in (whole, tail):
-        axes.set_xlabel("risk of a domain")
+    tail.set_xlabel("risk of a domain")
     return figure
 
 
-def write_figures(evaluation: Evaluation, folder: Path, level: Level | None = None) -> list[Path]:
+def draw_cdfs(axes: Axes, curves: Sequence[RiskCurve]) -> None:
+    """The CDFs of several predictors on the given axes, the first one dashed."""
+    for curve, (colour, dashes) in zip(curves, _styles(len(curves)), strict=True):
+        axes.plot(
+            curve.grid, curve.cdf, color=colour, linestyle=dashes, label=plain_label(curve.label)
+        )
+    axes.set_ylabel("share of unseen domains below")
+    axes.set_xlabel("risk of a domain")
+    axes.legend(frameon=False, loc="lower right", fontsize="small")
+
+
+def draw_differences(axes: Axes, differences: Mapping[str, Sequence[Difference]]) -> None:
+    """Differences with their intervals, a row per statistic and a colour per predictor.
+
+    An interval without an end reaches to the edge of the picture; a difference without any
+    interval is left out.
+    """
+    labels = [each.label for each in next(iter(differences.values()), ())]
+    step = 0.8 / max(1, len(differences))
+    reach = 0.0
+    for number, (name, found) in enumerate(differences.items()):
+        shown = [(row, each) for row, each in enumerate(found) if not each.refused]
+        if not shown:
+            continue
+        finite = [abs(x) for _, d in shown for x in (d.value, d.low, d.high) if math.isfinite(x)]
+        reach = max(reach, 1.1 * max(finite))
+        far = 10.0 * reach
+        axes.errorbar(
+            [each.value for _, each in shown],
+            [row + step * (number - (len(differences) - 1) / 2) for row, _ in shown],
+            xerr=[
+                [min(each.value - each.low, far) for _, each in shown],
+                [min(each.high - each.value, far) for _, each in shown],
+            ],
+            fmt="o",
+            capsize=2,
+            color=shades(len(differences))[number],
+            label=plain_label(name),
+        )
+    if reach:
+        axes.set_xlim(-reach, reach)
+        axes.legend(frameon=False, fontsize="small")
+    axes.axvline(0.0, color=QUIET, linewidth=1)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel("difference in risk (negative: lower)")
+
+
+def given_or_new_axes(axes: Axes | None) -> Axes:
+    """The axes, or new ones in a figure of pyplot, which a notebook shows."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots", "Drawing a figure") from error
+    return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
+
+
+def _styles(number: int) -> list[tuple[str, str]]:
+    return [(INK, "--"), *((shade, "-") for shade in shades(number - 1))]
+
+
+def write_figures(
+    predictors: Mapping[str, MeasuredRisks], folder: Path, level: Level | None = None
+) -> list[Path]:
     """The CDFs of all predictors, and PDF with CDF of each (the paper's Figures 4 and 1c).
 
     Files are numbered in the order of the predictors, because names are not to be trusted in
     paths. Returns what was written.
     """
-    figures = {"risk-cdfs": draw_cdfs_and_tails(step_curves(evaluation))}
-    smooth = smooth_curves(evaluation, level or Level(0.9))
+    figures = {"risk-cdfs": draw_cdfs_and_tails(step_curves(predictors))}
+    smooth = smooth_curves(predictors, level or Level(0.9))
     for number, curve in enumerate(smooth, start=1):
         figures[f"risk-distribution-{number}"] = draw_risk_distribution(curve)
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor
 from eqrm.distributions.base import RiskDistribution
 from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.kernel import KDE
-from eqrm.evaluation.evaluation import Evaluation
 from eqrm.level import Level
+from eqrm.risks import MeasuredRisks
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,9 @@ def smooth_curve(
         )
 
 
-def smooth_curves(evaluation: Evaluation, level: Level) -> list[RiskCurve]:
+def smooth_curves(predictors: Mapping[str, MeasuredRisks], level: Level) -> list[RiskCurve]:
     """The KDE of the risks of each predictor, with its α-quantile marked."""
-    measured = evaluation.predictors.items()
-    laws = {name: KDE(torch.from_numpy(found.risks)) for name, found in measured}
+    laws = {name: KDE(torch.from_numpy(found.risks)) for name, found in predictors.items()}
     return [smooth_curve(law, name, shared_grid(law), level) for name, law in laws.items()]
 
 
@@ -99,11 +99,12 @@ def step_curve(distribution: RiskDistribution, label: str, grid: Tensor) -> Risk
         return RiskCurve(label=label, risks=risks, grid=points, cdf=distribution.cdf(points))
 
 
-def step_curves(evaluation: Evaluation) -> list[RiskCurve]:
+def step_curves(predictors: Mapping[str, MeasuredRisks]) -> list[RiskCurve]:
     """The step CDFs of all predictors, on one grid."""
-    low, high = float(evaluation.all_risks.min()), float(evaluation.all_risks.max())
-    grid = torch.linspace(low, high, 400).double()
+    ends = [(found.risks.min(), found.risks.max()) for found in predictors.values()]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    grid = torch.linspace(float(low), float(high), 400).double()
     return [
         step_curve(Empirical(torch.from_numpy(measured.risks)), name, grid)
-        for name, measured in evaluation.predictors.items()
+        for name, measured in predictors.items()
     ]

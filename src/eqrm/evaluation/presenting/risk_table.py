@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
@@ -21,9 +22,16 @@ from eqrm.evaluation.presenting.table_cells import (
 from eqrm.evaluation.references import References
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
+from eqrm.markup import Markup, element, joined, table_in_html
 from eqrm.risks import MeasuredRisks
 from eqrm.text import aligned, csv_text, one_line
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COLUMNS: tuple[str, ...] = ("predictor", "statistic", "level", "value", "low", "high")
+COLUMNS += ("standard_error", "best", "reference")
+"""Of the table as CSV or data frame."""
 FROM_MEDIAN = Level(0.5)
 """Beside references, quantiles are shown from this level on."""
 _LATEX = {
@@ -230,18 +238,33 @@ class RiskTable:
 
     def to_csv(self) -> str:
         """A line per predictor and statistic, with all digits."""
-        header = ("predictor", "statistic", "level", "value", "low", "high")
-        rows: list[list[object]] = [[*header, "standard_error", "best", "reference"]]
+        rows = [["" if each is None else _in_csv(each) for each in row] for row in self._records()]
+        return csv_text([COLUMNS, *rows]).rstrip("\n")
+
+    def to_frame(self) -> DataFrame:
+        """The same as a data frame of pandas; what there is not is missing."""
+        columns = zip(*self._records(), strict=True)
+        return data_frame(dict(zip(COLUMNS, map(list, columns), strict=True)))
+
+    def _records(self) -> Iterator[list[Any]]:
+        """A row per predictor and statistic, and per measure of skill, as in ``COLUMNS``."""
         for name, cells in self.all_cells.items():
-            reference = int(name in self.reference_cells)
+            reference = name in self.reference_cells
             for statistic, cell in zip(self.statistics, cells, strict=True):
-                level = "" if statistic.level is None else str(statistic.level)
+                level = None if statistic.level is None else str(statistic.level)
                 numbers = [cell.value, cell.low, cell.high, cell.error]
-                shown = ["" if n is None else repr(n) for n in numbers]
-                rows.append([name, statistic.kind, level, *shown, int(cell.best), reference])
+                yield [name, statistic.kind, level, *numbers, cell.best, reference]
             for kind, value in (self.skills[name].named if name in self.skills else {}).items():
-                rows.append([name, kind, "", repr(value), "", "", "", "", reference])
-        return csv_text(rows).rstrip("\n")
+                yield [name, kind, None, value, None, None, None, None, reference]
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook: the lowest value of a column is bold, references in italics."""
+        rows = []
+        for name, cells in self.all_cells.items():
+            called = element("i", name) if name in self.reference_cells else name
+            rows.append([called, *map(_html_cell, cells)])
+        header = ["", *(statistic.label for statistic in self.statistics)]
+        return table_in_html(header, rows, self._legend(True).replace("* the", "Bold: the"))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types, with all digits and as shown."""
@@ -272,6 +295,18 @@ def _starred(cell: Cell) -> str:
 def _in_markdown(text: str) -> str:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{c}" if c in "\\|*_`[]~" else c for c in escaped)
+
+
+def _in_csv(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, str) else repr(value)
+
+
+def _html_cell(cell: Cell) -> Markup:
+    value = element("b", cell.text) if cell.best else cell.text
+    interval = (element("br"), element("small", cell.interval)) if cell.interval else ()
+    return joined(value, *interval)
 
 
 def _markdown_cell(cell: Cell, intervals: bool) -> str:

@@ -16,7 +16,7 @@ from eqrm.evaluation.inference.in_time.ordered import TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.rounding import rounded_by_error
+from eqrm.evaluation.presenting.table_cells import rounded_difference
 from eqrm.level import Level
 from eqrm.text import aligned, one_line
 
@@ -225,12 +225,3 @@ def _is_quantile_at(found: Difference, level: Level) -> bool:
 def _difference(difference: Difference) -> list[str]:
     value, low, high = rounded_difference(difference)
     return [f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]
-
-
-def rounded_difference(found: Difference) -> list[str]:
-    """A difference and the ends of its interval, with the digits that its width supports.
-
-    An open end is a question mark.
-    """
-    ends = rounded_by_error((found.high - found.low) / 4.0, found.value, found.low, found.high)
-    return [text if text.strip("-") != "inf" else "?" for text in ends]

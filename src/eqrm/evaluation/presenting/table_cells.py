@@ -16,6 +16,7 @@ from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
     QUANTILE,
     SMOOTH,
+    Difference,
     Interval,
     risk_intervals,
 )
@@ -215,3 +216,12 @@ def worst_domains(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:
 
 def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
+
+
+def rounded_difference(found: Difference) -> list[str]:
+    """A difference and the ends of its interval, with the digits that its width supports.
+
+    An open end is a question mark.
+    """
+    ends = rounded_by_error((found.high - found.low) / 4.0, found.value, found.low, found.high)
+    return [text if text.strip("-") != "inf" else "?" for text in ends]

@@ -11,8 +11,8 @@ from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import QUANTILE, SMOOTH, Difference, paired_differences
 from eqrm.evaluation.inference.gains import MARGIN, fewest_to_compare
 from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.evaluation.presenting.summary import Summary, rounded_difference
-from eqrm.evaluation.presenting.table_cells import quantiles_at
+from eqrm.evaluation.presenting.summary import Summary
+from eqrm.evaluation.presenting.table_cells import quantiles_at, rounded_difference
 from eqrm.evaluation.rounding import as_percent, rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks

@@ -8,7 +8,12 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import QUANTILE, Difference
 from eqrm.evaluation.inference.noise import ONE_EXAMPLE
 from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
-from eqrm.evaluation.presenting.report.markup import (
+from eqrm.evaluation.presenting.report.sections import sign
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.summary import Summary
+from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference, skill_text
+from eqrm.evaluation.rounding import as_percent
+from eqrm.markup import (
     Markup,
     element,
     folded,
@@ -18,11 +23,6 @@ from eqrm.evaluation.presenting.report.markup import (
     table,
     typeset,
 )
-from eqrm.evaluation.presenting.report.sections import sign
-from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.evaluation.presenting.summary import Summary, rounded_difference
-from eqrm.evaluation.presenting.table_cells import Statistic, skill_text
-from eqrm.evaluation.rounding import as_percent
 from eqrm.text import one_line
 
 NOT_TESTED = "Not tested: there are fewer than five domains."

@@ -10,9 +10,9 @@ from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.nested.findings import INDEPENDENT
 from eqrm.evaluation.inference.noise import MUCH, ONE_EXAMPLE
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, ShownModel
-from eqrm.evaluation.presenting.report.markup import Markup, element, label, typeset
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
+from eqrm.markup import Markup, element, label, typeset
 
 ADVICE = (
     "Measure domains on more examples. The domains with the highest measured risks need not be the "

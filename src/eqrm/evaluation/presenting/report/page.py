@@ -25,7 +25,6 @@ from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_mo
 from eqrm.evaluation.presenting.report.content import report_content
 from eqrm.evaluation.presenting.report.details import details_part
 from eqrm.evaluation.presenting.report.doubts import doubts_of, doubts_part
-from eqrm.evaluation.presenting.report.markup import element, joined, label, text, typeset
 from eqrm.evaluation.presenting.report.packing import as_safe_json
 from eqrm.evaluation.presenting.report.picture import static_picture
 from eqrm.evaluation.presenting.report.sections import (
@@ -38,6 +37,7 @@ from eqrm.evaluation.presenting.report.sections import (
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.files.writing import whole_file
+from eqrm.markup import element, joined, label, text, typeset
 
 PACKAGES = ("numpy", "scipy", "torch", "duckdb")
 SCRIPTS = (

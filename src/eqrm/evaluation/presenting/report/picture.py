@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eqrm.evaluation.presenting.report.markup import Markup, element, joined
+from eqrm.markup import Markup, element, joined
 
 WIDTH, HEIGHT = 360, 280
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 44

@@ -12,7 +12,13 @@ from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
 from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
 from eqrm.evaluation.presenting.report.levels import level_label
-from eqrm.evaluation.presenting.report.markup import (
+from eqrm.evaluation.presenting.report.packing import middle_cut
+from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.evaluation.presenting.summary import Summary
+from eqrm.evaluation.presenting.table_cells import Cell, WorstDomain, worst_domains
+from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
+from eqrm.level import Level
+from eqrm.markup import (
     Markup,
     element,
     folded,
@@ -21,12 +27,6 @@ from eqrm.evaluation.presenting.report.markup import (
     table,
     typeset,
 )
-from eqrm.evaluation.presenting.report.packing import middle_cut
-from eqrm.evaluation.presenting.risk_table import RiskTable
-from eqrm.evaluation.presenting.summary import Summary
-from eqrm.evaluation.presenting.table_cells import Cell, WorstDomain, worst_domains
-from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
-from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
 MOST_COLUMNS = 6

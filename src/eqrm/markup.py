@@ -7,12 +7,13 @@ by :func:`eqrm.text.printable`, and characters that HTML reads are replaced.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
 from eqrm.text import printable, shortened
 
-VOID = ("wbr", "input", "col")
+VOID = ("br", "wbr", "input", "col")
 LONGEST_LABEL = 40
 _WORD_PART = re.compile(r"[^_\-/.:=,|]*[_\-/.:=,|]+|[^_\-/.:=,|]+")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
@@ -114,3 +115,24 @@ def folded(title: object, *children: object, **attributes: Any) -> Markup:
 def scrolling(content: Markup, name: str) -> Markup:
     """What may be wider than a phone, in a frame that scrolls, also by keyboard."""
     return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+def lines_in_html(lines: str) -> Markup:
+    """A text of several lines, as they are.
+
+    >>> lines_in_html("a < b\\nc")
+    '<p>a &lt; b<br>c</p>'
+    """
+    return element("p", Markup("<br>".join(text(line) for line in lines.splitlines())))
+
+
+def table_in_html(header: Sequence[object], rows: Iterable[Sequence[object]], note: str) -> Markup:
+    """A table for a notebook, whose own style applies; the first column has the names.
+
+    >>> table_in_html(["", "mean"], [["ERM", 0.5]], "Risk.")
+    '<table><thead><tr><th></th><th>mean</th></tr></thead><tbody><tr><th>ERM</th><td>0.5</td></tr></tbody></table><p>Risk.</p>'
+    """
+    head = element("tr", *(element("th", each) for each in header))
+    body = [element("tr", element("th", f), *(element("td", c) for c in rest)) for f, *rest in rows]
+    table = element("table", element("thead", head), element("tbody", *body))
+    return joined(table, lines_in_html(note) if note else None)

@@ -1,0 +1,124 @@
+"""How evaluations and comparisons show themselves in a notebook: HTML, data frames, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from eqrm.data.tables.frames import data_frame
+from eqrm.evaluation.inference.comparison import Difference
+from eqrm.evaluation.presenting.table_cells import rounded_difference
+from eqrm.markup import element, joined, lines_in_html, table_in_html
+from eqrm.risks import MeasuredRisks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    from eqrm.evaluation.presenting.risk_table import RiskTable
+
+
+class ShownRisks:
+    """What an evaluation offers in a notebook."""
+
+    predictors: Mapping[str, MeasuredRisks]
+
+    @property
+    def sentence(self) -> str:
+        """What was measured, in one sentence."""
+        raise NotImplementedError
+
+    def risk_table(self) -> RiskTable:
+        """Mean and quantiles of risk."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """The sentence and the table of risks."""
+        return f"{lines_in_html(self.sentence)}{self.risk_table()._repr_html_()}"
+
+    def to_frame(self) -> DataFrame:
+        """The risks as a data frame of pandas: a row per predictor and domain.
+
+        >>> import eqrm
+        >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
+        >>> found.to_frame()[["predictor", "domain", "risk", "examples"]]
+           predictor domain  risk  examples
+        0  predictor      a   0.2         2
+        1  predictor      b   0.7         2
+        """
+        columns: dict[str, list[object]] = {
+            name: [] for name in ("predictor", "domain", "risk", "examples", "variance")
+        }
+        for name, found in self.predictors.items():
+            columns["predictor"] += [name] * len(found.domains)
+            columns["domain"] += found.domains
+            columns["risk"] += found.risks.tolist()
+            columns["examples"] += found.counts.tolist()
+            columns["variance"] += found.variances.tolist()
+        return data_frame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of domains below each risk, a curve per predictor; returns the axes.
+
+        At a height α the leftmost curve belongs to the predictor that is best for α. ``ax`` are
+        axes of matplotlib, by default new ones.
+        """
+        from eqrm.evaluation.presenting.plots import draw_cdfs, given_or_new_axes
+        from eqrm.evaluation.presenting.risk_curves import step_curves
+
+        axes = given_or_new_axes(ax)
+        draw_cdfs(axes, step_curves(self.predictors))
+        return axes
+
+
+class PairedComparison(dict[str, list[Difference]]):
+    """Differences in risk to a baseline, by predictor; a dictionary that shows itself.
+
+    >>> import eqrm
+    >>> days = list(range(40)) * 2
+    >>> risks = [day / 40 for day in days]
+    >>> found = eqrm.evaluate(domains=days, losses={"A": risks, "B": [r / 2 for r in risks]})
+    >>> found.compare().to_frame()[["predictor", "statistic", "value"]].head(2).round(3)
+      predictor statistic  value
+    0         B      mean -0.244
+    1         B  quantile -0.238
+    """
+
+    def __init__(self, baseline: str, differences: Mapping[str, list[Difference]]) -> None:
+        super().__init__(differences)
+        self.baseline = baseline
+
+    def to_frame(self) -> DataFrame:
+        """A row per predictor and statistic: both values, the difference and its interval."""
+        rows = [
+            {"predictor": name, "baseline": self.baseline, **each.to_dict()}
+            for name, found in self.items()
+            for each in found
+        ]
+        return data_frame({key: [row[key] for row in rows] for key in (rows[0] if rows else ())})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the differences with their intervals, a row per statistic; returns the axes."""
+        from eqrm.evaluation.presenting.plots import draw_differences, given_or_new_axes
+
+        axes = given_or_new_axes(ax)
+        draw_differences(axes, self)
+        axes.set_title(f"risk minus that of {self.baseline}", fontsize="medium")
+        return axes
+
+    def _repr_html_(self) -> str:
+        """A row per statistic, a column per predictor; bold where the interval excludes 0."""
+        rows = []
+        for found in zip(*self.values(), strict=True):
+            cells = []
+            for each in found:
+                value, low, high = rounded_difference(each)
+                shown = element("b", value) if each.clear else value
+                ends = "" if each.refused else f"[{low}, {high}]"
+                cells.append(joined(shown, element("br"), element("small", ends)))
+            rows.append([found[0].label, *cells])
+        note = (
+            f"Risk minus that of {self.baseline}, paired by domain; negative: lower. Bold: the "
+            "interval excludes 0. No brackets: too few domains for an interval."
+        )
+        return table_in_html(["", *self], rows, note)

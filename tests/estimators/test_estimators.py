@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -169,6 +170,31 @@ def test_without_routing_a_pipeline_takes_groups_by_the_name_of_the_step() -> No
     pipeline = make_pipeline(encode, QRMClassifier(0.9))
     pipeline.fit(table, world.y, qrmclassifier__groups=world.groups)
     assert len(pipeline[-1].domain_risks_) == 30
+
+
+@pytest.mark.parametrize("scoring", [None, eqrm.estimators.quantile_risk(0.9)])
+@pytest.mark.parametrize("alpha", [[0.9, 0.5], [None, 0.9]])
+def test_a_search_that_keeps_groups_to_itself_ends_with_one_error(
+    alpha: list[float | None], scoring: object
+) -> None:
+    world = classes_world(2)
+    search = GridSearchCV(QRMClassifier(), {"alpha": alpha}, cv=GroupKFold(3), scoring=scoring)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(DomainDataError, match="enable_metadata_routing=True") as refused:
+            search.fit(world.X, world.y, groups=world.groups)
+    assert not any("failed" in str(each.message) for each in told)
+    assert "does not pass groups on to QRMClassifier" in str(refused.value)
+
+
+def test_a_search_may_pass_groups_by_the_name_of_a_step_or_need_none() -> None:
+    world = classes_world(2)
+    pipeline = make_pipeline(StandardScaler(), QRMClassifier(0.9))
+    named = GridSearchCV(pipeline, {"qrmclassifier__l2": [1e-4, 1e-1]}, cv=3)
+    named.fit(world.X, world.y, qrmclassifier__groups=world.groups)
+    assert len(named.best_estimator_[-1].domains_) == 30
+    plain = GridSearchCV(QRMClassifier(alpha=None), {"l2": [1e-4, 1e-1]}, cv=3)
+    assert plain.fit(world.X, world.y).best_params_["l2"] in (1e-4, 1e-1)
 
 
 def test_without_routing_a_search_says_by_name_that_groups_did_not_arrive() -> None:

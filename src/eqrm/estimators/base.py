@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,12 @@ from eqrm.domains import NumberedDomains, named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import ONE_DOMAIN, Groups, required_groups
+from eqrm.estimators.groups import (
+    ONE_DOMAIN,
+    Groups,
+    refuse_search_without_groups,
+    required_groups,
+)
 from eqrm.estimators.selection.surrogates import (
     ERM,
     FEWEST_DOMAINS,
@@ -38,6 +43,8 @@ from eqrm.linear.linear_model import RANDOM_STATE
 from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.risks import MeasuredRisks
+
+Self = TypeVar("Self", bound="DomainEstimator")
 
 
 @dataclass(eq=False, repr=False)
@@ -65,6 +72,13 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         """Name an unknown parameter, and the nearest one that exists."""
         refuse_unknown(parameters, cls._get_param_names(), cls.__name__, "parameter")
         return super().__new__(cls)
+
+    def set_params(self: Self, **parameters: Any) -> Self:
+        """Set parameters; a search that would fit without groups is refused (see ``groups``)."""
+        super().set_params(**parameters)
+        asked = self.alpha is not None and self.measure != "mean"
+        refuse_search_without_groups(type(self).__name__, asked)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         """Sparse X is accepted, and made dense."""

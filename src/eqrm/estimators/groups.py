@@ -5,12 +5,14 @@ Everything here is numpy: estimators and gradient boosting call it in every step
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 
 from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError
@@ -19,6 +21,8 @@ from eqrm.linear.solving.risk_functions import Array
 
 ONE_DOMAIN = "all rows"
 """The name of the only domain where no groups were given."""
+FARTHEST_CALLER = 8
+"""Calls between a search and the parameters of an estimator inside a pipeline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,31 @@ def required_groups(groups: Any, rows: int, owner: str) -> Groups:
     if groups is None:
         raise DomainDataError(f"{owner} needs groups: pass the domain of each row as groups=.")
     return as_groups(groups, rows)
+
+
+def refuse_search_without_groups(owner: str, level_asked: bool) -> None:
+    """Refuse settings that a search of scikit-learn tries, if it will not pass groups on.
+
+    GridSearchCV gives groups to its splitter only, unless metadata routing is on. Whatever then
+    fails, or is fitted to one domain, it reports for each fit, and goes on to a best setting that
+    means nothing. An error where it sets the parameters ends it at once.
+    """
+    frame = sys._getframe(1)
+    for _ in range(FARTHEST_CALLER):
+        if frame.f_code.co_name == "_fit_and_score" or frame.f_back is None:
+            break
+        frame = frame.f_back
+    given = frame.f_locals
+    if "scorer" not in given or get_config()["enable_metadata_routing"]:
+        return
+    if any(name.split("__")[-1] == "groups" for name in given.get("fit_params") or {}):
+        return
+    if level_asked or getattr(given["scorer"], "needs_groups", False):
+        raise DomainDataError(
+            f"The search does not pass groups on to {owner}, so there would be no domains. Call "
+            "sklearn.set_config(enable_metadata_routing=True) before, and then "
+            "search.fit(X, y, groups=groups)."
+        )
 
 
 def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: int = 2) -> Groups:

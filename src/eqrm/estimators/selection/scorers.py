@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
@@ -22,6 +22,7 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
     (and the estimator, and the splitter) without being requested.
     """
 
+    needs_groups: ClassVar[bool] = True
     __metadata_request__score = {"groups": True, "estimator": UNUSED}  # noqa: RUF012
 
     def __init__(self, alpha: Any, measure: str = "quantile", distribution: Any = "empirical"):

@@ -1,7 +1,9 @@
 """Builds the C part of eqrm where that is possible; without it eqrm is complete, but slower.
 
 Run by hatchling whenever eqrm is installed or packed; ``python hatch_build.py`` builds in place.
-It needs a compiler and nothing else: exp and erfc are its own (kernels.h).
+It needs a compiler and nothing else: exp and erfc are its own (kernels.h). It uses nothing of
+Python, so that one wheel serves every version of Python on a platform. ``EQRM_PURE=1`` leaves it
+out, for a wheel that serves every platform.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -50,14 +53,26 @@ class NativePart(BuildHookInterface):  # type: ignore[type-arg,misc]
         """Called before the wheel is put together."""
         if build_in_place(Path(self.root)):
             build_data["pure_python"] = False
-            build_data["infer_tag"] = True
+            build_data["tag"] = wheel_tag(sysconfig.get_platform())
             build_data["artifacts"].append(str(FOLDER / LIBRARY))
+
+
+def wheel_tag(platform: str) -> str:
+    """For any Python 3, without its binary interface, on a platform.
+
+    >>> wheel_tag("linux-x86_64"), wheel_tag("macosx-11.0-arm64")
+    ('py3-none-linux_x86_64', 'py3-none-macosx_11_0_arm64')
+    """
+    return f"py3-none-{platform.replace('-', '_').replace('.', '_')}"
 
 
 def build_in_place(root: Path) -> bool:
     """Build the library next to its source, or say why not."""
     library = root / FOLDER / LIBRARY
     library.unlink(missing_ok=True)
+    if os.environ.get("EQRM_PURE") == "1":
+        print("eqrm: built without its C part (EQRM_PURE is 1)", file=sys.stderr)
+        return False
     refused = build(root / FOLDER / "native.c", library)
     if refused is not None:
         print(f"eqrm: built without its C part ({refused})", file=sys.stderr)

@@ -157,6 +157,9 @@ def main(arguments: list[str]) -> int:
         path.write_text(json.dumps([run_here(chosen[0], options)], default=str) + "\n")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that checks are ended too
+    # In the background of a script, or under nohup, SIGINT is ignored, and so it would be in the
+    # programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     costs = {name: each["processor_seconds"] for name, each in last_run().items()}
     start = time.perf_counter()
     records = run_all(chosen, options, costs, tell)

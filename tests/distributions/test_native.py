@@ -64,6 +64,27 @@ def test_without_a_compiler_the_build_says_so(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_wheel_serves_every_python_on_its_platform() -> None:
+    tag = _build_script().wheel_tag
+    assert tag("linux-x86_64") == "py3-none-linux_x86_64"
+    assert tag("macosx-11.0-arm64") == "py3-none-macosx_11_0_arm64"
+
+
+def test_the_c_part_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EQRM_PURE", "1")
+    assert not _build_script().build_in_place(tmp_path)
+    assert "EQRM_PURE is 1" in capsys.readouterr().err
+
+
+@needs_native
+def test_the_library_needs_nothing_of_python_and_no_vector_functions() -> None:
+    content = (Path(native.__file__).with_name("libeqrm.so")).read_bytes()
+    assert b"_ZGV" not in content
+    assert b"PyObject" not in content
+
+
 @needs_native
 def test_a_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "broken.c"

@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,6 @@ from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.risks import MeasuredRisks
 
-Self = TypeVar("Self", bound="DomainEstimator")
-
 
 @dataclass(eq=False, repr=False)
 class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
@@ -73,7 +71,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         refuse_unknown(parameters, cls._get_param_names(), cls.__name__, "parameter")
         return super().__new__(cls)
 
-    def set_params(self: Self, **parameters: Any) -> Self:
+    def set_params(self, **parameters: Any) -> Any:
         """Set parameters; a search that would fit without groups is refused (see ``groups``)."""
         super().set_params(**parameters)
         asked = self.alpha is not None and self.measure != "mean"

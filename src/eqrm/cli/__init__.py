@@ -14,6 +14,7 @@ import typer
 import eqrm
 from eqrm.cli import (
     backtest,
+    compare,
     data,
     evaluate,
     figure,
@@ -36,12 +37,12 @@ app = typer.Typer(
     name="eqrm",
     help="Train and evaluate models for domains that they have never seen.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("train")(train.train)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("backtest")(backtest.backtest)
 app.command("recalibrate")(recalibrate.recalibrate)
 app.command("watch")(watch.watch)

@@ -45,6 +45,15 @@ DomainColumns = Annotated[
         metavar="COLUMN",
     ),
 ]
+LabelColumn = Annotated[str | None, option("Column of labels.", "Data", metavar="COLUMN")]
+PredictionColumn = Annotated[
+    str | None,
+    option(
+        "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
+        "Data",
+        metavar="COLUMN",
+    ),
+]
 Within = Annotated[
     list[str] | None,
     option(

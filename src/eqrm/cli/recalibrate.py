@@ -13,7 +13,9 @@ from eqrm.cli.options import (
     HELD_OUT,
     SHARE,
     DomainColumns,
+    LabelColumn,
     NotWithin,
+    PredictionColumn,
     TestAfter,
     TestDomains,
     TestLast,
@@ -37,15 +39,8 @@ def recalibrate(
     ],
     domain: DomainColumns = None,
     within: NotWithin = None,
-    label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
-    prediction: Annotated[
-        str | None,
-        option(
-            "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
-            DATA,
-            metavar="COLUMN",
-        ),
-    ] = None,
+    label: LabelColumn = None,
+    prediction: PredictionColumn = None,
     metric: Annotated[
         str | None,
         option("log-loss of probabilities (default), or squared for predicted numbers.", DATA),

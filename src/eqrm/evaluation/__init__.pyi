@@ -37,3 +37,4 @@ from .parts import EvaluatedPart as EvaluatedPart
 from .parts import evaluate_part as evaluate_part
 from .parts import merge_parts as merge_parts
 from .presenting.in_notebooks import PairedComparison as PairedComparison
+from .presenting.leaderboard import Leaderboard as Leaderboard

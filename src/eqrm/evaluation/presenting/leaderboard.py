@@ -1,0 +1,288 @@
+"""A leaderboard: any number of models, each trained with one seed or several, on the same domains.
+
+Models are in the order of a quantile of their risk over domains. Where a model has several seeds,
+its risk in a domain is the mean over them, and how far the seeds lie apart is shown beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqrm.data.tables.frames import data_frame
+from eqrm.errors import DomainDataError
+from eqrm.evaluation.evaluate import paired
+from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.comparison import SMOOTH, Difference, paired_differences
+from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.presenting.table_cells import Cell, rounded_difference
+from eqrm.evaluation.rounding import as_percent
+from eqrm.level import Level
+from eqrm.markup import element, table_in_html
+from eqrm.risks import MeasuredRisks
+from eqrm.text import aligned, counted, csv_text, listed, one_line
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LEVELS = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One line: statistics of a model, their standard deviations over seeds, and what separates
+    its quantile from that of the first model (None for the first itself)."""
+
+    place: int
+    name: str
+    seeds: int
+    cells: tuple[Cell, ...]
+    over_seeds: tuple[float, ...]
+    behind: Difference | None
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Models by the ``alpha``-quantile of their risk; made by :meth:`of`.
+
+    ``evaluation`` has the risks of the models, the mean over their seeds, on the domains that all
+    of them were measured on; ``seeds`` those of each seed.
+
+    >>> days = list(range(40))
+    >>> def risks(factor: float) -> MeasuredRisks:
+    ...     return MeasuredRisks.of(days, [9] * 40, [factor * day for day in days], [1.0] * 40)
+    >>> board = Leaderboard.of({"ERM": [risks(1.0)], "EQRM": [risks(0.5), risks(0.7)]}, "loss")
+    >>> [(line.place, line.name, line.seeds) for line in board.lines]
+    [(1, 'EQRM', 2), (2, 'ERM', 1)]
+    """
+
+    alpha: Level
+    levels: tuple[Level, ...]
+    confidence: float
+    evaluation: Evaluation
+    seeds: Mapping[str, tuple[MeasuredRisks, ...]]
+    left_out: int
+
+    @classmethod
+    def of(
+        cls,
+        models: Mapping[str, Sequence[MeasuredRisks]],
+        loss: str,
+        *,
+        alpha: LevelLike = 0.9,
+        levels: Sequence[LevelLike] = LEVELS,
+        confidence: float = 0.95,
+        common_domains: bool = False,
+    ) -> Leaderboard:
+        """The leaderboard of models by name, each with the risks of every seed.
+
+        They are compared on the same domains. Domains that one of them was not measured on are an
+        error, or left out with ``common_domains=True``.
+        """
+        if not models:
+            raise DomainDataError("A leaderboard needs at least one model, got none.")
+        every = {
+            f"{name} (seed {number})" if len(seeds) > 1 else name: risks
+            for name, seeds in models.items()
+            for number, risks in enumerate(seeds, start=1)
+        }
+        shared = iter(paired(every, common_domains).values())
+        seeds = {name: tuple(next(shared) for _ in given) for name, given in models.items()}
+        first = next(iter(seeds.values()))[0]
+        most = max(len(risks) for risks in every.values())
+        asked = {*as_levels(levels), Level.of(alpha)}
+        return cls(
+            Level.of(alpha),
+            tuple(sorted(asked)),
+            confidence,
+            Evaluation({name: _mean_over(given) for name, given in seeds.items()}, loss, None),
+            seeds,
+            most - len(first),
+        )
+
+    @cached_property
+    def lines(self) -> list[Standing]:
+        """The models, the lowest quantile first."""
+        table = self.evaluation.risk_table(
+            self.levels, [], confidence=self.confidence, worst=0, interpolation=SMOOTH
+        )
+        measured = self.evaluation.predictors
+        order = sorted(measured, key=lambda n: smooth_quantile(measured[n].risks, self.alpha))
+        return [
+            Standing(
+                place,
+                name,
+                len(self.seeds[name]),
+                table.cells[name],
+                self._over_seeds(name),
+                None if place == 1 else self._behind(order[0], name),
+            )
+            for place, name in enumerate(order, start=1)
+        ]
+
+    def _behind(self, first: str, name: str) -> Difference:
+        risks = (self.evaluation[first].risks, self.evaluation[name].risks)
+        found = paired_differences(*risks, [self.alpha], self.confidence, interpolation=SMOOTH)
+        return found[1]  # the quantile; the mean comes before it
+
+    def _over_seeds(self, name: str) -> tuple[float, ...]:
+        """The standard deviation of each statistic over seeds; NaN for one seed."""
+        values = [
+            [float(r.risks.mean()), *(smooth_quantile(r.risks, lv) for lv in self.levels)]
+            for r in self.seeds[name]
+        ]
+        if len(values) < 2:
+            return (math.nan,) * (1 + len(self.levels))
+        return tuple(np.std(values, axis=0, ddof=1).tolist())
+
+    @property
+    def sentence(self) -> str:
+        """Which models are best, as far as the domains can tell."""
+        first, *others = self.lines
+        about = (
+            f"{one_line(first.name)} has the lowest {self.alpha}-quantile of "
+            f"{loss_in_words(self.evaluation.loss)} over {len(self.evaluation.domains):,} domains"
+        )
+        if not others:
+            return f"{about}: it is the only model."
+        few = next((e.behind for e in others if e.behind and e.behind.refused), None)
+        if few is not None:
+            need = f" ({few.needed:.6g} needed)" if few.domains < few.needed < math.inf else ""
+            return f"{about}. The domains are too few for intervals of differences there{need}."
+        close = [one_line(e.name) for e in others if e.behind and not e.behind.clear]
+        sure = f"{as_percent(self.confidence)} intervals of paired differences"
+        if not close:
+            return f"{about}, clearly lower than that of every other model ({sure})."
+        return f"{about}. Not clearly higher ({sure}): {listed(close, 8)}."
+
+    @property
+    def notes(self) -> list[str]:
+        """What else must be known to read the table."""
+        told = []
+        if any(line.seeds > 1 for line in self.lines):
+            told.append(
+                "±: standard deviation over the seeds of a model. Risks are means over seeds."
+            )
+        if self.left_out:
+            told.append(
+                f"{counted(self.left_out, 'domain')} left out: not measured for all models."
+            )
+        told.append(
+            f"Quantiles are Harrell-Davis estimates. Last column: {self.alpha}-quantile minus that "
+            "of the first model, paired by domain, with its interval; ! where that excludes 0."
+        )
+        return told
+
+    def table(self) -> list[list[str]]:
+        """A header and a line per model, as shown."""
+        header = ["model", "seeds", "mean", *map(str, self.levels), "behind the first"]
+        rows = [
+            [
+                f"{line.place}. {one_line(line.name)}",
+                str(line.seeds),
+                *(
+                    cell.text if math.isnan(apart) else f"{cell.text} ± {apart:.2g}"
+                    for cell, apart in zip(line.cells, line.over_seeds, strict=True)
+                ),
+                _behind_in_words(line.behind),
+            ]
+            for line in self.lines
+        ]
+        return [header, *rows]
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """The sentence, aligned columns, and notes."""
+        return "\n".join([self.sentence, "", aligned(self.table()), "", *self.notes])
+
+    def to_markdown(self) -> str:
+        """The same as a Markdown table."""
+        header, *rows = self.table()
+        marks = [["---", *["---:"] * (len(header) - 1)]]
+        body = [[cell.replace("|", "\\|") for cell in row] for row in [header, *marks, *rows]]
+        lines = [f"| {' | '.join(row)} |" for row in body]
+        return "\n".join([self.sentence, "", *lines, "", *self.notes])
+
+    def to_csv(self) -> str:
+        """A line per model and statistic, with all digits."""
+        records = list(self._records())
+        rows = [["" if _is_missing(v) else v for v in row.values()] for row in records]
+        return csv_text([list(records[0]), *rows]).rstrip("\n")
+
+    def to_frame(self) -> DataFrame:
+        """The same as a data frame of pandas."""
+        records = list(self._records())
+        return data_frame({key: [row[key] for row in records] for key in records[0]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain types, ready for JSON; a missing number is None."""
+        return {
+            "alpha": str(self.alpha),
+            "loss": self.evaluation.loss,
+            "domains": len(self.evaluation.domains),
+            "left_out": self.left_out,
+            "confidence": self.confidence,
+            "sentence": self.sentence,
+            "models": [
+                {key: None if _is_missing(value) else value for key, value in row.items()}
+                for row in self._records()
+            ],
+        }
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        for line in self.lines:
+            statistics = [("mean", None), *(("quantile", str(level)) for level in self.levels)]
+            for (kind, level), cell, apart in zip(
+                statistics, line.cells, line.over_seeds, strict=True
+            ):
+                behind = line.behind if level == str(self.alpha) else None
+                yield {
+                    "place": line.place,
+                    "model": line.name,
+                    "seeds": line.seeds,
+                    "statistic": kind,
+                    "level": level,
+                    "value": cell.value,
+                    "low": cell.low,
+                    "high": cell.high,
+                    "over_seeds": apart,
+                    "behind": None if behind is None else behind.value,
+                    "behind_low": None if behind is None else behind.low,
+                    "behind_high": None if behind is None else behind.high,
+                }
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        header, *rows = self.table()
+        notes = "\n".join(self.notes)
+        return f"{element('p', self.sentence)}{table_in_html(header, rows, notes)}"
+
+
+def _mean_over(seeds: Sequence[MeasuredRisks]) -> MeasuredRisks:
+    """The mean of each domain's risk over seeds; counts and variances are those of one seed."""
+    first = seeds[0]
+    if len(seeds) == 1:
+        return first
+    risks = np.mean([each.risks for each in seeds], axis=0)
+    variances = np.mean([each.variances for each in seeds], axis=0)
+    return MeasuredRisks(first.domains, first.counts, risks, variances)
+
+
+def _behind_in_words(found: Difference | None) -> str:
+    if found is None:
+        return ""
+    value, low, high = rounded_difference(found)
+    return f"{value}{'!' if found.clear else ''} [{low}, {high}]" if not found.refused else value
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))

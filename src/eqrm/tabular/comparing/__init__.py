@@ -1,0 +1,1 @@
+"""Models, runs and predictions side by side (``eqrm compare``)."""

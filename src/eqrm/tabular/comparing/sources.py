@@ -1,0 +1,190 @@
+"""From files and folders to the risks of models by name: what ``eqrm compare`` reads.
+
+- the folder of ``eqrm train``, or an ``evaluation.json``: all models in it, as they were evaluated;
+- a model file, or the run of a network on a table: evaluated on the rows of a table;
+- predictions in a CSV or Parquet file: evaluated as ``eqrm evaluate`` does.
+
+A name that occurs again is another seed of the same model.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eqrm.checks import Problems
+from eqrm.data.tables.files import opened
+from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.evaluation.evaluate import evaluate
+from eqrm.evaluation.evaluation import FORMAT, Evaluation
+from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.risks import MeasuredRisks
+from eqrm.tabular.model import load_table_model
+from eqrm.tabular.output_folder import listed_files
+from eqrm.tabular.predictions import predict_file
+from eqrm.text import counted
+
+CONSTANTS = (BASE_RATE, EQUAL_ODDS, MEAN)
+EVALUATION, MODEL, PREDICTIONS = "evaluation", "model", "predictions"
+
+
+@dataclass(frozen=True)
+class ComparedSource:
+    """A file or folder, and the name that was given to it, if one was.
+
+    >>> ComparedSource.of("EQRM=runs/7").name, ComparedSource.of("predictions.csv").name
+    ('EQRM', None)
+    """
+
+    path: Path
+    name: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> ComparedSource:
+        """``NAME=PATH`` or ``PATH``."""
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            return cls(Path(text))
+        if not name or not path:
+            raise SettingError(f"A source is PATH or NAME=PATH, got {text!r}.")
+        return cls(Path(path), name)
+
+    @property
+    def kind(self) -> str:
+        """What it holds; refused where it does not exist."""
+        if not self.path.exists():
+            raise DataFileError(f"{str(self.path)!r} does not exist.")
+        if self.path.is_dir():
+            return EVALUATION if listed_files(self.path) is not None else MODEL
+        ending = self.path.suffix.lower()
+        return {".json": EVALUATION, ".safetensors": MODEL}.get(ending, PREDICTIONS)
+
+    def called(self, inside: str | None = None) -> str:
+        """The name of a model in it."""
+        if inside is None:
+            return self.name or self.path.stem
+        return inside if self.name is None or inside in CONSTANTS else f"{self.name}: {inside}"
+
+
+@dataclass(frozen=True)
+class HowToMeasure:
+    """What models and predictions are evaluated on.
+
+    ``table`` has the rows for models; ``domain``, ``label``, ``prediction`` and ``metric`` are
+    those of ``eqrm evaluate`` for files of predictions.
+    """
+
+    table: str | None = None
+    domain: Sequence[str] = ()
+    label: str | None = None
+    prediction: str | None = None
+    metric: str | None = None
+
+    def problems_with(self, sources: Sequence[ComparedSource]) -> Problems:
+        """Everything that is missing, before anything is evaluated."""
+        problems, kinds = Problems(), set()
+        for source in sources:
+            with problems.noted():
+                kinds.add(source.kind)
+                if source.kind == MODEL and self.table is None:
+                    raise SettingError(
+                        f"{source.path} is a model, so rows are needed to evaluate it on. Add "
+                        "--table FILE, with the columns of its training, target and domain "
+                        "included."
+                    )
+        if PREDICTIONS in kinds:
+            needed = {"--domain": self.domain, "--label": self.label}
+            for option, value in needed.items():
+                if not value:
+                    problems.note(f"Files of predictions need {option} COLUMN.")
+        return problems
+
+
+def measured_models(
+    sources: Sequence[ComparedSource], how: HowToMeasure
+) -> tuple[dict[str, list[MeasuredRisks]], str]:
+    """The risks of every model and seed by name, and the loss that all were measured by."""
+    how.problems_with(sources).refuse("The comparison", alone=True)
+    found: dict[str, list[MeasuredRisks]] = {}
+    losses: dict[str, str] = {}
+    for source in sources:
+        evaluation = _evaluated(source, how)
+        losses.setdefault(evaluation.loss, str(source.path))
+        single = source.kind != EVALUATION
+        for inside, risks in evaluation.predictors.items():
+            known = found.setdefault(source.called(None if single else inside), [])
+            # Models that are trained on the same rows have the same constants.
+            if inside not in CONSTANTS or not any(_same(risks, each) for each in known):
+                known.append(risks)
+    if len(losses) > 1:
+        told = ", ".join(f"{loss} ({path})" for loss, path in losses.items())
+        raise DomainDataError(
+            f"Models are compared by one loss, got {told}. Evaluate all of them by the same one."
+        )
+    return found, next(iter(losses))
+
+
+def _same(first: MeasuredRisks, second: MeasuredRisks) -> bool:
+    return first.domains == second.domains and bool((first.risks == second.risks).all())
+
+
+def _evaluated(source: ComparedSource, how: HowToMeasure) -> Evaluation:
+    if source.kind == EVALUATION:
+        return _stored(source.path)
+    if source.kind == MODEL:
+        return _of_model(source.path, how.table or "")
+    prediction = how.prediction or _prediction_column(source.path)
+    metric = how.metric or "log-loss"
+    return evaluate(
+        str(source.path),
+        domains=list(how.domain),
+        labels=how.label,
+        predictions={source.called(): prediction},
+        metric=metric,
+    )
+
+
+def _stored(path: Path) -> Evaluation:
+    file = path / "evaluation.json" if path.is_dir() else path
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataFileError(f"{file} cannot be read: {error}.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataFileError(
+            f"{file} is not an evaluation. eqrm train writes one (evaluation.json), and "
+            "Evaluation.to_json() does."
+        )
+    return Evaluation.from_dict(content)
+
+
+def _of_model(path: Path, table: str) -> Evaluation:
+    """A model on the rows of a table whose domains it has not seen, by way of its predictions."""
+    preprocessor = load_table_model(path).preprocessor
+    with tempfile.TemporaryDirectory() as folder:
+        predictions = Path(folder, "predictions.parquet")
+        predict_file(path, table, predictions)
+        return evaluate(
+            str(predictions),
+            domains=list(preprocessor.key.columns),
+            labels=preprocessor.target_name,
+            predictions={"model": "p_{class}" if preprocessor.task.classes else "prediction"},
+            metric=preprocessor.task.metric,
+        )
+
+
+def _prediction_column(path: Path) -> str:
+    """The columns that ``eqrm predict`` writes, where the file has them."""
+    with opened(str(path), 1, "600MB") as table:
+        names = list(table.types)
+    if any(name.startswith("p_") for name in names):
+        return "p_{class}"
+    if "prediction" in names:
+        return "prediction"
+    raise SettingError(
+        f"{path} has neither columns 'p_…' nor 'prediction'. Name the column with --prediction; "
+        f"it has {counted(len(names), 'column')}: {', '.join(names[:10])}."
+    )

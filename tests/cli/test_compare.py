@@ -1,0 +1,158 @@
+"""``eqrm compare``: a leaderboard from whatever was saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from cli.commands import hospitals, run
+
+
+def _predictions(folder: Path, name: str, noise: float, seed: int = 0, number: int = 40) -> str:
+    """A file of predictions; more noise is worse."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(number), 20)
+    late = np.random.default_rng(7).random(day.size) < 0.5
+    logit = 2.0 * (2 * late - 1) + noise * random.normal(size=day.size)
+    frame = pd.DataFrame({"day": day, "late": late.astype(int), "p": 1 / (1 + np.exp(-logit))})
+    path = folder / f"{name}.parquet"
+    frame.to_parquet(path)
+    return str(path)
+
+
+OPTIONS = ("--domain", "day", "--label", "late", "--prediction", "p")
+
+
+def test_predictions_are_ranked_by_the_quantile_and_seeds_are_gathered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, again = (_predictions(tmp_path, f"good{i}", 0.5, seed=i) for i in (1, 2))
+    bad = _predictions(tmp_path, "bad", 3.0)
+    code, out, err = run(capsys, "compare", bad, f"good={good}", f"good={again}", *OPTIONS)
+    assert (code, err) == (0, "")
+    assert out.startswith("good has the lowest 0.9-quantile of log-loss over 40 domains, clearly")
+    lines = out.splitlines()
+    assert lines[2].split()[:6] == ["model", "seeds", "mean", "0.5", "0.9", "0.99"]
+    assert lines[3].split()[:3] == ["1.", "good", "2"]
+    assert " ± " in lines[3]
+    assert lines[4].split()[:3] == ["2.", "bad", "1"]
+    assert "!" in lines[4]
+    assert "standard deviation over the seeds" in out
+
+
+def test_all_formats_hold_the_same_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [_predictions(tmp_path, name, noise) for name, noise in (("a", 0.5), ("b", 0.6))]
+    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "json", "--levels", ".5")
+    found = json.loads(out)
+    assert [row["level"] for row in found["models"][:3]] == [None, "0.5", "0.9"]
+    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "csv", "--levels", ".5")
+    rows = pd.read_csv(pd.io.common.StringIO(out))
+    assert rows.value.tolist() == [row["value"] for row in found["models"]]
+    path = tmp_path / "board.md"
+    code, out, _ = run(
+        capsys, "compare", *files, *OPTIONS, "--format", "markdown", "--output", str(path)
+    )
+    assert (code, out) == (0, f"Wrote {path}.\n")
+    assert "| 1. a | 1 |" in path.read_text()
+
+
+def test_trainings_models_and_evaluations_are_compared_on_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hospitals(number=40).to_csv(tmp_path / "old.csv", index=False)
+    hospitals(1, number=40, first=100).to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "out"
+    result = eqrm.train(tmp_path / "old.csv", "ill", "hospital", surrogate="eqrm")
+    result.save(out)
+    names = list(json.loads((out / "evaluation.json").read_text())["predictors"])
+    both = ("compare", str(out), str(out / "evaluation.json"), "--format", "json")
+    code, printed, err = run(capsys, *both)
+    assert (code, err) == (0, "")
+    found = json.loads(printed)["models"]
+    assert {row["model"] for row in found} == set(names)
+    assert {row["model"]: row["seeds"] for row in found} == {
+        name: 1 if name in ("base rate", "equal odds") else 2 for name in names
+    }
+    models = [str(path) for path in sorted((out / "models").iterdir())]
+    new = pd.read_csv(tmp_path / "new.csv")
+    asked = ("--table", str(tmp_path / "new.csv"), "--alpha", ".5", "--format", "json")
+    code, printed, err = run(capsys, "compare", *models, *asked)
+    assert (code, err) == (0, "")
+    found = json.loads(printed)
+    assert found["domains"] == 40
+    (mean,) = (r for r in found["models"] if (r["model"], r["statistic"]) == ("erm", "mean"))
+    by_hand = eqrm.evaluate(
+        domains=new.hospital,
+        labels=new.ill == "yes",
+        predictions=result.predict(new, "ERM")["p_yes"].to_numpy(),
+    )
+    assert mean["value"] == pytest.approx(by_hand["predictor"].risks.mean(), rel=1e-12)
+
+
+def test_what_is_missing_is_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.safetensors").write_bytes(b"")
+    file = _predictions(tmp_path, "a", 0.5)
+    code, _, err = run(capsys, "compare", str(tmp_path / "m.safetensors"), file, "nowhere.csv")
+    assert code == 2
+    assert "'nowhere.csv' does not exist" in err
+    assert "--table FILE" in err
+    assert "--domain COLUMN" in err
+    assert "--label COLUMN" in err
+    for arguments, words in (
+        ((file, "--domain", "day", "--label", "late"), "Name the column with --prediction"),
+        ((file, *OPTIONS, "--format", "xml"), "format"),
+        ((file, *OPTIONS, "--alpha", "2"), "alpha"),
+        (("=x",), "NAME=PATH"),
+    ):
+        code, _, err = run(capsys, "compare", *arguments)
+        assert code == 2
+        assert words in err
+
+
+def test_other_losses_and_other_domains_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = {"a": np.arange(40) / 40.0}
+    (tmp_path / "e.json").write_text(eqrm.evaluate(domains=range(40), losses=losses).to_json())
+    file = _predictions(tmp_path, "b", 0.5)
+    code, _, err = run(capsys, "compare", str(tmp_path / "e.json"), file, *OPTIONS)
+    assert code == 2
+    assert "compared by one loss" in err
+    fewer = _predictions(tmp_path, "c", 0.5, number=30)
+    code, _, err = run(capsys, "compare", file, fewer, *OPTIONS)
+    assert code == 2
+    assert "same domains" in err
+    code, out, _ = run(capsys, "compare", file, fewer, *OPTIONS, "--common-domains")
+    assert code == 0
+    assert "over 30 domains. The domains are too few for intervals" in out
+    assert "(36 needed)" in out
+    assert "10 domains left out" in out
+
+
+def test_one_model_is_a_leaderboard_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "compare", _predictions(tmp_path, "a", 0.5), *OPTIONS)
+    assert code == 0
+    assert "it is the only model" in out
+
+
+def test_a_leaderboard_shows_itself_in_a_notebook(tmp_path: Path) -> None:
+    from eqrm.evaluation.presenting.leaderboard import Leaderboard
+
+    found = eqrm.evaluate(
+        domains=range(40), losses={"<A>": np.arange(40) / 40.0, "B": np.arange(40) / 20.0}
+    )
+    board = Leaderboard.of({n: [r] for n, r in found.predictors.items()}, found.loss)
+    assert "&lt;A&gt;" in board._repr_html_()
+    frame = board.to_frame()
+    assert list(frame.model.unique()) == ["<A>", "B"]
+    assert len(frame) == 8
+    assert str(board) == board.to_text()

@@ -68,11 +68,11 @@ def wheel_tag(platform: str) -> str:
 
 def build_in_place(root: Path) -> bool:
     """Build the library next to its source, or say why not."""
-    library = root / FOLDER / LIBRARY
-    library.unlink(missing_ok=True)
     if os.environ.get("EQRM_PURE") == "1":
         print("eqrm: built without its C part (EQRM_PURE is 1)", file=sys.stderr)
         return False
+    library = root / FOLDER / LIBRARY
+    library.unlink(missing_ok=True)
     refused = build(root / FOLDER / "native.c", library)
     if refused is not None:
         print(f"eqrm: built without its C part ({refused})", file=sys.stderr)

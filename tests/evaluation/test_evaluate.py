@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,24 @@ def test_missing_values_of_pandas_are_missing() -> None:
     frame = pd.DataFrame({"d": [1, 2, 2], "loss": pd.array([1.0, None, 3.0], dtype="Float64")})
     with pytest.raises(eqrm.errors.DomainDataError, match="index 1"):
         eqrm.evaluate(frame, domains="d", losses="loss")
+
+
+def test_a_loss_of_the_users_is_called_by_its_name() -> None:
+    class HalfSquare:
+        def __call__(self, labels: Any, predictions: Any) -> Any:
+            return 0.5 * (labels - predictions) ** 2
+
+    def absolute_error(labels: Any, predictions: Any) -> Any:
+        return abs(labels - predictions)
+
+    named = {
+        "absolute error": absolute_error,
+        "HalfSquare": HalfSquare(),
+        "loss": lambda labels, predictions: abs(labels - predictions),
+    }
+    for name, metric in {**named, "absolute error": partial(absolute_error)}.items():
+        found = eqrm.evaluate(
+            domains=[0, 0, 1, 1], labels=[0.0, 1, 2, 3], predictions=[0.0] * 4, metric=metric
+        )
+        assert found.loss == name
+        assert f"measured by the {name} of 4 examples" in found.sentence

@@ -11,7 +11,7 @@ from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import SettingError
-from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of
+from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of, name_of_function
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.risks import MeasuredRisks
 
@@ -87,7 +87,7 @@ class MeasurementSpec:
         metric = self.known_metric
         if metric is not None:
             return metric.name
-        return getattr(self.metric, "__name__", "loss") if self.takes_predictions else "loss"
+        return name_of_function(self.metric) if self.takes_predictions else "loss"
 
     def refuse_incomplete(self) -> None:
         """Raise unless there are domains, and either losses or labels with predictions."""

@@ -89,6 +89,18 @@ def loss_in_words(name: str) -> str:
     return IN_WORDS.get(name, name)
 
 
+def name_of_function(function: object) -> str:
+    """What a loss of the user's is called: by its name, or that of its class.
+
+    >>> from functools import partial
+    >>> name_of_function(partial(loss_in_words)), name_of_function(lambda y, p: y - p)
+    ('loss in words', 'loss')
+    """
+    function = getattr(function, "func", function)  # of a functools.partial
+    name = getattr(function, "__name__", type(function).__name__)
+    return "loss" if name == "<lambda>" else name.strip("_").replace("_", " ") or "loss"
+
+
 def metric_of(name: str, clip: float = 0.0) -> Metric:
     """The metric of a name; ``pinball:0.9`` is the pinball loss of the .9-quantile.
 

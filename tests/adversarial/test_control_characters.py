@@ -152,6 +152,26 @@ def test_what_train_predict_and_recalibrate_print_and_write(
         assert_clean(saved.read_text(encoding="utf-8"), "correction")
 
 
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_what_compare_prints_and_writes(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, risks = hostile(seed), np.random.default_rng(seed).random(40)
+    losses = {next(names): risks * factor for factor in (1.0, 1.5, 0.5)}
+    stored = tmp_path / "evaluation.json"
+    stored.write_text(eqrm.evaluate(domains=range(40), losses=losses).to_json(), encoding="utf-8")
+    for form in ("text", "markdown", "csv", "json"):
+        written = tmp_path / f"board.{form}"
+        for more in ([], ["--output", str(written)]):
+            code, out, err = run(capsys, "compare", str(stored), "--format", form, *more)
+            assert code == 0, err
+            assert_clean(out + err, form)
+        assert_clean(written.read_text(encoding="utf-8"), form)
+    code, out, err = run(capsys, "compare", str(tmp_path / "rows.csv"), str(stored))
+    assert code == 2
+    assert_clean(out + err, "compare")
+
+
 @pytest.mark.parametrize("seed", SEEDS[:10])
 def test_files_plans_and_configurations_with_hostile_names(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

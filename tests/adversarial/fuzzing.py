@@ -22,7 +22,8 @@ from pathlib import Path
 
 import torch
 
-from adversarial.risk_vectors import ROWS, Report, batch_of, judged
+from adversarial.judged_vectors import Report, judged
+from adversarial.risk_vectors import ROWS, batch_of
 from eqrm.distributions.kde import native
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +91,8 @@ class Progress:
 
 def _digest_of_sources(first: int) -> str:
     """Of all that decides what is found, but for kernels of a GPU."""
-    sources = [ROOT / "tests" / "adversarial" / "risk_vectors.py"]
+    tests = ROOT / "tests" / "adversarial"
+    sources = [tests / "risk_vectors.py", tests / "judged_vectors.py"]
     sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pch]*"))
     digest = hashlib.sha256(str(first).encode())
     for source in sources:

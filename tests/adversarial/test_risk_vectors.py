@@ -12,8 +12,9 @@ import torch
 
 import eqrm
 from adversarial import fuzzing
-from adversarial.risk_vectors import KINDS, ROWS, Batch, Judge, Report, batch_of, judged
-from adversarial.risk_vectors import Answer as Found
+from adversarial.judged_vectors import Answer as Found
+from adversarial.judged_vectors import Judge, Report, judged
+from adversarial.risk_vectors import KINDS, ROWS, Batch, batch_of
 from eqrm.distributions import BANDWIDTHS
 
 SAMPLE = 8

@@ -1,10 +1,13 @@
-"""A table in which the effect of a feature differs by domain."""
+"""A table in which the effect of a feature differs by domain, and what is said of a training."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from eqrm.data import Table
+from eqrm.tabular.comparison import compare_training
+from eqrm.tabular.training import TableTraining
+from eqrm.tabular.wording import in_words
 
 DOMAINS, ROWS = 220, 40
 
@@ -20,3 +23,13 @@ def world(seed: int = 0, spread: float = 0.9, classes: int = 2) -> Table:
     domains = np.repeat([f"d{i:03d}" for i in range(DOMAINS)], ROWS)
     kind = rng.choice(["a", "b"], n)
     return Table({"stable": stable, "shifting": shifting, "kind": kind}, level, domains)
+
+
+def some(table: Table, number: int = 60) -> Table:
+    """Its first domains."""
+    return table.in_domains(table.domain_names[:number])
+
+
+def told(training: TableTraining) -> str:
+    """What is said about a training, on one line."""
+    return " ".join(in_words(training, compare_training(training)).split())

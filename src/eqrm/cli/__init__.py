@@ -14,9 +14,7 @@ import typer
 import eqrm
 from eqrm.cli import (
     backtest,
-    compare,
     data,
-    evaluate,
     figure,
     plan,
     predict,
@@ -28,6 +26,7 @@ from eqrm.cli import (
     train_network,
     watch,
 )
+from eqrm.cli.evaluating import compare, evaluate
 from eqrm.cli.options import say
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk

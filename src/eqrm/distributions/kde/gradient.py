@@ -21,9 +21,9 @@ from eqrm.distributions.bandwidths import (
     Bandwidth,
     SigmaRule,
 )
-from eqrm.distributions.kde.one_row import FAR_FROM_MEAN, LARGE, Found, in_dtype, quantile_of_one
+from eqrm.distributions.kde.one_row import LARGE, Found, in_dtype, quantile_of_one
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
-from eqrm.distributions.kde.sums import NARROWEST
+from eqrm.distributions.kde.sums import FAR_FROM_MEAN, NARROWEST
 from eqrm.distributions.moments import Moments, moments
 from eqrm.execution import has_kernels
 from eqrm.level import Level

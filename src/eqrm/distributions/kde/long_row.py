@@ -17,7 +17,7 @@ from eqrm.distributions.bandwidths import RowBandwidth
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.bulk_sums import LONG, SMALLEST_DENSITY, NativeSums
 from eqrm.distributions.kde.root import RowQuantile, add_shares, root_of_one
-from eqrm.distributions.kde.sums import Equation
+from eqrm.distributions.kde.sums import FAR_FROM_MEAN, Equation
 from eqrm.level import Level
 
 ENOUGH_FOR_START, WIDEST_STRIDE = 8_192, 32
@@ -28,9 +28,6 @@ FEWEST_BEYOND = 100.0
 
 FARTHEST_PIVOT = 4.0
 """Standard deviations between the mean and the risk from which the others are counted."""
-
-FARTHEST = 1e3
-"""Bandwidths between mean and quantile, or in σ̂, from which digits are lost."""
 
 
 def quantile_of_long_row(
@@ -55,14 +52,14 @@ def quantile_of_long_row(
     apart = 1.0 - 1.0 / size
     std = math.sqrt(variance / apart)
     h = bandwidth.value(std)
-    if not std < FARTHEST * h < math.inf:
+    if not std < FAR_FROM_MEAN * h < math.inf:
         return None
     stride = min(size // ENOUGH_FOR_START, WIDEST_STRIDE)
     some = risks[::stride].numpy().astype(np.float64)
     equation = Equation.at(level, some - pivot - offset, None, std, h)
     sums = NativeSums(equation, passes, pivot, offset)
     root = root_of_one(sums)
-    if not (abs(root) < FARTHEST and sums.density_near(root) > SMALLEST_DENSITY):
+    if not (abs(root) < FAR_FROM_MEAN and sums.density_near(root) > SMALLEST_DENSITY):
         return None
     value = pivot + (offset + equation.bandwidth * root)
     if not wants_gradient:

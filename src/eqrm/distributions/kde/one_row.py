@@ -31,7 +31,7 @@ from eqrm.distributions.kde.root import (
     quantile_of_row,
 )
 from eqrm.distributions.kde.root_in_tensors import may_look
-from eqrm.distributions.kde.sums import risk_near_quantile
+from eqrm.distributions.kde.sums import FAR_FROM_MEAN, risk_near_quantile
 from eqrm.distributions.moments import row_moments
 from eqrm.errors import DomainDataError
 from eqrm.level import Level
@@ -45,9 +45,6 @@ in other units."""
 
 LARGEST_SINGLE = 3.4e38
 """Numbers up to this are numbers in float32 too."""
-
-FAR_FROM_MEAN = 1e3
-"""Bandwidths between mean and quantile from which centring at the mean costs digits."""
 
 
 def quantile_of_one(

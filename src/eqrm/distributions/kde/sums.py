@@ -43,6 +43,9 @@ NARROWEST = 1e-90
 """Kernels narrower than this part of the spread of the risks are taken to be as wide: nothing of
 the quantile is lost, and squares of distances in bandwidths stay finite."""
 
+FAR_FROM_MEAN = 1e3
+"""Bandwidths between mean and quantile, or in σ̂, from which centring at the mean costs digits."""
+
 LOG_HALF = -math.log(2.0)
 
 FAR_INSIDE_TAIL = -15.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
     from eqrm.evaluation.presenting.risk_table import RiskTable
 
 
-class ShownRisks:
+class ShownRisks(ABC):
     """What an evaluation offers in a notebook."""
 
     predictors: Mapping[str, MeasuredRisks]
 
     @property
+    @abstractmethod
     def sentence(self) -> str:
         """What was measured, in one sentence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def risk_table(self) -> RiskTable:
         """Mean and quantiles of risk."""
-        raise NotImplementedError
 
     def _repr_html_(self) -> str:
         """The sentence and the table of risks."""

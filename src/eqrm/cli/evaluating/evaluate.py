@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import OPEN_FRACTION, one_of
-from eqrm.cli.evaluate_by_metric import evaluate_by_metric, is_of_sets
+from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
 from eqrm.cli.options import (
     SEVERAL,
     Dependence,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import beta
 from scipy.stats.mstats import hdquantiles
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
@@ -84,14 +85,24 @@ def test_quantiles_are_harrell_and_davis_and_the_rule_is_one_standard_error() ->
     choice = SurrogateChoice(Level(0.9), names, risks)
     expected = [float(hdquantiles(row, [0.9])[0]) for row in risks]
     np.testing.assert_allclose(choice.quantiles, expected, rtol=1e-9)
-    lowest = choice.quantiles.min()
-    near = choice.quantiles - lowest <= np.minimum(choice.errors, 0.05 * lowest)
+    # Compared by the weights of four times fewer domains.
+    weights = np.diff(beta(0.9 * 61 / 4, 0.1 * 61 / 4).cdf(np.arange(61) / 60))
+    compared = np.sort(risks, axis=1) @ weights
+    near = compared - compared.min() <= np.minimum(choice.errors, 0.01 * compared.min())
     assert near[choice.place]
     assert choice.means[choice.place] == choice.means[near].min()
-    assert choice.errors[choice.quantiles.argmin()] == 0.0
+    assert choice.errors[compared.argmin()] == 0.0
     assert choice.optimism >= 0.0
     _, drawn = resampled_smooth_quantiles(risks, Level(0.9), 200, seed=0)
     assert drawn.std(axis=0)[0] == pytest.approx(0.35 * choice.quantiles[0], rel=1.0)
+
+
+def test_wide_weights_leave_one_domain_expected_beyond_the_level() -> None:
+    risks = np.random.default_rng(0).lognormal(size=(1, 20))
+    for level, number in ((0.9, 10.0), (0.1, 10.0), (0.5, 21 / 4), (0.99, 21.0)):
+        weights = np.diff(beta(level * number, (1 - level) * number).cdf(np.arange(21) / 20))
+        found, _ = resampled_smooth_quantiles(risks, Level(level), 0, seed=0, wide=4.0)
+        np.testing.assert_allclose(found, np.sort(risks) @ weights, rtol=1e-9)
 
 
 def test_beyond_the_domains_log_normal_laws_are_compared() -> None:

@@ -7,7 +7,8 @@ fitted to four fifths of the domains and measured on the others, five times over
 domain has a risk under a predictor that has not seen it. Of the candidates within one standard
 error (and 1%) of the lowest quantile, the one with the lowest mean risk is taken.
 
-Quantiles are Harrell–Davis estimates, which vary less than order statistics do. With fewer than
+Quantiles are Harrell–Davis estimates, which vary less than order statistics do; candidates are
+compared by wider ones (:data:`WIDE`), of a range of levels around the goal. With fewer than
 1/(1−α) domains they are little more than the largest risk, which one domain decides. There, ERM is
 recalibrated for the level, which takes two numbers and not a fit to domains that are not there.
 With or without a scale is chosen by the lower quantile of log-normal laws.
@@ -44,6 +45,8 @@ FOLDS = 5
 FEWEST_DOMAINS = 10
 """With fewer, a choice would be made by chance: the level itself is trained for."""
 RESAMPLES = 500
+WIDE = 4.0
+"""Candidates are compared by weights as wide as those of so many times fewer domains."""
 NEAR = 0.01
 """How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
 FARTHEST = 0.1
@@ -242,9 +245,11 @@ class SurrogateChoice:
     risks: Array
 
     @cached_property
-    def _resampled(self) -> tuple[Array, Array]:
-        of = resampled_lognormal_quantiles if self.lognormal else resampled_smooth_quantiles
-        return of(self.risks, self.level, RESAMPLES, seed=0)
+    def _compared(self) -> tuple[Array, Array]:
+        """What the candidates are compared by (C,), and the same in resamples."""
+        if self.lognormal:
+            return resampled_lognormal_quantiles(self.risks, self.level, RESAMPLES, seed=0)
+        return resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0, wide=WIDE)
 
     @property
     def lognormal(self) -> bool:
@@ -252,10 +257,12 @@ class SurrogateChoice:
         beyond = self.risks.shape[1] * self.level.tail
         return FARTHEST <= beyond < 1.0 and bool((self.risks > 0.0).all())
 
-    @property
+    @cached_property
     def quantiles(self) -> Array:
         """The α-quantile of each candidate over domains left out (C,)."""
-        return self._resampled[0]
+        if self.lognormal:
+            return self._compared[0]
+        return resampled_smooth_quantiles(self.risks, self.level, 0, seed=0)[0]
 
     @cached_property
     def means(self) -> Array:
@@ -265,9 +272,9 @@ class SurrogateChoice:
 
     @cached_property
     def errors(self) -> Array:
-        """The standard error of each quantile's difference from the lowest (C,)."""
-        drawn = self._resampled[1]
-        found: Array = (drawn - drawn[:, [self.quantiles.argmin()]]).std(axis=0)
+        """The standard error of each candidate's difference from the lowest (C,)."""
+        compared, drawn = self._compared
+        found: Array = (drawn - drawn[:, [compared.argmin()]]).std(axis=0)
         return found
 
     @property
@@ -277,32 +284,37 @@ class SurrogateChoice:
         And within 1%: with few domains a standard error can be large. By log-normal laws, the
         lowest of those that are recalibrated.
         """
+        compared = self._compared[0]
         if self.lognormal:
             corrected = [s.correction is not None for s in self.candidates]
             allowed = corrected if any(corrected) else [True] * len(corrected)
-            return int(np.where(allowed, self.quantiles, np.inf).argmin())
-        lowest = float(self.quantiles.min())
-        near = self.quantiles - lowest <= np.minimum(self.errors, NEAR * abs(lowest))
+            return int(np.where(allowed, compared, np.inf).argmin())
+        lowest = float(compared.min())
+        near = compared - lowest <= np.minimum(self.errors, NEAR * abs(lowest))
         return int(np.where(near, self.means, np.inf).argmin())
 
     @property
     def reason(self) -> str:
         """Why the chosen one was: the end of a sentence."""
         if self._lowest == self.chosen:
-            return "the lowest quantile there"
+            return f"the lowest quantile there{self._averaged}"
         if self.lognormal:
             return (
                 "as less than one domain lies beyond the level: too few to train for it "
                 f"({self._lowest.name} is lowest there)"
             )
         return (
-            f"within one standard error of the lowest quantile there ({self._lowest.name}), at a "
-            "lower mean risk"
+            f"within one standard error of the lowest quantile there{self._averaged}, that "
+            f"of {self._lowest.name}, at a lower mean risk"
         )
 
     @property
+    def _averaged(self) -> str:
+        return "" if self.lognormal else " (averaged over levels near the goal)"
+
+    @property
     def _lowest(self) -> Surrogate:
-        return self.candidates[int(self.quantiles.argmin())]
+        return self.candidates[int(self._compared[0].argmin())]
 
     @property
     def chosen(self) -> Surrogate:
@@ -322,7 +334,7 @@ class SurrogateChoice:
     def _best(self, among: Sequence[Surrogate]) -> Surrogate:
         if self.chosen in among:
             return self.chosen
-        return min(among, key=lambda s: self.quantiles[self.candidates.index(s)])
+        return min(among, key=lambda s: self._compared[0][self.candidates.index(s)])
 
     def of(self, candidate: Surrogate) -> Array:
         """The cross-fitted risks (m,) of a candidate."""
@@ -336,34 +348,37 @@ class SurrogateChoice:
         In each resample of the domains the lowest is picked, and its quantile there is compared
         with its quantile over all domains.
         """
-        drawn = self._resampled[1]
+        drawn = self._compared[1]
         picked = drawn.argmin(axis=1)
         own = drawn[np.arange(len(drawn)), picked] - drawn.mean(axis=0)[picked]
         return float(max(-own.mean(), 0.0))
 
     def table(self) -> str:
-        """A line per candidate: quantile and mean risk over domains left out."""
-        header = ["minimised", f"{self.level}-quantile", "± from lowest", "mean risk", ""]
-        lines = [
-            [
-                surrogate.name,
-                f"{self.quantiles[i]:.4g}",
-                f"{self.errors[i]:.2g}",
-                f"{self.means[i]:.4g}",
-                "chosen" if i == self.place else "",
-            ]
-            for i, surrogate in enumerate(self.candidates)
+        """A line per candidate: quantile and mean risk over domains left out.
+
+        "Near it" is what the candidates are compared by, unless that is the quantile itself.
+        """
+        columns = [
+            ["minimised", *(surrogate.name for surrogate in self.candidates)],
+            [f"{self.level}-quantile", *(f"{value:.4g}" for value in self.quantiles)],
+            ["near it", *(f"{value:.4g}" for value in self._compared[0])],
+            ["± from lowest", *(f"{value:.2g}" for value in self.errors)],
+            ["mean risk", *(f"{value:.4g}" for value in self.means)],
+            ["", *("chosen" if i == self.place else "" for i in range(len(self.candidates)))],
         ]
-        return aligned([header, *lines])
+        if self.lognormal:
+            del columns[2]
+        return aligned([list(line) for line in zip(*columns, strict=True)])
 
     @property
     def sentence(self) -> str:
         """What was chosen, and how sure that is."""
         rest = (
-            f"The lowest, {self._lowest.name}, is within one standard error and has a higher mean."
+            f"{self._lowest.name} is lower there{self._averaged}, but by less than one "
+            "standard error, and has a higher mean risk."
         )
         if self._lowest == self.chosen:
-            rest = "It also has the lowest quantile."
+            rest = f"It has the lowest quantile there{self._averaged}."
         elif self.lognormal:
             rest = f"Others are not taken, {self.reason}."
         law = " (by log-normal laws, for want of domains)" if self.lognormal else ""

@@ -37,16 +37,20 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
 
 
 def resampled_smooth_quantiles(
-    risks: Matrix, level: Level, resamples: int, seed: int
+    risks: Matrix, level: Level, resamples: int, seed: int, wide: float = 1.0
 ) -> tuple[Vector, Matrix]:
     """The :func:`smooth_quantile` of each predictor (P,), and of each resample (resamples, P).
+
+    With ``wide`` above 1 the weights are those of that many times fewer domains, but of no fewer
+    than leave one expected beyond the level: quantiles of a range of levels around this one, which
+    vary less still, and order predictors better than they estimate their quantiles.
 
     >>> risks = np.arange(1.0, 101.0)[None]
     >>> resampled_smooth_quantiles(risks, Level(0.9), 10, seed=0)[0].round()
     array([90.])
     """
     predictors, domains = risks.shape
-    reached = _weight_up_to(domains, level)
+    reached = _weight_up_to(domains, level, wide)
     order = np.argsort(risks, axis=1)
     values = np.take_along_axis(risks, order, axis=1)
     found = np.empty((resamples, predictors))
@@ -84,10 +88,11 @@ def resampled_lognormal_quantiles(
 
 
 @lru_cache(maxsize=8)
-def _weight_up_to(domains: int, level: Level) -> Vector:
+def _weight_up_to(domains: int, level: Level, wide: float = 1.0) -> Vector:
     """The weight of the first 0 … m sorted risks in a Harrell–Davis estimate (m+1,)."""
-    below = max(level.alpha * (domains + 1), 1e-12)
-    tail = max(level.tail * (domains + 1), 1e-12)
+    fewest = (domains + 1) * min(level.alpha, level.tail)
+    number = (domains + 1) / max(1.0, min(wide, fewest))
+    below, tail = max(level.alpha * number, 1e-12), max(level.tail * number, 1e-12)
     return np.asarray(betainc(below, tail, np.arange(domains + 1) / domains))
 
 

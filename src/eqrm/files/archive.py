@@ -60,7 +60,22 @@ def write_archive(
     kept = {name: _as_tensor(value) for name, value in tensors.items()}
     metadata = {"format": format, "content": text, "sha256": content_digest(text, kept)}
     with whole_file(path, durable=durable) as draft:
-        save_file(kept, draft, metadata)
+        save_tensors(kept, draft, metadata)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """As safetensors does, but the same content always gives the same bytes.
+
+    safetensors writes the metadata in an order that differs from one time to the next.
+    """
+    save_file(tensors, path, dict(metadata))
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(metadata.items()))
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        file.seek(8)
+        file.write(text.ljust(size))
 
 
 def read_archive(

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
-from eqrm.files.archive import content_digest
+from eqrm.files.archive import content_digest, save_tensors
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
 from eqrm.text import csv_text, printable
@@ -124,7 +123,7 @@ class RunFolder:
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
         digest = content_digest(self._described(), tensors)
         with whole_file(self.path / WEIGHTS) as draft:
-            save_file(tensors, draft, metadata={"format": "pt", "sha256": digest})
+            save_tensors(tensors, draft, {"format": "pt", "sha256": digest})
 
     def read_weights(self) -> dict[str, Tensor]:
         """What :meth:`write_weights` wrote; earlier versions wrote no digest."""

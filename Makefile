@@ -78,9 +78,9 @@ cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machin
 	@echo "==> cluster tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -m cluster -rs --durations=0 tests/sweeps/engines
 
-verify: $(DOCS_READY) ## every promise of the package at full size: a line per check and per promise
+verify: $(DOCS_READY) ## every promise at full size, a line each; RESUME=1 goes on with an interrupted run
 	@echo "==> verify"
-	@$(BIN)/python verify/run.py --clean-clone
+	@$(BIN)/python verify/run.py --clean-clone $(if $(RESUME),--resume)
 
 fuzz: $(READY) ## more fuzzed risk vectors than verify tries, for MINUTES (30)
 	@EQRM_FUZZ_MINUTES=$(MINUTES) $(BIN)/python verify/run.py --only adversarial.risk-vectors

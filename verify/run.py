@@ -1,12 +1,15 @@
 """Every promise of the package checked at full size: a line per check, one per promise, and JSON.
 
-    python verify/run.py [--list] [--only data linear.speed] [--json FILE] [--clean-clone]
+    python verify/run.py [--list] [--only data linear.speed] [--clean-clone] [--resume]
 
 Each module beside this file registers the checks of one capability with
 ``@check("capability.promise", "title")``; ``marked_tests.py`` adds one per folder of tests;
 ``promises.py`` says which checks hold which promise. Each check runs in a process of its own, two
 side by side; those that measure time run alone, at the end, and need a quiet machine: where others
 are running, their lines say so.
+Results are written after every check, so that ``--resume`` goes on with a run that was
+interrupted, at the same commit and without other changes: what passed is not run again, and its
+time is counted.
 The exit code is 0 if all checks passed or were skipped, 1 if any failed and 2 for unknown names.
 """
 
@@ -16,7 +19,9 @@ import argparse
 import importlib
 import json
 import signal
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -136,9 +141,29 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         action="store_true",
         help="also run `make test` and `make demo` in a fresh clone (many minutes)",
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with an interrupted run of this commit, whose results the JSON file has",
+    )
     parser.add_argument("--here", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--module", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
+
+
+def commit() -> str:
+    """The commit of this checkout, with a mark where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def passed_before(path: Path) -> list[Record]:
+    """What passed in the run whose results the file has, if it was of this commit."""
+    if not path.exists() or commit().endswith("-dirty"):
+        return []
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    return [each for each in earlier if each["status"] == "PASS" and each["commit"] == commit()]
 
 
 def main(arguments: list[str]) -> int:
@@ -161,10 +186,23 @@ def main(arguments: list[str]) -> int:
     # programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     costs = {name: each["processor_seconds"] for name, each in last_run().items()}
-    start = time.perf_counter()
-    records = run_all(chosen, options, costs, tell)
-    minutes = (time.perf_counter() - start) / 60.0
-    path.write_text(json.dumps(records, indent=2) + "\n")
+    records = passed_before(path) if given.resume else []
+    done = {record["check"] for record in records}
+    before = max((record["ended_after"] for record in records), default=0.0)
+    start, own, one_at_a_time = time.perf_counter(), commit(), threading.Lock()
+
+    def keep(record: Record) -> None:
+        after = before + time.perf_counter() - start
+        with one_at_a_time:
+            records.append({**record, "commit": own, "ended_after": after})
+            path.write_text(json.dumps(records, indent=2) + "\n", encoding="utf-8")
+            tell(record)
+
+    for record in records:
+        tell(record)
+    run_all([check for check in chosen if check.name not in done], options, costs, keep)
+    records.sort(key=lambda record: record["check"])
+    minutes = (before + time.perf_counter() - start) / 60.0
     if given.record:
         record_run(records)
     tell_promises(records)

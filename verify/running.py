@@ -128,13 +128,12 @@ class Processes:
 
 def run_all(
     checks: list[Check], options: Options, costs: dict[str, float], tell: Callable[[Record], None]
-) -> list[Record]:
+) -> None:
     """Run checks side by side, the costly ones first; then those that need the machine alone.
 
     Those that mostly wait run one after the other beside the ones that use the processors.
     ``costs`` are seconds of processor time where known. ``tell`` is called for each that ends.
     """
-    records: list[Record] = []
     processes = Processes(options)
     together = [check for check in checks if not check.alone]
     together.sort(key=lambda check: -costs.get(check.name, UNKNOWN_COST))
@@ -143,9 +142,7 @@ def run_all(
     lanes = max(1, min(options.workers, len(together)))
 
     def run(check: Check, workers: int) -> None:
-        record = processes.run(check, workers)
-        records.append(record)
-        tell(record)
+        tell(processes.run(check, workers))
 
     try:
         with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(lanes) as pool:
@@ -165,4 +162,3 @@ def run_all(
                 run(check, options.workers)
     finally:
         processes.end_all()
-    return sorted(records, key=lambda record: record["check"])

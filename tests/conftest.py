@@ -15,14 +15,22 @@ TESTS = Path(__file__).parent
 # tests run too (or, like subprocesses that are killed, report nothing), so they are not measured.
 UNMEASURED = {
     "adversarial/test_control_characters.py",
+    "adversarial/test_risk_vectors.py",
     "architecture/test_layout.py",
     "distributions/test_properties.py",
+    "estimators/test_many_small_domains.py",
     "estimators/test_sklearn_conformity.py",
     "evaluation/test_coverage.py",
     "evaluation/test_page.py",
     "examples/test_evaluation_tour.py",
+    "gpu/test_kernels.py",
+    "linear/test_sklearn_conformity.py",
+    "linear/test_superquantile.py",
+    "objectives/test_everywhere.py",
+    "objectives/test_paper_relations.py",
     "sweeps/test_page.py",
     "tabular/test_recalibration_page.py",
+    "tabular/test_verdict.py",
     "training/test_killing.py",
 }
 MEASURED_PROGRAMS = "COVERAGE_PROCESS_CONFIG"

@@ -119,7 +119,7 @@ def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
         choice, candidates=(ERM, *RECALIBRATED), risks=risks[[0, 1, 1]] * [[1], [1.1], [1]]
     )
     assert both.chosen == RECALIBRATED[1]  # although ERM is lowest
-    assert "too few to train for it (ERM is lowest there)" in both.sentence
+    assert "too few to train for it (ERM is lowest there by log-normal laws)" in both.sentence
     assert both.reason in both.sentence
     again = np.random.default_rng(0).integers(0, 40, (500, 40))  # the same resamples, one by one
     drawn = LogNormal(risks[:, again]).quantile(0.99).numpy()
@@ -130,6 +130,66 @@ def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
         (Level(0.99), risks - risks.min()),
     ):
         assert not replace(choice, level=level, risks=few).lognormal
+
+
+def test_a_law_far_above_the_largest_risk_is_not_trusted() -> None:
+    # Two kinds of domains: most have no risk to speak of.
+    rng = np.random.default_rng(0)
+    hard = rng.random(30) < 0.3
+    risks = np.where(hard, 1e-2, 1e-12) * np.exp(0.1 * rng.normal(size=(4, 30)))
+    risks[2] *= 1e-4
+    names = (ERM, *RECALIBRATED, Surrogate("quantile", Level(0.98)))
+    choice = SurrogateChoice(Level(0.98), names, risks)
+    assert not choice.lognormal
+    assert choice.chosen == RECALIBRATED[1]
+    assert 0.0 <= choice.optimism < risks.max()
+
+
+def test_one_domain_beyond_the_level_is_enough_whatever_rounding_says() -> None:
+    risks = np.random.default_rng(0).lognormal(size=(2, 10))
+    way = Surrogate("quantile", Level(0.9))
+    assert 10 * Level(0.9).tail < 1.0  # by a rounding error
+    assert not SurrogateChoice(Level(0.9), (ERM, way), risks).lognormal
+    assert SurrogateChoice(Level(0.91), (ERM, way), risks).lognormal
+
+
+def test_of_equal_candidates_the_first_is_taken_and_nothing_is_averaged_where_it_cannot_be() -> (
+    None
+):
+    risks = np.full((4, 30), 0.7) * (1.0 + 1e-14 * np.arange(4)[::-1, None])
+    names = (ERM, *RECALIBRATED, Surrogate("quantile", Level(0.9)))
+    assert SurrogateChoice(Level(0.9), names, risks).chosen == ERM
+    drawn = np.random.default_rng(0).lognormal(size=(4, 30))
+    deep = SurrogateChoice(Level(log_tail=-1000.0), names, drawn)
+    assert "averaged" not in deep.table() + deep.sentence + deep.reason
+    usual = SurrogateChoice(Level(0.9), names, drawn)
+    assert "averaged near" in usual.table()
+    assert "averaged over levels near the goal" in usual.sentence
+
+
+def test_no_candidate_is_a_quantile_below_the_median_and_the_goal() -> None:
+    for alpha in (0.3, 0.5, 0.76, 0.8, 0.85, 0.9):
+        levels = [s.level for s in trained_candidates(Level(alpha)) if s.measure == "quantile"]
+        assert all(level is not None and level.alpha >= min(alpha, 0.5) for level in levels)
+        assert Level(alpha) in levels
+    # One row per domain: the quantile at 0.2 has no minimum.
+    X, y, _ = world("rate", domains=12, rows=5)
+    QRMClassifier(alpha=0.8, surrogate="auto").fit(X, y, groups=np.arange(len(y)))
+
+
+def test_a_correction_lowers_the_quantile_of_the_chosen_distribution() -> None:
+    X, y, ids = world("rate", domains=12, rows=30)
+    for alpha in (0.05, 1.0):  # the quantile of a KDE has no minimum, or is infinite
+        model = QRMClassifier(alpha=alpha, distribution="empirical", surrogate="auto")
+        assert model.fit(X, y, groups=ids).surrogate_ is not None
+
+
+def test_a_class_of_too_few_domains_is_named() -> None:
+    X, y, ids = world("rate", domains=12, rows=30)
+    names = np.where(y > 0, "b", "a").astype(object)
+    names[ids == 3] = "z"
+    with pytest.raises(DomainDataError, match="Class z occurs in too few domains"):
+        QRMClassifier(alpha=0.9, surrogate="auto").fit(X, names, groups=ids)
 
 
 @pytest.mark.parametrize("kind", ["slope", "rate", "numbers"])

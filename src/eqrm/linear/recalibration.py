@@ -78,6 +78,7 @@ def cross_recalibrated(
     scores: Array,
     folds: NDArray[np.integer[Any]],
     level: Level,
+    choice: MeasureChoice | None = None,
     scaled: bool = True,
 ) -> Array:
     """Scores of every row, corrected for a level by a correction fitted to the other folds.
@@ -85,10 +86,10 @@ def cross_recalibrated(
     ``folds`` (n,) says in which fold a row is left out, and ``rows`` makes the rows to fit to.
     """
     found = np.empty(scores.shape)
-    of_all = recalibrate(rows(np.ones(len(folds), dtype=bool)), level, scaled=scaled)
+    of_all = recalibrate(rows(np.ones(len(folds), dtype=bool)), level, choice, scaled)
     for fold in range(int(folds.max()) + 1):
         inside = folds == fold
-        correction = recalibrate(rows(~inside), level, scaled=scaled, near=of_all)
+        correction = recalibrate(rows(~inside), level, choice, scaled, of_all)
         found[inside] = correction(scores[inside])
     return found
 

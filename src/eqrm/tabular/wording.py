@@ -95,10 +95,10 @@ def answer_in_words(
         )
         if verdict is not None and verdict.favoured not in (None, result.recommended):
             parts.append(
-                f"The verdict uses held-out domains and favours {verdict.favoured!r}; "
+                f"The verdict uses unseen domains and favours {verdict.favoured!r}; "
                 "certificates of both are below."
                 if verdict.favoured in training.models
-                else f"The verdict uses held-out domains and favours {verdict.favoured!r}."
+                else f"The verdict uses unseen domains and favours {verdict.favoured!r}."
             )
     if result.better:
         parts.append(

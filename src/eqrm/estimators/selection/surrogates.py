@@ -38,6 +38,7 @@ from eqrm.evaluation.inference.resampling import (
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
+from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import aligned
 
@@ -49,11 +50,16 @@ WIDE = 4.0
 """Candidates are compared by weights as wide as those of so many times fewer domains."""
 NEAR = 0.01
 """How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
-FARTHEST = 0.1
-"""The least number of domains expected beyond a level for which a law is extrapolated to it."""
+FARTHEST, LARGEST_EXTRAPOLATION = 0.1, 10.0
+"""The least number of domains expected beyond a level for which a law is extrapolated to it, and
+how many times the largest risk its quantile may be: beyond, risks do not follow the law."""
+TIED = 1e-9
+"""Differences of this share are rounding: the first of such candidates is taken."""
 QUANTILE_TAILS = (4.0, 2.0, 1.0, 0.5)
 """1 − level of EQRM's candidates, in units of 1 − α."""
 SUPERQUANTILE_TAILS = (5.0, 2.5, 1.0)
+LEAST_QUANTILE = 0.5
+"""Quantiles below the median and the goal are not minimised: they may have no minimum."""
 SHIFT, SHIFT_AND_SCALE = "shift", "shift and scale"
 
 
@@ -104,7 +110,9 @@ def trained_candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]
     """
     quantiles = (1.0,) if few else QUANTILE_TAILS
     superquantiles = (2.5,) if few else SUPERQUANTILE_TAILS
+    least = min(level.alpha, LEAST_QUANTILE)
     found = [Surrogate("quantile", _with_tail(level, k)) for k in quantiles]
+    found = [s for s in found if s.level is not None and s.level.alpha >= least]
     found += [Surrogate("superquantile", _with_tail(level, k)) for k in superquantiles]
     return tuple(s for s in found if s.level is not None)
 
@@ -135,6 +143,8 @@ class CrossFitted:
     groups: Groups
     folds: NDArray[np.int64]
     sample_weight: Array | None = None
+    choice: MeasureChoice | None = None
+    """The distribution whose quantile a correction is to lower; None is a KDE."""
 
     def risks(self, surrogate: Surrogate, level: Level) -> Array:
         """The risk of each domain (m,); a correction for ``level`` is fitted to other folds."""
@@ -145,6 +155,7 @@ class CrossFitted:
                 scores,
                 self.folds,
                 level,
+                self.choice,
                 scaled=surrogate.correction == SHIFT_AND_SCALE,
             )
         return self._rows(scores, np.ones(len(scores), dtype=bool)).risks(Correction())
@@ -155,7 +166,8 @@ class CrossFitted:
             return Correction()
         scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
         rows = self._rows(scores, np.ones(len(scores), dtype=bool))
-        return recalibrate(rows, level, scaled=surrogate.correction == SHIFT_AND_SCALE)
+        scaled = surrogate.correction == SHIFT_AND_SCALE
+        return recalibrate(rows, level, self.choice, scaled=scaled)
 
     @cached_property
     def _by_domain(self) -> NDArray[np.int64]:
@@ -187,13 +199,15 @@ def cross_fit(
     labels = y if hasattr(estimator, "predict_proba") else None
     classes = np.unique(labels) if labels is not None else np.empty(0)
     target = y if labels is None else np.searchsorted(classes, y)
+    named = np.asarray(getattr(estimator, "classes_", classes))
+    named = named if len(named) == len(classes) else classes
     folds = np.empty(len(y), dtype=np.int64)
     scores: list[Array] = []
     whole = groups.ids if apart is None else apart
     splitter = DomainKFold(min(FOLDS, len(np.unique(whole))), random_state=0)
     for fold, (train, test) in enumerate(splitter.split(y, groups=whole)):
         folds[test] = fold
-        missing = [str(c) for c in np.setdiff1d(classes, y[train]).tolist()] if len(classes) else []
+        missing = [str(c) for c in named[~np.isin(classes, y[train])].tolist()]
         if missing:
             raise DomainDataError(
                 f"Class {', '.join(missing[:3])} occurs in too few domains "
@@ -206,8 +220,9 @@ def cross_fit(
             if fold == 0:
                 scores.append(np.empty((len(y), *found.shape[1:])))
             scores[place][test] = found
+    choice = MeasureChoice.of(estimator.distribution, "quantile", estimator.bandwidth)
     return CrossFitted(
-        tuple(fits), tuple(scores), target, len(classes), groups, folds, sample_weight
+        tuple(fits), tuple(scores), target, len(classes), groups, folds, sample_weight, choice
     )
 
 
@@ -251,11 +266,22 @@ class SurrogateChoice:
             return resampled_lognormal_quantiles(self.risks, self.level, RESAMPLES, seed=0)
         return resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0, wide=WIDE)
 
-    @property
+    @cached_property
     def lognormal(self) -> bool:
-        """Whether quantiles are of log-normal laws: less than one domain is beyond the level."""
+        """Whether quantiles are of log-normal laws: less than one domain is beyond the level.
+
+        Not where a law is far above the largest risk: it is not the law of those risks.
+        """
         beyond = self.risks.shape[1] * self.level.tail
-        return FARTHEST <= beyond < 1.0 and bool((self.risks > 0.0).all())
+        if not (FARTHEST <= beyond < 1.0 - TIED and bool((self.risks > 0.0).all())):
+            return False
+        found, _ = resampled_lognormal_quantiles(self.risks, self.level, 0, seed=0)
+        return bool((found < LARGEST_EXTRAPOLATION * self.risks.max(axis=1)).all())
+
+    @cached_property
+    def _averaged(self) -> bool:
+        """Whether candidates are compared by something else than the quantile at the level."""
+        return not self.lognormal and not np.allclose(self._compared[0], self.quantiles, rtol=1e-12)
 
     @cached_property
     def quantiles(self) -> Array:
@@ -290,27 +316,25 @@ class SurrogateChoice:
             allowed = corrected if any(corrected) else [True] * len(corrected)
             return int(np.where(allowed, compared, np.inf).argmin())
         lowest = float(compared.min())
-        near = compared - lowest <= np.minimum(self.errors, NEAR * abs(lowest))
-        return int(np.where(near, self.means, np.inf).argmin())
+        most = np.maximum(np.minimum(self.errors, NEAR * abs(lowest)), TIED * abs(lowest))
+        means = np.where(compared - lowest <= most, self.means, np.inf)
+        return int((means <= means.min() + TIED * abs(means.min())).argmax())
 
     @property
     def reason(self) -> str:
         """Why the chosen one was: the end of a sentence."""
+        there = "there, averaged over levels near the goal" if self._averaged else "there"
         if self._lowest == self.chosen:
-            return f"the lowest quantile there{self._averaged}"
+            return f"the lowest quantile {there}"
         if self.lognormal:
             return (
                 "as less than one domain lies beyond the level: too few to train for it "
-                f"({self._lowest.name} is lowest there)"
+                f"({self._lowest.name} is lowest there by log-normal laws)"
             )
         return (
-            f"within one standard error of the lowest quantile there{self._averaged}, that "
-            f"of {self._lowest.name}, at a lower mean risk"
+            f"within one standard error and 1% of the lowest quantile {there} "
+            f"({self._lowest.name}), at a lower mean risk"
         )
-
-    @property
-    def _averaged(self) -> str:
-        return "" if self.lognormal else " (averaged over levels near the goal)"
 
     @property
     def _lowest(self) -> Surrogate:
@@ -341,7 +365,7 @@ class SurrogateChoice:
         found: Array = self.risks[self.candidates.index(candidate)]
         return found
 
-    @property
+    @cached_property
     def optimism(self) -> float:
         """By how much the quantile of a chosen candidate is too low, because it was chosen.
 
@@ -350,35 +374,39 @@ class SurrogateChoice:
         """
         drawn = self._compared[1]
         picked = drawn.argmin(axis=1)
+        if self._averaged:  # the same resamples
+            _, drawn = resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0)
         own = drawn[np.arange(len(drawn)), picked] - drawn.mean(axis=0)[picked]
-        return float(max(-own.mean(), 0.0))
+        return max(0.0, -float(own.mean()))
 
     def table(self) -> str:
         """A line per candidate: quantile and mean risk over domains left out.
 
-        "Near it" is what the candidates are compared by, unless that is the quantile itself.
+        "Averaged near" is what candidates are compared by, unless that is the quantile itself.
         """
         columns = [
             ["minimised", *(surrogate.name for surrogate in self.candidates)],
             [f"{self.level}-quantile", *(f"{value:.4g}" for value in self.quantiles)],
-            ["near it", *(f"{value:.4g}" for value in self._compared[0])],
+            ["averaged near", *(f"{value:.4g}" for value in self._compared[0])],
             ["± from lowest", *(f"{value:.2g}" for value in self.errors)],
             ["mean risk", *(f"{value:.4g}" for value in self.means)],
             ["", *("chosen" if i == self.place else "" for i in range(len(self.candidates)))],
         ]
-        if self.lognormal:
+        if not self._averaged:
             del columns[2]
         return aligned([list(line) for line in zip(*columns, strict=True)])
 
     @property
     def sentence(self) -> str:
         """What was chosen, and how sure that is."""
+        own, lowest = (self._compared[0][i] for i in (self.place, self._compared[0].argmin()))
+        by = "averaged over levels near the goal, " if self._averaged else ""
         rest = (
-            f"{self._lowest.name} is lower there{self._averaged}, but by less than one "
-            "standard error, and has a higher mean risk."
+            f"The quantile of {self._lowest.name} is lower ({by}{lowest:.4g} against {own:.4g}), "
+            "but by at most one standard error and 1%, and its mean risk is higher."
         )
         if self._lowest == self.chosen:
-            rest = f"It has the lowest quantile there{self._averaged}."
+            rest = f"No other has a lower one ({by}{own:.4g})."
         elif self.lognormal:
             rest = f"Others are not taken, {self.reason}."
         law = " (by log-normal laws, for want of domains)" if self.lognormal else ""

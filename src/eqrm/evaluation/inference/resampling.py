@@ -83,8 +83,9 @@ def resampled_lognormal_quantiles(
         means = counts @ spread / domains
         variances = np.maximum(counts @ spread**2 / domains - means**2, 0.0)
         deviations = np.sqrt(variances * domains / (domains - 1))
-        found.append(np.exp(centre + means + level.z * deviations))
-    return found[0][0], np.concatenate(found[1:])
+        with np.errstate(over="ignore"):
+            found.append(np.exp(centre + means + level.z * deviations))
+    return found[0][0], np.concatenate(found)[1:]
 
 
 @lru_cache(maxsize=8)

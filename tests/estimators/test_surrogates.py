@@ -19,12 +19,11 @@ from eqrm import Level, QRMClassifier, QRMRegressor
 from eqrm.distributions import LogNormal
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.groups import as_groups
+from eqrm.estimators.selection.surrogate_choice import SurrogateChoice, choose
 from eqrm.estimators.selection.surrogates import (
     ERM,
     RECALIBRATED,
     Surrogate,
-    SurrogateChoice,
-    choose,
     cross_fit,
     trained_candidates,
 )

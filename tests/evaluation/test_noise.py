@@ -266,3 +266,11 @@ def test_bad_input_is_refused(
 def test_one_domain_is_refused() -> None:
     with pytest.raises(TooFewDomainsError):
         noise_split([0.1], 5, 1.0)
+
+
+def test_a_constant_without_a_spread_has_no_noise() -> None:
+    risks = np.log(2.0) + 1e-16 * np.random.default_rng(0).normal(size=30)
+    found = noise_split(risks, 100, 1e-32)
+    assert found.noise_share == 0.0
+    assert found.warning is None
+    assert "there is no sampling noise" in found.sentence

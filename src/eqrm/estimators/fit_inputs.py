@@ -23,6 +23,8 @@ from eqrm.text import listed
 
 LARGEST_DENSE = 4e9
 """Bytes that a sparse X may take as a dense one."""
+LARGEST_FEATURE, SMALLEST_WEIGHT = 1e100, 1e-200
+"""Beyond, squares and ratios would not be finite numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,11 @@ def _aligned(
         raise DomainDataError(
             "sample_weight is 0 in every row: at least one weight must be positive."
         )
+    if not weights.max() > SMALLEST_WEIGHT:
+        raise DomainDataError(
+            f"The largest sample_weight must be above {SMALLEST_WEIGHT:g}, got "
+            f"{weights.max():.3g}. Only ratios of weights count: multiply all of them."
+        )
     return replace(rows, sample_weight=weights)
 
 
@@ -115,7 +122,21 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
             found, _ = validate_data(
                 estimator, X, y, multi_output=False, y_numeric=numeric, **options
             )
-    return _dense(found)
+    found = _dense(found)
+    if y is not None:
+        _refuse_large(found)
+    return found
+
+
+def _refuse_large(X: Array) -> None:
+    """Refuse features whose squares are no numbers; NaN may be among them."""
+    sizes = np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0))
+    column = int(np.nan_to_num(sizes).argmax())
+    if sizes[column] > LARGEST_FEATURE:
+        raise DomainDataError(
+            f"Features must be at most {LARGEST_FEATURE:g} in size, got {sizes[column]:.3g} in "
+            f"column {column}: their squares would be too large to compute with. Use other units."
+        )
 
 
 def target_values(values: Any) -> NDArray[Any]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqrm.errors import LevelError, TooFewDomainsError
+from eqrm.estimators.selection.surrogate_choice import SurrogateChoice
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
-from eqrm.estimators.selection.surrogates import RECALIBRATED, SurrogateChoice
+from eqrm.estimators.selection.surrogates import RECALIBRATED
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import SMOOTH

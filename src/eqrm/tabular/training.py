@@ -20,13 +20,12 @@ from eqrm.data.tables.task import Task
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
+from eqrm.estimators.selection.surrogate_choice import SurrogateChoice, choose
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
 from eqrm.estimators.selection.surrogates import (
     CrossFitted,
     Surrogate,
-    SurrogateChoice,
-    choose,
     cross_fit,
     fitted,
     trained_candidates,

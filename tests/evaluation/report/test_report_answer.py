@@ -130,6 +130,14 @@ class TestDoubts:
         assert found.count("Concerns:") == found.count("<li>")
         alike = self.lines(Evaluation(noisy, "loss", None))
         assert "all models" in alike
+        # The one model that is no reference is named too: the references are not concerned.
+        one = Evaluation({"a": noisy["a"], "calm": calm}, "loss", None)
+        summary, answer = summarised(one), answered(one, references=["calm"])
+        rows = shown_models(one, answer)
+        found = doubts_part(doubts_of(one, summary, answer, rows, 0.95), rows)
+        noise = next(line for line in found.split("<li>") if "sampling noise" in line)
+        assert "Concerns:" in noise
+        assert ">a<" in noise or " a" in noise
 
     def test_a_tail_of_small_domains_is_said(self) -> None:
         rng = np.random.default_rng(0)

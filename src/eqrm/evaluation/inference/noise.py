@@ -27,6 +27,7 @@ from eqrm.between_domains import (
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import (
+    SAME,
     LevelLike,
     Vector,
     checked_alpha,
@@ -293,6 +294,8 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     noise = sampling_variances(numbers, loss_variances, values.size)
     if noise is None:
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
+    # Equal losses, as those of a constant, differ by rounding errors alone.
+    noise = np.where(noise > (SAME * np.abs(values).max()) ** 2, noise, 0.0)
     own = torch.from_numpy(per_domain(loss_variances, "loss_variances", values.size))
     several = known if known.sum() > 1 else np.ones_like(known)
     found = between_domains(

@@ -23,9 +23,7 @@ from sklearn.base import clone
 from eqrm.errors import DataFileError, EqrmWarning
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.selection.splitters import DomainKFold
-from eqrm.estimators.selection.surrogates import (
-    ERM as ERM_SURROGATE,
-)
+from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
 from eqrm.estimators.selection.surrogates import (
     FOLDS,
     RECALIBRATED,

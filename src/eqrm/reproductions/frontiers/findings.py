@@ -12,15 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.estimators.selection.surrogates import (
-    ERM as ERM_SURROGATE,
-)
-from eqrm.estimators.selection.surrogates import (
-    RECALIBRATED as CORRECTIONS,
-)
-from eqrm.estimators.selection.surrogates import (
-    SurrogateChoice,
-)
+from eqrm.estimators.selection.surrogate_choice import SurrogateChoice
+from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
+from eqrm.estimators.selection.surrogates import RECALIBRATED as CORRECTIONS
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.level import Level
 from eqrm.reproductions.frontiers.experiment import Part, Step

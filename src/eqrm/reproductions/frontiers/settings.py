@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqrm.estimators.selection.surrogates import (
-    ERM as ERM_SURROGATE,
-)
+from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
 from eqrm.estimators.selection.surrogates import (
     SHIFT,
     SHIFT_AND_SCALE,

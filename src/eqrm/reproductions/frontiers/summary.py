@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from eqrm.estimators.selection.surrogates import NEAR, SHIFT_AND_SCALE, WIDE
+from eqrm.estimators.selection.surrogate_choice import NEAR, WIDE
+from eqrm.estimators.selection.surrogates import SHIFT_AND_SCALE
 from eqrm.reproductions.frontiers.findings import TableFindings, all_splits
 from eqrm.reproductions.frontiers.presentation import GRADIENT_COLUMNS
 from eqrm.reproductions.frontiers.settings import (

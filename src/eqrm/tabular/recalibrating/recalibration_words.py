@@ -151,6 +151,10 @@ def _moved(shift: float, scale: float) -> str:
     return f"nearly every probability is {above if kept <= 0.005 else below}"
 
 
+PERFECT = 2.0
+"""A loss of at most so many times the clip is that of predictions without an error."""
+
+
 def verdict(found: Recalibration) -> list[str]:
     """Whether the gain is real, what it costs, and whether a constant does as well.
 
@@ -191,6 +195,12 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     gain, level = found.gain, found.saved.level
     own, before = _quantiles(found, GIVEN)
     sure, margin = as_percent(found.confidence), as_percent(MARGIN)
+    clip = found.saved.clip
+    if clip and found.judged[GIVEN].statistics(level)[3] <= PERFECT * clip:
+        return (
+            "There is nothing to gain: the predictions are right to the precision of --clip "
+            f"{clip:g}, by which probabilities are kept away from 0 and 1. Keep them as they are."
+        )
     what = f"the {level}-quantile of risk on held-out domains is {own} instead of {before}"
     needed = fewest_to_compare(level, found.confidence)
     if found.domains[1] < needed:

@@ -44,15 +44,16 @@ def doubts_of(
 def doubts_part(facts: Sequence[Fact], rows: Sequence[ShownModel]) -> Markup:
     """The list of facts; names only where a fact does not concern all models."""
     predictors = {row.name for row in rows if not row.reference}
+    everyone = {row.name for row in rows}
     lines = []
     for fact in facts:
         who = [row.name for row in rows if row.name in fact.models]
         told: list[object] = []
-        if fact.models and not predictors <= set(who):
+        if fact.models and predictors <= set(who) and len(predictors) > 1:
+            told = ["all models"]
+        elif fact.models and set(who) != everyone:
             for name in who:
                 told += [", " if told else "", label(name)]
-        elif fact.models and len(predictors) > 1:
-            told = ["all models"]
         small = element("span", "Concerns: ", *told, class_="who") if told else None
         lines.append(element("li", typeset(fact.text), " " if small else None, small))
     if not lines:

@@ -23,6 +23,9 @@ from eqrm.linear.solving.risk_functions import Array, Quadratics
 from eqrm.measures import Estimator, estimate, quantile_at
 from eqrm.text import aligned
 
+ROUNDING = 1e-12
+"""A smaller share of the size of the errors is printed as 0."""
+
 
 @dataclass(eq=False, repr=False)
 class LinearQRM(LinearModel):
@@ -179,8 +182,11 @@ class Frontier:
         rows = [["level", *self.features, "intercept", "mean risk"]]
         rows[0] += [f"q({level})" for level in self.levels]
         for i, level in enumerate(self.levels):
-            numbers = [*self.coefficients[i].tolist(), float(self.intercepts[i])]
-            numbers += [float(self.mean_risks[i]), *self.quantile_risks[i].tolist()]
+            mean, intercept = float(self.mean_risks[i]), float(self.intercepts[i])
+            if abs(intercept) < ROUNDING * mean**0.5:  # both are in the unit of y
+                intercept = 0.0
+            numbers = [*self.coefficients[i].tolist(), intercept]
+            numbers += [mean, *self.quantile_risks[i].tolist()]
             rows.append([str(level), *(_short(number) for number in numbers)])
         return aligned(rows)
 

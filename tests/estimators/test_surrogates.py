@@ -157,7 +157,9 @@ def test_of_equal_candidates_the_first_is_taken_and_nothing_is_averaged_where_it
 ):
     risks = np.full((4, 30), 0.7) * (1.0 + 1e-14 * np.arange(4)[::-1, None])
     names = (ERM, *RECALIBRATED, Surrogate("quantile", Level(0.9)))
-    assert SurrogateChoice(Level(0.9), names, risks).chosen == ERM
+    tied = SurrogateChoice(Level(0.9), names, risks)
+    assert tied.chosen == ERM
+    assert "No other has a lower one" in tied.sentence
     drawn = np.random.default_rng(0).lognormal(size=(4, 30))
     deep = SurrogateChoice(Level(log_tail=-1000.0), names, drawn)
     assert "averaged" not in deep.table() + deep.sentence + deep.reason

@@ -125,7 +125,10 @@ class SurrogateChoice:
 
     @property
     def _lowest(self) -> Surrogate:
-        return self.candidates[int(self._compared[0].argmin())]
+        """The first of those that no other is below, but for rounding."""
+        compared = self._compared[0]
+        least = float(compared.min())
+        return self.candidates[int((compared <= least + TIED * abs(least)).argmax())]
 
     @property
     def chosen(self) -> Surrogate:

@@ -49,15 +49,14 @@ BLOCK = 131_072
 """Long enough for torch's threads, short enough for three buffers to stay in the cache."""
 
 
-def kernel_sums(equation: Equation, wants_gradient: bool) -> KernelSums:
+def kernel_sums(equation: Equation) -> KernelSums:
     """The sums that serve an equation best."""
     largest = TailSums.reached(equation)
     if largest is not None:
         return TailSums(equation, largest)
     if native.LIBRARY is not None:
         centred = torch.from_numpy(equation.centred)
-        room = torch.empty_like(centred) if wants_gradient else None
-        return NativeSums(equation, native.Passes(centred, equation.weights, room))
+        return NativeSums(equation, native.Passes(centred, equation.weights))
     return BlockSums(equation) if equation.centred.size > LONG else NumpySums(equation)
 
 
@@ -77,9 +76,9 @@ class BulkSums(KernelSums):
     def sums(self, t: float) -> list[float]:
         """Σ p erfc(z/√2) and Σ p exp(−z²/2)(z/√2)ʲ for j = 0 … 4."""
 
+    @abstractmethod
     def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
         """p_i·(a·exp(−z_i²/2) + b·x_i), with p = 1 for equal weights, maybe over the risks."""
-        raise NotImplementedError
 
     def at(self, t: float) -> Tail:
         sf, density, *moments = self.sums(t)
@@ -96,7 +95,7 @@ class BulkSums(KernelSums):
 
     def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
         if not self.density_near(t) > SMALLEST_DENSITY:
-            return NumpySums(self.equation).gradient(t, coupling)
+            return torch.from_numpy(NumpySums(self.equation).shares_beside_gap(t)), 0.0
         density, mean_z = _extrapolated(t, *self.latest)
         share = 1.0 / self.size if self.equation.weights is None else 1.0
         return self.write_gradient(t, share / density, share * coupling * mean_z), mean_z
@@ -147,27 +146,23 @@ class NumpySums(BulkSums):
         third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
         return [sf, density, first, second, third, fourth]
 
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
         z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
-        square = z * z
-        kernels: Array = np.exp(-square)
+        gradient: Array = a * np.exp(-(z * z))
+        gradient += b * self.equation.centred
         if self.equation.weights is not None:
-            kernels *= self.shares
-        density = float(kernels.sum())
-        if not density > SMALLEST_DENSITY:
-            return torch.from_numpy(self._shares_beside_gap(square)), 0.0
-        kernels /= density
-        mean_z = SQRT_2 * float(kernels.dot(z))
-        kernels += self.equation.pull(mean_z, coupling)
-        return torch.from_numpy(kernels), mean_z
+            gradient *= self.equation.weights
+        return torch.from_numpy(gradient)
 
-    def _shares_beside_gap(self, square: Array) -> Array:
+    def shares_beside_gap(self, t: float) -> Array:
         """Half of the gradient to the kernels on each side of a wide gap, most to the nearest.
 
         There S is flat to the last digit, and its middle stands for all of the gap.
         """
+        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
+        square = z * z
         shares = np.zeros_like(square)
-        sides = [side for side in (self.z > 0.0, self.z <= 0.0) if side.any()]
+        sides = [side for side in (z > 0.0, z <= 0.0) if side.any()]
         for side in sides:
             kernels = self.shares[side] * np.exp(square[side].min() - square[side])
             shares[side] = kernels / (len(sides) * kernels.sum())
@@ -175,50 +170,23 @@ class NumpySums(BulkSums):
 
 
 class NativeSums(BulkSums):
-    """Rows of any length, by the C part.
+    """Rows of any length, by the C part."""
 
-    It passes over the centred risks, or over the risks themselves, whose mean is
-    ``pivot + offset``: the equation then has only some of them, for a start.
-    """
-
-    def __init__(
-        self,
-        equation: Equation,
-        passes: native.Passes,
-        pivot: float = 0.0,
-        offset: float = 0.0,
-        rough: bool = False,
-    ) -> None:
+    def __init__(self, equation: Equation, passes: native.Passes, rough: bool = False) -> None:
         super().__init__(equation, rough)
-        self.passes, self.pivot, self.offset = passes, pivot, offset
+        self.passes = passes
         self.unit = -1.0 / (equation.bandwidth * SQRT_2)
-
-    @property
-    def size(self) -> int:
-        return self.passes.size
 
     def rougher(self) -> KernelSums | None:
         if self.rough or self.size <= LONG:
             return None
-        return NativeSums(self.equation, self.passes, self.pivot, self.offset, rough=True)
-
-    def bracket(self) -> tuple[float, float]:
-        return self.equation.bracket_of(*self.passes.ends(self.pivot, self.offset))
-
-    def _place(self, t: float) -> tuple[float, float, float]:
-        return self.pivot, t / SQRT_2 - self.unit * self.offset, self.unit
+        return NativeSums(self.equation, self.passes, rough=True)
 
     def sums(self, t: float) -> list[float]:
-        place = self._place(t)
-        return self.passes.rough_sums(*place) if self.rough else self.passes.sums(*place)
+        return self.passes.sums(t / SQRT_2, self.unit, self.rough)
 
     def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
-        near, kernels = self.latest[0], self.passes.kernels
-        if kernels is None:
-            raise TypeError("A gradient needs room for its kernels.")
-        by = (t - near) / SQRT_2
-        self.passes.write_gradient(*self._place(near), by, a, b, self.offset)
-        return kernels
+        return self.passes.gradient(0.0, t / SQRT_2, self.unit, a, b, 0.0)
 
 
 class BlockSums(BulkSums):

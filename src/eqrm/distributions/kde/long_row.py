@@ -1,8 +1,9 @@
 """The quantile of one long row of equal weights on the CPU, by passes of the C part over the risks.
 
-Nothing is copied but the kernels, which become the gradient: one pass for mean and spread, rough
-ones in float32 from the quantile of some risks towards the root, one in float64 there, and one that
-writes the gradient.
+Nothing is copied: one pass for mean and spread, one that gathers the risks near the quantile in
+narrow bins, and one that writes the gradient. A bin keeps the powers of its risks' places up to the
+seventh, and the sums over kernels are their Taylor series: what is left out is 5e-15 of the density
+at most, so that the solve costs nothing beside the passes.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import RowBandwidth
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.bulk_sums import LONG, SMALLEST_DENSITY, NativeSums
+from eqrm.distributions.kde.bulk_sums import LONG, BulkSums
 from eqrm.distributions.kde.root import RowQuantile, add_shares, root_of_one
 from eqrm.distributions.kde.sums import FAR_FROM_MEAN, Equation
+from eqrm.distributions.normal_tails import SQRT_2
 from eqrm.level import Level
 
 ENOUGH_FOR_START, WIDEST_STRIDE = 8_192, 32
@@ -28,6 +29,55 @@ FEWEST_BEYOND = 100.0
 
 FARTHEST_PIVOT = 4.0
 """Standard deviations between the mean and the risk from which the others are counted."""
+
+BINS_PER_BANDWIDTH = 16
+
+FARTHEST_BIN, NEARBY = 13.0, 3.0
+"""Bandwidths on each side of a point that have bins, and in which the sums hold: kernels beyond
+the bins are nothing there."""
+
+LEAST_DENSITY = 1e-8
+"""Σ exp(−z²/2)/m below which kernels beyond the bins would show in the digits."""
+
+
+class BinnedSums(BulkSums):
+    """Sums over bins of risks, whose mean is ``pivot + offset``.
+
+    The equation has only some of them, for a start.
+    """
+
+    def __init__(
+        self, equation: Equation, passes: native.Passes, pivot: float, offset: float
+    ) -> None:
+        super().__init__(equation)
+        self.passes, self.pivot, self.offset = passes, pivot, offset
+        self.middle = math.nan
+
+    @property
+    def size(self) -> int:
+        return self.passes.size
+
+    def bracket(self) -> tuple[float, float]:
+        return self.equation.bracket_of(*self.passes.ends(self.pivot, self.offset))
+
+    def sums(self, t: float) -> list[float]:
+        if not abs(t - self.middle) <= NEARBY:
+            self._fill(t)
+        step = 1.0 / (BINS_PER_BANDWIDTH * SQRT_2)
+        shift = (t - self.middle + FARTHEST_BIN) / SQRT_2 - 0.5 * step
+        return [each / self.size for each in native.sums_of_bins(self.table, shift, -step)]
+
+    def _fill(self, middle: float) -> None:
+        """Put the risks in bins about a point."""
+        count = round(2.0 * FARTHEST_BIN * BINS_PER_BANDWIDTH)
+        unit = BINS_PER_BANDWIDTH / self.equation.bandwidth
+        shift = (FARTHEST_BIN - middle) * BINS_PER_BANDWIDTH - unit * self.offset
+        self.middle, self.table = middle, self.passes.bins(self.pivot, shift, unit, count)
+
+    def write_gradient(self, t: float, a: float, b: float) -> Tensor:
+        unit = -1.0 / (self.equation.bandwidth * SQRT_2)
+        shift = t / SQRT_2 - unit * self.offset
+        return self.passes.gradient(self.pivot, shift, unit, a, b, self.offset)
 
 
 def quantile_of_long_row(
@@ -41,7 +91,7 @@ def quantile_of_long_row(
     beyond = size * min(level.alpha, level.tail)
     if native.LIBRARY is None or size <= LONG or not beyond > FEWEST_BEYOND:
         return None
-    passes = native.Passes(risks, None, torch.empty_like(risks) if wants_gradient else None)
+    passes = native.Passes(risks)
     pivot = risks[0].item()
     offset, variance = passes.spread(pivot)
     if not offset * offset < FARTHEST_PIVOT**2 * variance:
@@ -57,9 +107,9 @@ def quantile_of_long_row(
     stride = min(size // ENOUGH_FOR_START, WIDEST_STRIDE)
     some = risks[::stride].numpy().astype(np.float64)
     equation = Equation.at(level, some - pivot - offset, None, std, h)
-    sums = NativeSums(equation, passes, pivot, offset)
+    sums = BinnedSums(equation, passes, pivot, offset)
     root = root_of_one(sums)
-    if not (abs(root) < FAR_FROM_MEAN and sums.density_near(root) > SMALLEST_DENSITY):
+    if not (abs(root) < FAR_FROM_MEAN and sums.density_near(root) > LEAST_DENSITY):
         return None
     value = pivot + (offset + equation.bandwidth * root)
     if not wants_gradient:

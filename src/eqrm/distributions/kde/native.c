@@ -36,9 +36,10 @@
 #define WIDE_GAP 70.0
 #define SQRT_2 1.4142135623730951
 #define SQRT_2PI 2.5066282746310002
+#define TWO_OVER_SQRT_PI 1.1283791670955126
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 9; }
+int eqrm_version(void) { return 10; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -104,14 +105,39 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
     third += weighed * square * z;                                                                 \
     fourth += weighed * square * square;
 
+/* Room for the sums over bins, and risks of which these are taken one after the other: longer sums
+ * would lose digits where many risks are the same. */
+#define MOST_IN_BINS 4096
+#define FEW_ADDED 65536
+/* Risks whose bins are found together, as vectors. */
+#define FEW_AT_ONCE 256
+
+/* Rows for the risks below all bins, and above: with one only, each would wait for the last. */
+#define BESIDE 4
+
+/* Pairs of numbers: longer vectors are no faster here, not even where the processor has them. */
+typedef double two_powers __attribute__((vector_size(16), may_alias));
+
+/* d^j to the eight sums of a bin, j = 0..7. */
+INSIDE void add_powers(double *sums, double d)
+{
+    two_powers *row = (two_powers *)sums;
+    const double square = d * d, fourth = square * square;
+    const two_powers low = {1.0, d}, high = low * square;
+    row[0] += low;
+    row[1] += high;
+    row[2] += low * fourth;
+    row[3] += high * fourth;
+}
+
 /* So many numbers are added up in single precision. */
 #define FEW_SINGLES 256
 
-/* What passes over a long row, or a part of one, of risks in REAL; z = shift + unit*(r - pivot). */
+/* What passes over a long row, or a part of one, of risks in REAL. */
 #define PASSES(REAL, OF)                                                                           \
     /* found = sums of r - pivot and of its square */                                              \
     EACH_PROCESSOR                                                                                 \
-    void eqrm_spread##OF(const REAL *restrict r, ptrdiff_t n, double pivot, double *restrict found) \
+    void eqrm_spread##OF(const REAL *restrict r, ptrdiff_t n, double pivot, double *restrict found)\
     {                                                                                              \
         double sum = 0.0, square = 0.0;                                                            \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
@@ -123,110 +149,179 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
         found[1] = square;                                                                         \
     }                                                                                              \
                                                                                                    \
-    /* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4; the p*exp(-z*z) are written  \
-     * to k unless that is NULL */                                                                 \
-    INSIDE void sums##OF(const REAL *restrict r, const double *restrict p, REAL *restrict k,       \
-                         ptrdiff_t n, double pivot, double shift, double unit,                     \
-                         double *restrict found)                                                   \
-    {                                                                                              \
-        double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;     \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            const double z = standardised(r[i] - pivot, shift, unit), square = z * z;              \
-            const double kernel = exp_double(-square);                                             \
-            const double beyond = kernel * scaled_erfc_double(fabs(z));                            \
-            const double weighed = WEIGHT(p, i) * kernel;                                          \
-            tail += WEIGHT(p, i) * (z < 0.0 ? 2.0 - beyond : beyond);                              \
-            if (k)                                                                                 \
-                k[i] = weighed;                                                                    \
-            ADD_MOMENTS                                                                            \
-        }                                                                                          \
-        found[0] = tail;                                                                           \
-        found[1] = zeroth;                                                                         \
-        found[2] = first;                                                                          \
-        found[3] = second;                                                                         \
-        found[4] = third;                                                                          \
-        found[5] = fourth;                                                                         \
-    }                                                                                              \
-                                                                                                   \
+    /* Risks at u = shift + unit*(r - pivot) among bins 0..bins-1 of width 1: to the row 4 + b of  \
+     * the table is added d^j, j = 0..7, d being the place of u from the middle of its bin b. The  \
+     * first four rows are those of the risks below all bins, in turn, and the last four above. */ \
     EACH_PROCESSOR                                                                                 \
-    void eqrm_sums##OF(const REAL *r, const double *p, REAL *k, ptrdiff_t n, double pivot,         \
-                       double shift, double unit, double *found)                                   \
+    void eqrm_bins##OF(const REAL *restrict r, ptrdiff_t n, double pivot, double shift,            \
+                       double unit, double bins, double *restrict table)                           \
     {                                                                                              \
-        if (p && k)                                                                                \
-            sums##OF(r, p, k, n, pivot, shift, unit, found);                                       \
-        else if (p)                                                                                \
-            sums##OF(r, p, NULL, n, pivot, shift, unit, found);                                    \
-        else if (k)                                                                                \
-            sums##OF(r, NULL, k, n, pivot, shift, unit, found);                                    \
-        else                                                                                       \
-            sums##OF(r, NULL, NULL, n, pivot, shift, unit, found);                                 \
-    }                                                                                              \
-                                                                                                   \
-    /* The same sums in single precision, for a start. */                                          \
-    INSIDE void rough_sums##OF(const REAL *restrict r, const double *restrict p, ptrdiff_t n,      \
-                               double pivot, double shift, double unit, double *restrict found)    \
-    {                                                                                              \
-        double total[6] = {0.0};                                                                   \
-        for (ptrdiff_t begin = 0; begin < n; begin += FEW_SINGLES) {                               \
-            const ptrdiff_t end = begin + FEW_SINGLES < n ? begin + FEW_SINGLES : n;               \
-            float tail = 0.0f, zeroth = 0.0f, first = 0.0f, second = 0.0f, third = 0.0f;           \
-            float fourth = 0.0f;                                                                   \
-            for (ptrdiff_t i = begin; i < end; i++) {                                              \
-                const float place = (float)(shift + unit * (r[i] - pivot));                        \
-                const float z = fminf(FARTHEST_SINGLE, fmaxf(-FARTHEST_SINGLE, place));            \
-                const float square = z * z, kernel = exp_single(-square);                          \
-                const float beyond = kernel * scaled_erfc_single(fabsf(z));                        \
-                const float weight = (float)WEIGHT(p, i), weighed = weight * kernel;               \
-                tail += weight * (z < 0.0f ? 2.0f - beyond : beyond);                              \
-                ADD_MOMENTS                                                                        \
+        const double first = shift + BESIDE, last = bins + BESIDE + 0.5;                           \
+        double sums[MOST_IN_BINS] __attribute__((aligned(64)));                                    \
+        double turn[FEW_AT_ONCE], place[FEW_AT_ONCE];                                              \
+        int bin[FEW_AT_ONCE];                                                                      \
+        for (int i = 0; i < FEW_AT_ONCE; i++)                                                      \
+            turn[i] = i % BESIDE;                                                                  \
+        const ptrdiff_t numbers = 8 * ((ptrdiff_t)bins + 2 * BESIDE);                              \
+        for (ptrdiff_t begin = 0; begin < n; begin += FEW_ADDED) {                                 \
+            const ptrdiff_t end = begin + FEW_ADDED < n ? begin + FEW_ADDED : n;                   \
+            for (ptrdiff_t j = 0; j < numbers; j++)                                                \
+                sums[j] = 0.0;                                                                     \
+            for (ptrdiff_t from = begin; from < end; from += FEW_AT_ONCE) {                        \
+                const ptrdiff_t few = from + FEW_AT_ONCE < end ? FEW_AT_ONCE : end - from;         \
+                for (ptrdiff_t i = 0; i < few; i++) {                                              \
+                    const double x = first + unit * (r[from + i] - pivot);                         \
+                    const double u = fmin(last + turn[i], fmax(0.5 + turn[i], x));                 \
+                    bin[i] = (int)u;                                                               \
+                    place[i] = u - bin[i] - 0.5;                                                   \
+                }                                                                                  \
+                for (ptrdiff_t i = 0; i < few; i++)                                                \
+                    add_powers(sums + 8 * (ptrdiff_t)bin[i], place[i]);                            \
             }                                                                                      \
-            total[0] += tail;                                                                      \
-            total[1] += zeroth;                                                                    \
-            total[2] += first;                                                                     \
-            total[3] += second;                                                                    \
-            total[4] += third;                                                                     \
-            total[5] += fourth;                                                                    \
+            for (ptrdiff_t j = 0; j < numbers; j++)                                                \
+                table[j] += sums[j];                                                               \
         }                                                                                          \
-        for (int j = 0; j < 6; j++)                                                                \
-            found[j] = total[j];                                                                   \
     }                                                                                              \
                                                                                                    \
-    EACH_PROCESSOR                                                                                 \
-    void eqrm_rough_sums##OF(const REAL *r, const double *p, ptrdiff_t n, double pivot,            \
-                             double shift, double unit, double *found)                             \
-    {                                                                                              \
-        if (p)                                                                                     \
-            rough_sums##OF(r, p, n, pivot, shift, unit, found);                                    \
-        else                                                                                       \
-            rough_sums##OF(r, NULL, n, pivot, shift, unit, found);                                 \
-    }                                                                                              \
-                                                                                                   \
-    /* From kernels k at z to the gradient at z + by, where by is small:                           \
-     * k = a*k(z + by) + b*p*(r - pivot - offset) */                                               \
+    /* The gradient k = p*(a*exp(-z*z) + b*(r - pivot - offset)) with z = shift + unit*(r - pivot) */ \
     INSIDE void gradient##OF(const REAL *restrict r, const double *restrict p, REAL *restrict k,   \
-                             ptrdiff_t n, double pivot, double shift, double unit, double by,      \
-                             double a, double b, double offset)                                    \
+                             ptrdiff_t n, double pivot, double shift, double unit, double a,       \
+                             double b, double offset)                                              \
     {                                                                                              \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            const double x = r[i] - pivot, kernel = k[i] * moved(standardised(x, shift, unit), by); \
-            k[i] = (REAL)(a * kernel + b * WEIGHT(p, i) * (x - offset));                           \
+            const double x = r[i] - pivot, z = standardised(x, shift, unit);                       \
+            k[i] = (REAL)(WEIGHT(p, i) * (a * exp_double(-z * z) + b * (x - offset)));             \
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
     EACH_PROCESSOR                                                                                 \
     void eqrm_gradient##OF(const REAL *r, const double *p, REAL *k, ptrdiff_t n, double pivot,     \
-                           double shift, double unit, double by, double a, double b,               \
-                           double offset, double *found)                                           \
+                           double shift, double unit, double a, double b, double offset,           \
+                           double *found)                                                          \
     {                                                                                              \
         (void)found;                                                                               \
         if (p)                                                                                     \
-            gradient##OF(r, p, k, n, pivot, shift, unit, by, a, b, offset);                        \
+            gradient##OF(r, p, k, n, pivot, shift, unit, a, b, offset);                            \
         else                                                                                       \
-            gradient##OF(r, NULL, k, n, pivot, shift, unit, by, a, b, offset);                     \
+            gradient##OF(r, NULL, k, n, pivot, shift, unit, a, b, offset);                         \
     }
 
 PASSES(double, )
 PASSES(float, _single)
+
+/* found = sums of p*erfc(z) and of p*exp(-z*z)*z^j for j = 0..4, z = shift + unit*x; the
+ * p*exp(-z*z) are written to k unless that is NULL */
+INSIDE void sums(const double *restrict x, const double *restrict p, double *restrict k,
+                 ptrdiff_t n, double shift, double unit, double *restrict found)
+{
+    double tail = 0.0, zeroth = 0.0, first = 0.0, second = 0.0, third = 0.0, fourth = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double z = standardised(x[i], shift, unit), square = z * z;
+        const double kernel = exp_double(-square);
+        const double beyond = kernel * scaled_erfc_double(fabs(z));
+        const double weighed = WEIGHT(p, i) * kernel;
+        tail += WEIGHT(p, i) * (z < 0.0 ? 2.0 - beyond : beyond);
+        if (k)
+            k[i] = weighed;
+        ADD_MOMENTS
+    }
+    found[0] = tail;
+    found[1] = zeroth;
+    found[2] = first;
+    found[3] = second;
+    found[4] = third;
+    found[5] = fourth;
+}
+
+EACH_PROCESSOR
+void eqrm_sums(const double *x, const double *p, double *k, ptrdiff_t n, double shift, double unit,
+               double *found)
+{
+    if (p && k)
+        sums(x, p, k, n, shift, unit, found);
+    else if (p)
+        sums(x, p, NULL, n, shift, unit, found);
+    else if (k)
+        sums(x, NULL, k, n, shift, unit, found);
+    else
+        sums(x, NULL, NULL, n, shift, unit, found);
+}
+
+/* The same sums in single precision, for a start. */
+INSIDE void rough_sums(const double *restrict x, const double *restrict p, ptrdiff_t n,
+                       double shift, double unit, double *restrict found)
+{
+    double total[6] = {0.0};
+    for (ptrdiff_t begin = 0; begin < n; begin += FEW_SINGLES) {
+        const ptrdiff_t end = begin + FEW_SINGLES < n ? begin + FEW_SINGLES : n;
+        float tail = 0.0f, zeroth = 0.0f, first = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
+        for (ptrdiff_t i = begin; i < end; i++) {
+            const float place = (float)(shift + unit * x[i]);
+            const float z = fminf(FARTHEST_SINGLE, fmaxf(-FARTHEST_SINGLE, place));
+            const float square = z * z, kernel = exp_single(-square);
+            const float beyond = kernel * scaled_erfc_single(fabsf(z));
+            const float weight = (float)WEIGHT(p, i), weighed = weight * kernel;
+            tail += weight * (z < 0.0f ? 2.0f - beyond : beyond);
+            ADD_MOMENTS
+        }
+        total[0] += tail;
+        total[1] += zeroth;
+        total[2] += first;
+        total[3] += second;
+        total[4] += third;
+        total[5] += fourth;
+    }
+    for (int j = 0; j < 6; j++)
+        found[j] = total[j];
+}
+
+EACH_PROCESSOR
+void eqrm_rough_sums(const double *x, const double *p, ptrdiff_t n, double shift, double unit,
+                     double *found)
+{
+    if (p)
+        rough_sums(x, p, n, shift, unit, found);
+    else
+        rough_sums(x, NULL, n, shift, unit, found);
+}
+
+/* The sums of eqrm_sums, with p = 1, from the table of eqrm_bins: bin b has its middle at
+ * z = shift + unit*b, and the sums are Taylor series about it. */
+EACH_PROCESSOR
+void eqrm_sums_of_bins(const double *restrict table, ptrdiff_t bins, double shift, double unit,
+                       double *restrict found)
+{
+    double tail = 0.0, above = 0.0, derivatives[5] = {0.0}, factor[8] = {1.0};
+    for (int j = 1; j < 8; j++)
+        factor[j] = factor[j - 1] * unit / j;
+    for (ptrdiff_t b = 0; b < bins; b++) {
+        const double *row = table + 8 * (b + BESIDE), z = shift + unit * b;
+        double slope[12], power[8]; /* derivatives of exp(-z*z), and their factors */
+        slope[0] = exp_double(-z * z);
+        slope[1] = -2.0 * z * slope[0];
+        for (int n = 2; n < 12; n++)
+            slope[n] = -2.0 * (z * slope[n - 1] + (n - 1) * slope[n - 2]);
+        for (int j = 0; j < 8; j++)
+            power[j] = row[j] * factor[j];
+        const double beyond = slope[0] * scaled_erfc_double(fabs(z));
+        double series = 0.0;
+        for (int j = 1; j < 8; j++)
+            series += power[j] * slope[j - 1];
+        tail += row[0] * (z < 0.0 ? 2.0 - beyond : beyond) - TWO_OVER_SQRT_PI * series;
+        for (int n = 0; n < 5; n++)
+            for (int j = 0; j < 8; j++)
+                derivatives[n] += power[j] * slope[n + j];
+    }
+    for (int turn = 0; turn < BESIDE; turn++)
+        above += table[8 * (BESIDE + bins + turn)];
+    /* From Hermite's polynomials to powers of z. */
+    found[0] = tail + 2.0 * above;
+    found[1] = derivatives[0];
+    found[2] = -derivatives[1] / 2.0;
+    found[3] = (derivatives[2] + 2.0 * found[1]) / 4.0;
+    found[4] = (12.0 * found[2] - derivatives[3]) / 8.0;
+    found[5] = (derivatives[4] + 48.0 * found[3] - 12.0 * found[1]) / 16.0;
+}
 
 /* The normal quantile at 1 - tail to three digits (Abramowitz and Stegun, 26.2.23). */
 INSIDE double rough_normal_quantile(double tail)
@@ -300,7 +395,7 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     double near = t; /* where the kernels in k are taken */
     if (n >= WORTH_ROUGH) {
         for (int count = 0; count < MOST_ROUGH && reach >= ROUGH_TOLERANCE; count++) {
-            eqrm_rough_sums(x, p, n, 0.0, t / SQRT_2, unit, moments);
+            eqrm_rough_sums(x, p, n, t / SQRT_2, unit, moments);
             if (!step(moments, total, log_tail, &t, &low, &high, &error, &reach))
                 break;
         }
@@ -312,7 +407,7 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
         if (count == MOST_STEPS)
             return 0;
         near = t;
-        eqrm_sums(x, p, k, n, 0.0, near / SQRT_2, unit, moments);
+        eqrm_sums(x, p, k, n, near / SQRT_2, unit, moments);
         if (step(moments, total, log_tail, &t, &low, &high, &error, &reach))
             continue;
         if (!bracketed) { /* from the root of the smallest kernel alone to that of the largest */

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 9
+VERSION = 10
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
+ROWS_BESIDE_BINS = 4
+"""Of the table of bins, on each side."""
 WORTH_THREADS = 100_000
 """From this many kernels on the work is shared among as many threads as torch uses."""
 TORCH_USES_THREADS = 32_768
@@ -32,18 +34,21 @@ TORCH_USES_THREADS = 32_768
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _ARGUMENTS = {
     "eqrm_spread": (_POINTER, _SIZE, _NUMBER, _POINTER),
-    "eqrm_sums": (_POINTER, _POINTER, _POINTER, _SIZE, *(3 * (_NUMBER,)), _POINTER),
-    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, *(3 * (_NUMBER,)), _POINTER),
-    "eqrm_gradient": (_POINTER, _POINTER, _POINTER, _SIZE, *(7 * (_NUMBER,)), _POINTER),
+    "eqrm_bins": (_POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
+    "eqrm_gradient": (_POINTER, _POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER),
     "eqrm_row_quantile": (_POINTER, _POINTER, _SIZE, *(9 * (_NUMBER,)), _POINTER, _POINTER),
 }
 """Of the functions that there are for float64, and for float32 with ``_single`` in their names."""
 _ARGUMENTS = {f"{name}{of}": types for name, types in _ARGUMENTS.items() for of in ("", "_single")}
 _ARGUMENTS |= {
     "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
+    "eqrm_sums": (_POINTER, _POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
+    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
+    "eqrm_sums_of_bins": (_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
+_Callback, _PROCESS = ctypes.CFUNCTYPE(None, _POINTER), os.getpid()
 _BEYOND = np.full(8, np.finfo(np.float64).max)
 _Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
@@ -143,74 +148,146 @@ def row_quantile(
     return None
 
 
+def in_threads(work: Callable[[int], None], parts: int) -> None:
+    """Call ``work(0)``, ``work(1)``, … at the same time.
+
+    In the threads of torch where they can be had: after its last operation they go on waiting for
+    the next one, and would keep others from the processors. OpenMP must not be used after a fork.
+    """
+    openmp = _openmp_of_torch() if os.getpid() == _PROCESS else None
+    if openmp is None:
+        waiting = [_pool(os.getpid(), parts - 1).submit(work, part) for part in range(1, parts)]
+        work(0)
+        for each in waiting:
+            each.result()
+        return
+    done, raised = bytearray(parts), []
+
+    def share(_: None) -> None:
+        # OpenMP may give fewer threads than it was asked for.
+        try:
+            for part in range(openmp.omp_get_thread_num(), parts, openmp.omp_get_num_threads()):
+                work(part)
+                done[part] = True
+        except BaseException as error:  # noqa: BLE001 - what leaves a callback is lost
+            raised.append(error)
+
+    openmp.GOMP_parallel(_Callback(share), None, parts, 0)
+    if raised:
+        raise raised[0]
+    if not all(done):  # interrupted outside of the block above
+        raise KeyboardInterrupt
+
+
+@cache
+def _openmp_of_torch() -> Any:
+    """The OpenMP library that torch has loaded; None where it cannot be found."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return None
+    loaded = {Path(line.split()[-1]) for line in maps.read_text().splitlines()}
+    found = [path for path in loaded if path.name.startswith(("libgomp", "libiomp", "libomp"))]
+    of_torch = [path for path in found if any("torch" in part for part in path.parts)] or found
+    try:
+        library = ctypes.CDLL(str(of_torch[0])) if len(of_torch) == 1 else None
+        if library is not None:
+            _ = library.GOMP_parallel, library.omp_get_thread_num, library.omp_get_num_threads
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
 class Passes:
     """Passes over a contiguous row, float64 or float32, shared among threads where it is long.
 
-    Everywhere z = shift + unit·(R_i − pivot). Weights are p_i > 0, summing to 1, or None for equal
-    ones, which count 1 each. ``kernels`` is room for p_i·exp(−z²), in the dtype of the row, where
-    the gradient is wanted.
+    Weights are p_i > 0, summing to 1, or None for equal ones, which count 1 each.
     """
 
-    def __init__(self, row: Tensor, weights: Array | None, kernels: Tensor | None) -> None:
-        self.size, self._single = row.numel(), row.dtype == torch.float32
+    def __init__(self, row: Tensor, weights: Array | None = None) -> None:
+        self.row, self.size = row, row.numel()
+        self._single = row.dtype == torch.float32
         self._total = float(self.size) if weights is None else 1.0
-        self.row, self.kernels, self._kept = row, kernels, weights  # alive while pointed at
-        width = row.element_size()
-        self._row = row.data_ptr(), width
+        self._row = row.data_ptr(), row.element_size()
+        self._kept = weights  # alive while pointed at
         self._weights = None if weights is None else (_pointer(weights), 8)
-        self._kernels = None if kernels is None else (kernels.data_ptr(), width)
 
     def spread(self, pivot: float) -> tuple[float, float]:
         """mean − pivot and the mean of (R_i − mean)², for equal weights, a pivot near the mean."""
-        total, square, *_ = self._each("eqrm_spread", (self._row,), pivot)
+        total, square = self._each("eqrm_spread", (self._row,), pivot, results=2).tolist()
         offset = total / self.size
         return offset, square / self.size - offset * offset
 
-    def sums(self, *place: float) -> list[float]:
-        """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4; ``place`` is pivot, shift and unit.
+    def bins(self, pivot: float, shift: float, unit: float, count: int) -> Array:
+        """For equal weights, Σ dʲ for j = 0 … 7 of the risks in each bin; see ``sums_of_bins``.
 
-        The kernels are written where there is room for them.
+        Bins have width 1 on the scale u = shift + unit·(R_i − pivot), on which they begin at 0,
+        and d is the distance of u from the middle of its bin. The table has more rows than there
+        are bins, for the risks on both sides of them.
         """
-        arrays = self._row, self._weights, self._kernels
-        return [value / self._total for value in self._each("eqrm_sums", arrays, *place)]
+        rows = count + 2 * ROWS_BESIDE_BINS
+        settings = pivot, shift, unit, float(count)
+        table = self._each("eqrm_bins", (self._row,), *settings, results=8 * rows)
+        return table.reshape(rows, 8)
 
-    def rough_sums(self, *place: float) -> list[float]:
-        """The same in single precision, without the kernels."""
-        arrays = self._row, self._weights
-        return [value / self._total for value in self._each("eqrm_rough_sums", arrays, *place)]
+    def sums(self, shift: float, unit: float, rough: bool) -> list[float]:
+        """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4, z = shift + unit·R_i, of a float64 row.
+
+        ``rough`` ones are in single precision.
+        """
+        if rough:
+            found = self._each("eqrm_rough_sums", (self._row, self._weights), shift, unit)
+        else:
+            found = self._each("eqrm_sums", (self._row, self._weights, None), shift, unit)
+        return [value / self._total for value in found.tolist()]
 
     def ends(self, pivot: float, offset: float) -> tuple[float, float]:
         """The smallest and the largest R_i − pivot − offset."""
         smallest, largest = self.row.aminmax()
         return smallest.item() - pivot - offset, largest.item() - pivot - offset
 
-    def write_gradient(self, *settings: float) -> None:
-        """a·p·exp(−(z + by)²) + b·p·(R − pivot − offset) over the kernels, which ``sums`` wrote.
+    def gradient(self, *settings: float) -> Tensor:
+        """p·(a·exp(−z²) + b·(R − pivot − offset)) with z = shift + unit·(R_i − pivot).
 
-        ``settings`` are pivot, shift and unit of those, ``by``, which must be small, a, b, offset.
+        ``settings`` are pivot, shift, unit, a, b and offset; it is in the dtype of the row.
         """
-        self._each("eqrm_gradient", (self._row, self._weights, self._kernels), *settings)
+        written = torch.empty_like(self.row)
+        arrays = self._row, self._weights, (written.data_ptr(), written.element_size())
+        self._each("eqrm_gradient", arrays, *settings)
+        return written
 
     def _each(
-        self, name: str, arrays: tuple[tuple[int, int] | None, ...], *settings: float
-    ) -> list[float]:
+        self,
+        name: str,
+        arrays: tuple[tuple[int, int] | None, ...],
+        *settings: float,
+        results: int = 6,
+    ) -> Array:
         """The sums that a function finds over the row, or over its parts, one for each thread."""
         function = getattr(LIBRARY, f"{name}_single" if self._single else name)
-
-        def work(part: tuple[int, int]) -> list[float]:
-            begin, length = part
-            pointers = (None if each is None else each[0] + begin * each[1] for each in arrays)
-            found = _Six()
-            function(*pointers, length, *settings, found)
-            return list(found)
-
         threads = torch.get_num_threads() if self.size >= WORTH_THREADS else 1
+        found = np.zeros((threads, results))
+        written = _pointer(found)
+
+        def work(part: int) -> None:
+            begin, end = self.size * part // threads, self.size * (part + 1) // threads
+            pointers = (None if each is None else each[0] + begin * each[1] for each in arrays)
+            function(*pointers, end - begin, *settings, written + 8 * results * part)
+
         if threads == 1:
-            return work((0, self.size))
-        first, *others = _parts(self.size, threads)
-        waiting = [_pool(os.getpid(), threads - 1).submit(work, part) for part in others]
-        found = [work(first), *(each.result() for each in waiting)]
-        return [sum(column) for column in zip(*found, strict=True)]
+            work(0)
+        else:
+            in_threads(work, threads)
+        summed: Array = found.sum(0)
+        return summed
+
+
+def sums_of_bins(table: Array, shift: float, unit: float) -> list[float]:
+    """Σ erfc(z) and Σ exp(−z²)zʲ for j = 0 … 4, of risks in bins whose middles are at z = shift,
+    shift + unit, …"""
+    found = _Six()
+    bins = len(table) - 2 * ROWS_BESIDE_BINS
+    LIBRARY.eqrm_sums_of_bins(_pointer(table), bins, shift, unit, found)
+    return list(found)
 
 
 def total(values: Tensor) -> float:
@@ -222,7 +299,7 @@ def total(values: Tensor) -> float:
     long = values.numel() > TORCH_USES_THREADS and values.dtype in (torch.float32, torch.float64)
     if LIBRARY is None or not long or values.device.type != "cpu" or not values.is_contiguous():
         return float(values.sum())
-    return Passes(values, None, None).spread(0.0)[0] * values.numel()
+    return Passes(values).spread(0.0)[0] * values.numel()
 
 
 def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
@@ -234,16 +311,6 @@ def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, f
 
 def _pointer(array: Array) -> int:
     return torch.from_numpy(array).data_ptr()  # in half the time of array.ctypes.data
-
-
-def _parts(size: int, parts: int) -> list[tuple[int, int]]:
-    """(begin, length) of what each thread does.
-
-    >>> _parts(10, 3)
-    [(0, 3), (3, 3), (6, 4)]
-    """
-    bounds = [size * part // parts for part in range(parts + 1)]
-    return [(begin, end - begin) for begin, end in pairwise(bounds)]
 
 
 @cache

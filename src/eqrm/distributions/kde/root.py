@@ -195,7 +195,7 @@ def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> R
 def _in_steps(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile:
     """The same for rows of any length, at any level, by any of the sums."""
     with np.errstate(over="ignore"):  # of z², where risks are too many bandwidths away to count
-        sums = kernel_sums(equation, wants_gradient)
+        sums = kernel_sums(equation)
         root = root_of_one(sums)
         beyond = sums.origin + equation.bandwidth * root
         if not wants_gradient:

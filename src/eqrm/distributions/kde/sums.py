@@ -29,6 +29,9 @@ SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 ENOUGH_CENTRES = 8_192
 """The quantile of more centres than this is not worth the time, for a start."""
 
+ENOUGH_BEYOND = 300
+"""With fewer centres beyond it, that quantile may be several bandwidths away."""
+
 NORMAL_ENOUGH = 1.0
 """Φ⁻¹(α) beyond which the quantile of normal risks is a poor start."""
 
@@ -100,7 +103,7 @@ class Equation(NamedTuple):
         width, size, tail = abs(self.bandwidth), self.centred.size, math.exp(self.log_tail)
         if width >= narrow(self.goal) * self.std:
             return self.goal * math.hypot(self.std / width, 1.0)
-        stride = max(1, min(size // ENOUGH_CENTRES, 16))
+        stride = max(1, min(size // ENOUGH_CENTRES, 16, int(tail * size) // ENOUGH_BEYOND))
         if tail * size < stride:
             top = self.centred.max() if self.bandwidth > 0.0 else self.centred.min()
             alone = normal_upper_quantile(min(LOG_HALF, self.log_tail + math.log(size)))

@@ -51,7 +51,7 @@ class Kernels:
     def at(cls, spread: Array, std: float, bandwidth: float, level: Level) -> Kernels:
         """Solve Σ Φ((R_e − q)/h)/m = 1−α."""
         equation = Equation.at(level, spread, None, std, bandwidth)
-        sums = kernel_sums(equation, wants_gradient=False)
+        sums = kernel_sums(equation)
         root = root_of_one(sums)
         signed, sign = equation.bandwidth, math.copysign(1.0, equation.bandwidth)
         # Distances to where the root is counted from: in the tail that is the largest risk.

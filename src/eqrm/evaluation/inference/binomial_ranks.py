@@ -89,13 +89,16 @@ def interleaved_p_value(below: list[int], sizes: list[int], alpha: float) -> flo
     >>> round(interleaved_p_value([35, 36], [35, 36], 0.9), 4)
     0.0476
     """
+    mean = sum(_binomial_tail(*each, alpha) for each in zip(below, sizes, strict=True)) / len(sizes)
+    return min(1.0, 2.0 * mean) if len(sizes) > 1 else mean
+
+
+@lru_cache(maxsize=4096)
+def _binomial_tail(count: int, trials: int, alpha: float) -> float:
+    """P(Binomial(n, α) ≥ count)."""
     from scipy.special import betainc
 
-    # P(Binomial(n, α) ≥ j) is an incomplete beta function, which is 1 for j = 0.
-    counts, trials = np.maximum(below, 1), np.maximum(sizes, 1)
-    tails = betainc(counts, trials - counts + 1.0, alpha)
-    mean = float(np.where(np.array(below) > 0, tails, 1.0).mean())
-    return min(1.0, 2.0 * mean) if len(sizes) > 1 else mean
+    return float(betainc(count, trials - count + 1.0, alpha)) if count else 1.0
 
 
 def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:
@@ -110,7 +113,7 @@ def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) 
     sizes, ordered = [part.size for part in parts], np.sort(risks)
 
     def is_enough(risk: float) -> bool:
-        below = [int(np.searchsorted(part, risk, side="right")) for part in parts]
+        below = [int(part.searchsorted(risk, side="right")) for part in parts]
         return interleaved_p_value(below, sizes, alpha) <= miss * (1.0 + ROUNDING)
 
     if not is_enough(ordered[-1]):

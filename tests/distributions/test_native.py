@@ -21,6 +21,7 @@ import torch
 
 import eqrm
 from eqrm.distributions.kde import native, root
+from eqrm.distributions.kde.sums import Equation
 
 ROOT = Path(__file__).parents[2]
 needs_native = pytest.mark.skipif(
@@ -172,6 +173,52 @@ def test_long_rows_in_single_precision_need_no_copy_in_double(alpha: float) -> N
     assert value == np.float32(expected)
     assert gradient.dtype == torch.float32
     torch.testing.assert_close(gradient, expected_gradient.float(), rtol=3e-7, atol=1e-12)
+
+
+@needs_native
+@pytest.mark.parametrize("alpha", [0.02, 0.5, 0.75, 0.99])
+def test_a_long_row_of_few_values_is_that_of_the_values_weighted(alpha: float) -> None:
+    values = torch.tensor([0.0, 0.3, 1.0, 1.1, 2.5, 4.0, 4.25], dtype=torch.float64)
+    chosen = torch.from_numpy(np.random.default_rng(3).integers(0, len(values), 200_000))
+    counts = torch.bincount(chosen, minlength=len(values)).double()
+    value, gradient = _quantile_and_gradient(values[chosen], alpha, bandwidth=0.8)
+    expected, shares = _quantile_and_gradient(values, alpha, counts, 0.8)
+    assert value == pytest.approx(expected, abs=3e-14)
+    summed = torch.zeros_like(shares).index_add_(0, chosen, gradient)
+    torch.testing.assert_close(summed, shares, rtol=0.0, atol=1e-12)
+
+
+@needs_native
+def test_a_start_that_is_far_from_the_quantile_is_left_behind() -> None:
+    risks = _risks(50_000)
+    expected = _quantile_and_gradient(risks, 0.9)
+    with mock.patch.object(Equation, "near_root", return_value=-30.0):
+        found = _quantile_and_gradient(risks, 0.9)
+    assert found[0] == pytest.approx(expected[0], abs=1e-13)
+    torch.testing.assert_close(found[1], expected[1], rtol=1e-10, atol=1e-17)
+
+
+THREADS = {"of torch": lambda: native._openmp_of_torch(), "of a pool": lambda: None}
+
+
+@pytest.mark.parametrize("kind", THREADS)
+def test_work_is_shared_among_threads_and_its_errors_are_raised(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "of torch" and native._openmp_of_torch() is None:
+        pytest.skip("torch's OpenMP library was not found here")
+    library = THREADS[kind]()
+    monkeypatch.setattr(native, "_openmp_of_torch", lambda: library)
+    done: list[int] = []
+    native.in_threads(done.append, 5)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+
+    def fail(part: int) -> None:
+        if part == 1:
+            raise KeyboardInterrupt("stopped here")
+
+    with pytest.raises(KeyboardInterrupt, match="stopped here"):
+        native.in_threads(fail, 2)
 
 
 @needs_native

@@ -52,7 +52,7 @@ def tox21() -> Rows:
     return np.column_stack(list(table.columns.values())), table.target, table.domains
 
 
-@pytest.fixture(params=["drawn", "tox21"])
+@pytest.fixture(params=["drawn", pytest.param("tox21", marks=pytest.mark.xdist_group("tox21"))])
 def rows(request: pytest.FixtureRequest) -> Rows:
     found: Rows = request.getfixturevalue(request.param)
     return found

@@ -37,7 +37,7 @@ def errors_of(*options: str) -> dict[str, float]:
 @NEEDS_TRITON
 def test_kernels_compute_what_the_cpu_does() -> None:
     errors = errors_of()
-    assert len(errors) > 40
+    assert len(errors) > 30
     assert {case: error for case, error in errors.items() if not error < 1e-11} == {}
 
 

@@ -77,6 +77,10 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         refuse_search_without_groups(type(self).__name__, asked)
         return self
 
+    def _coded(self, X: Any, reset: bool) -> Any:
+        """X with numbers in place of what else the estimator takes; ``reset`` to learn it anew."""
+        return X
+
     def __sklearn_tags__(self) -> Any:
         """Sparse X is accepted, and made dense."""
         tags = super().__sklearn_tags__()

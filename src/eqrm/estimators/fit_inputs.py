@@ -114,6 +114,7 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
         "dtype": np.float64,
         "order": "C",
     }
+    X = estimator._coded(X, reset)
     with naming_cells(X):
         if y is None:
             found = validate_data(estimator, X, **options)

@@ -20,6 +20,11 @@ from sklearn.utils import check_random_state
 from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, optional
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.base import DomainEstimator
+from eqrm.estimators.boosting.category_columns import (
+    checked_categories,
+    coded,
+    learned_categories,
+)
 from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, import_library
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.groups import Groups
@@ -126,6 +131,18 @@ class BoostedQRM(DomainEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
+    def _coded(self, X: Any, reset: bool) -> Any:
+        if reset:
+            self.categories_ = learned_categories(X)
+        return coded(X, self.categories_)
+
+    @property
+    def _category_counts(self) -> list[int]:
+        """How many categories each feature has; 0 for numbers."""
+        if not self.categories_:
+            return [0] * self.n_features_in_
+        return [len(self.categories_.get(name, ())) for name in self.feature_names_in_]
+
     def fit(
         self,
         X: Any,
@@ -139,6 +156,8 @@ class BoostedQRM(DomainEstimator):
         """Boost ``n_estimators`` rounds, or fewer with ``early_stopping_rounds``.
 
         ``groups`` gives the domain of each row; ``None`` makes all rows one domain, which is ERM.
+        Category columns of a pandas or polars frame are split by their values; missing values
+        and categories that training has not seen are missing features.
         Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the measure over
         the domains of ``eval_set``, a pair (X, y) with ``eval_groups``; without one it holds out
         ``validation_fraction`` of the training domains, each of them whole.
@@ -259,6 +278,7 @@ class BoostedQRM(DomainEstimator):
             "rounds": self.n_estimators_,
             "validation": list(self.validation_curve_),
             "validation_domains": list(self.validation_domains_),
+            "categories": {name: list(texts) for name, texts in self.categories_.items()},
         }
         try:
             booster = self._checked_booster(self._booster_bytes(), len(self.start_))
@@ -274,6 +294,8 @@ class BoostedQRM(DomainEstimator):
         self.n_estimators_ = int(content["rounds"])
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])
+        names = getattr(self, "feature_names_in_", ())
+        self.categories_ = checked_categories(content.get("categories", {}), names)
         self.start_ = arrays["start"]
         outputs = self._num_class or 1
         if self.start_.shape != (outputs,) or not np.isfinite(self.start_).all():

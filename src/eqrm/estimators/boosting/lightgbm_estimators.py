@@ -78,12 +78,14 @@ class LGBMQRM(BoostedQRM):
     _fixed: ClassVar[Mapping[str, Any]] = {"metric": "none"}
 
     def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
+        categories = np.flatnonzero(self._category_counts).tolist()
         return library.Dataset(
             rows.X,
             rows.y,
             weight=rows.sample_weight,
             init_score=start.astype(np.float64),
             reference=reference,
+            categorical_feature=categories if self.categories_ else "auto",
             params={"verbosity": -1, "feature_pre_filter": False},
         )
 

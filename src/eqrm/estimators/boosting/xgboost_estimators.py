@@ -71,7 +71,13 @@ class XGBQRM(BoostedQRM):
     _fixed: ClassVar[Mapping[str, Any]] = {"base_score": 0.0}
 
     def _dataset(self, library: Any, rows: TrainingRows, start: Array, reference: Any) -> Any:
-        matrix = library.DMatrix(rows.X, rows.y, weight=rows.sample_weight, nthread=self.n_jobs)
+        kinds: dict[str, Any] = {}
+        if self.categories_:
+            kinds["feature_types"] = ["c" if count else "q" for count in self._category_counts]
+            kinds["enable_categorical"] = True
+        matrix = library.DMatrix(
+            rows.X, rows.y, weight=rows.sample_weight, nthread=self.n_jobs, **kinds
+        )
         matrix.set_base_margin(start.astype(np.float32))
         return matrix
 
@@ -104,7 +110,7 @@ class XGBQRM(BoostedQRM):
         return bytes(self.booster_.save_raw("ubj"))
 
     def _checked_booster(self, content: bytes, outputs: int) -> bytes:
-        return checked_xgboost(content, self.n_features_in_, outputs)
+        return checked_xgboost(content, self._category_counts, outputs)
 
     def _booster_of(self, library: Any, content: bytes) -> Any:
         return library.Booster(model_file=bytearray(content))

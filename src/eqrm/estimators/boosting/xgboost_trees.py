@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,18 @@ FLOATS = ("base_weights", "loss_changes", "split_conditions", "sum_hessian")
 INTEGERS = ("left_children", "right_children", "parents", "split_indices")
 FLAGS = ("default_left", "split_type")
 CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
-"""Of splits by category, which the estimators have none of."""
+"""Of splits by category: which go to the right, for each such node in turn."""
 NEEDED = frozenset({*FLOATS, *INTEGERS, *FLAGS, *CATEGORIES, "id", "tree_param"})
 DELETED = 2**31 - 1
 """What a node that was pruned has as its feature."""
 
 
-def checked_xgboost(content: bytes, features: int, outputs: int) -> bytes:
-    """A booster as XGBoost wrote it, for this many features and outputs; else ``ValueError``.
+def checked_xgboost(content: bytes, categories: Sequence[int], outputs: int) -> bytes:
+    """A booster as XGBoost wrote it, for this many outputs; else ``ValueError``.
 
-    Every index, size and number that XGBoost follows is checked. What has no part in predictions
-    (names, attributes, the objective) is written as the estimators leave it.
+    ``categories`` says for each feature how many it has, 0 for a feature of numbers. Every index,
+    size and number that XGBoost follows is checked. What has no part in predictions (names,
+    attributes, the objective) is written as the estimators leave it.
     """
     try:
         found = read_ubjson(content)
@@ -46,12 +48,12 @@ def checked_xgboost(content: bytes, features: int, outputs: int) -> bytes:
                 "attributes": {},
                 "feature_names": [],
                 "feature_types": [],
-                "gradient_booster": _checked_booster(booster, features, outputs),
+                "gradient_booster": _checked_booster(booster, categories, outputs),
                 "learner_model_param": {
                     "base_score": start,
                     "boost_from_average": str(int(given["boost_from_average"])),
                     "num_class": str(outputs if outputs > 1 else 0),
-                    "num_feature": str(features),
+                    "num_feature": str(len(categories)),
                     "num_target": "1",
                 },
                 "objective": _objective(outputs),
@@ -69,9 +71,9 @@ def _objective(outputs: int) -> dict[str, Any]:
     return {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 
 
-def _checked_booster(booster: Any, features: int, outputs: int) -> dict[str, Any]:
+def _checked_booster(booster: Any, categories: Sequence[int], outputs: int) -> dict[str, Any]:
     if booster["name"] == "dart":
-        inner = _checked_booster(booster["gbtree"], features, outputs)
+        inner = _checked_booster(booster["gbtree"], categories, outputs)
         weights = [float(weight) for weight in booster["weight_drop"]]
         check_finite(np.array(weights, np.float32), "weight_drop")
         check_sizes({"weight_drop": len(weights)}, len(inner["model"]["trees"]))
@@ -79,7 +81,7 @@ def _checked_booster(booster: Any, features: int, outputs: int) -> dict[str, Any
     if booster["name"] != "gbtree":
         raise ValueError("its booster has no trees")
     model = booster["model"]
-    trees = [_checked_tree(t, i, features, outputs) for i, t in enumerate(model["trees"])]
+    trees = [_checked_tree(t, i, categories, outputs) for i, t in enumerate(model["trees"])]
     info, rounds = np.array(model["tree_info"]), np.array(model["iteration_indptr"])
     check_sizes({"tree_info": len(info)}, len(trees))
     checked_integers(info, 0, outputs - 1, "tree_info")
@@ -101,7 +103,9 @@ def _checked_booster(booster: Any, features: int, outputs: int) -> dict[str, Any
     return {"model": kept, "name": "gbtree"}
 
 
-def _checked_tree(tree: Any, number: int, features: int, outputs: int) -> dict[str, Any]:
+def _checked_tree(
+    tree: Any, number: int, categories: Sequence[int], outputs: int
+) -> dict[str, Any]:
     refuse_other_keys(tree, NEEDED | {"leaf_weights"}, NEEDED)
     arrays = {name: _floats(tree, name) for name in FLOATS}
     arrays |= {
@@ -112,11 +116,14 @@ def _checked_tree(tree: Any, number: int, features: int, outputs: int) -> dict[s
     lengths = {name: len(array) for name, array in arrays.items() if name != "base_weights"}
     check_sizes(lengths, nodes)
     check_sizes({"base_weights": len(arrays["base_weights"])}, nodes * max(1, per_leaf))
-    if not nodes or arrays["split_type"].any() or any(len(tree[name]) for name in CATEGORIES):
-        raise ValueError("a tree in it has no nodes, or splits by category")
+    if not nodes:
+        raise ValueError("a tree in it has no nodes")
+    by_category = arrays["split_type"] == 1
+    arrays["split_conditions"][by_category] = 0.0  # which XGBoost has no use for
     if per_leaf not in (0, 1, outputs) or ("leaf_weights" in tree) != (per_leaf > 1):
         raise ValueError(f"its 'size_leaf_vector' is {per_leaf}")
-    deleted = _check_nodes(arrays, features, leaves_numbered=per_leaf > 1)
+    deleted = _check_nodes(arrays, len(categories), leaves_numbered=per_leaf > 1)
+    sets = _checked_sets(tree, arrays, categories)
     if per_leaf > 1:
         arrays["leaf_weights"] = weights = _floats(tree, "leaf_weights")
         check_finite(weights, "leaf_weights")
@@ -128,15 +135,44 @@ def _checked_tree(tree: Any, number: int, features: int, outputs: int) -> dict[s
         else array
         for name, array in arrays.items()
     }
-    kept |= {name: np.zeros(0, np.asarray(tree[name]).dtype) for name in CATEGORIES}
+    kept |= sets
     kept["id"] = number
     kept["tree_param"] = {
         "num_deleted": str(deleted),
-        "num_feature": str(features),
+        "num_feature": str(len(categories)),
         "num_nodes": str(nodes),
         "size_leaf_vector": str(per_leaf),
     }
     return dict(sorted(kept.items()))
+
+
+def _checked_sets(
+    tree: Any, arrays: dict[str, NDArray[Any]], categories: Sequence[int]
+) -> dict[str, NDArray[Any]]:
+    """The sets of categories of the nodes that split by them: those of a feature that has any."""
+    found = {name: np.asarray(tree[name]) for name in CATEGORIES}
+    if not any(len(array) for array in found.values()) and not arrays["split_type"].any():
+        return {name: np.zeros(0, array.dtype) for name, array in found.items()}
+    counts = np.asarray(categories)
+    inner = arrays["left_children"] != -1
+    split = np.flatnonzero(inner & (arrays["split_indices"] != DELETED))
+    of_categories = split[counts[arrays["split_indices"][split]] > 0]
+    given = checked_integers(found["categories_nodes"], 0, len(inner) - 1, "categories_nodes")
+    flagged = np.flatnonzero(arrays["split_type"])
+    if not np.array_equal(given, of_categories) or not np.array_equal(given, flagged):
+        raise ValueError("a tree in it splits by category where its features have none")
+    values = checked_integers(found["categories"], 0, max(categories) - 1, "categories")
+    sizes = checked_integers(found["categories_sizes"], 1, len(values), "categories_sizes")
+    starts = checked_integers(found["categories_segments"], 0, len(values), "categories_segments")
+    check_sizes({"categories_sizes": len(sizes), "categories_segments": len(starts)}, len(given))
+    if sizes.sum() != len(values) or not np.array_equal(starts, np.cumsum(sizes) - sizes):
+        raise ValueError("its 'categories_segments' do not follow each other")
+    if (values >= np.repeat(counts[arrays["split_indices"][given]], sizes)).any():
+        raise ValueError("a tree in it splits by a category that its feature does not have")
+    return {
+        name: array.astype(np.int32 if name in ("categories", "categories_nodes") else np.int64)
+        for name, array in found.items()
+    }
 
 
 def _check_nodes(arrays: dict[str, NDArray[Any]], features: int, leaves_numbered: bool) -> int:

@@ -1,0 +1,124 @@
+"""Category columns of pandas and polars frames, by whose values trees split.
+
+The libraries are given codes: places in the list of categories that was learned. Columns and
+categories are found by name, so that a frame whose categories are in another order, or that has
+plain strings, is read alike. Missing values and categories that were not learned are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.checks import is_missing
+from eqrm.errors import DomainDataError
+from eqrm.linear.solving.risk_functions import Array
+from eqrm.text import listed
+
+Categories = dict[str, tuple[str, ...]]
+"""The categories of each column that has any, as text."""
+
+MOST_CATEGORIES = 100_000
+
+
+def learned_categories(X: Any) -> Categories:
+    """The columns of dtype category (in polars Categorical and Enum) and their categories.
+
+    >>> import pandas as pd
+    >>> learned_categories(pd.DataFrame({"x": [0.5, 1.5], "day": pd.Categorical(["Tue", "Mon"])}))
+    {'day': ('Mon', 'Tue')}
+    """
+    found = {}
+    for name in _columns(X):
+        values = _categories_of(X[name])
+        if values is not None:
+            found[name] = tuple(_text(value) for value in values)
+    unusable = [name for name in found if not isinstance(name, str)]
+    if unusable:
+        raise DomainDataError(
+            f"Category columns must be named by strings, got {listed(unusable)}. Rename the "
+            "columns, for example X.columns = X.columns.astype(str)."
+        )
+    for name, texts in found.items():
+        if len(set(texts)) < len(texts) or len(texts) > MOST_CATEGORIES:
+            raise DomainDataError(
+                f"Category column {name!r} has {len(texts):,} categories, {len(set(texts)):,} of "
+                f"them different as text; at most {MOST_CATEGORIES:,} different ones are allowed."
+            )
+    return found
+
+
+def coded(X: Any, categories: Mapping[str, tuple[str, ...]]) -> Any:
+    """The frame with codes in place of the categories; X itself where there are none.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"day": ["Tue", None, "Sun"], "x": 1.0})
+    >>> coded(frame, {"day": ("Mon", "Tue")})["day"].tolist()
+    [1.0, nan, nan]
+    """
+    if not categories:
+        return X
+    names = _columns(X)
+    absent = [name for name in categories if name not in names]
+    if absent:
+        raise DomainDataError(
+            f"The model splits by the categories of column {listed(absent)}, and X is "
+            + ("a frame without it." if names else f"{type(X).__name__} without names.")
+            + " Pass a frame of pandas or polars with the columns of training."
+        )
+    codes = {name: _codes(X[name], texts) for name, texts in categories.items()}
+    if hasattr(X, "with_columns"):  # polars
+        return X.with_columns(**{name: _series(X[name], array) for name, array in codes.items()})
+    return X.assign(**codes)
+
+
+def _columns(X: Any) -> list[Any]:
+    named = hasattr(X, "columns") and (hasattr(X, "with_columns") or hasattr(X, "assign"))
+    return list(X.columns) if named else []
+
+
+def _categories_of(column: Any) -> list[Any] | None:
+    kind = str(column.dtype)
+    if kind == "category":  # pandas
+        return list(column.cat.categories)
+    if kind.startswith("Enum"):
+        return list(column.dtype.categories)
+    return sorted(column.drop_nulls().unique().to_list()) if kind.startswith("Categ") else None
+
+
+def _codes(column: Any, texts: tuple[str, ...]) -> Array:
+    """The place of each value among the learned categories, NaN where it is not among them."""
+    places = {text: float(place) for place, text in enumerate(texts)}
+    if str(column.dtype) == "category":
+        own = [places.get(_text(value), np.nan) for value in column.cat.categories]
+        return np.array([*own, np.nan])[np.asarray(column.cat.codes)]
+    values = column.to_list() if hasattr(column, "to_list") else list(column)
+    return np.array(
+        [np.nan if is_missing(value) else places.get(_text(value), np.nan) for value in values]
+    )
+
+
+def _series(column: Any, values: NDArray[np.float64]) -> Any:
+    return type(column)(column.name, values)
+
+
+def _text(value: Any) -> str:
+    """A category as text; numbers without a fraction as integers, as in a file."""
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+def checked_categories(found: Any, columns: Any) -> Categories:
+    """What a model file says of its categories; else ``ValueError``."""
+    names = set(map(str, columns))
+    kept = {}
+    for name, texts in dict(found).items():
+        texts = tuple(texts)
+        fits = all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts)
+        if name not in names or not fits or len(texts) > MOST_CATEGORIES:
+            raise ValueError(f"its categories of {name!r} are not a list of different names")
+        kept[str(name)] = texts
+    return kept

@@ -1,0 +1,155 @@
+"""Category columns of frames: boosting splits by their values, wherever these come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import eqrm
+from eqrm.errors import DataFileError, DomainDataError
+from eqrm.estimators import load_model, save_model
+from eqrm.estimators.boosting.category_columns import learned_categories
+from eqrm.estimators.model_files import FORMAT
+from eqrm.files.archive import read_archive, write_archive
+from eqrm.files.ubjson import read_ubjson, write_ubjson
+
+MODELS = {"xgboost": eqrm.XGBQRMRegressor, "lightgbm": eqrm.LGBMQRMRegressor}
+CITIES = [f"city {number}" for number in range(12)]
+GOOD = [1, 5, 7]
+
+
+def world() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """30 days; the target is higher in three cities that are not neighbours in any order."""
+    rng = np.random.default_rng(0)
+    codes, days = rng.integers(0, len(CITIES), 3000), np.repeat(np.arange(30), 100)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=3000), "city": pd.Categorical.from_codes(codes, CITIES)}
+    )
+    frame.loc[::70, "city"] = np.nan
+    y = 2.0 * np.isin(codes, GOOD) + frame["x"].to_numpy() + rng.normal(size=30)[days]
+    return frame, y, days
+
+
+def fitted(name: str, frame: Any = None) -> Any:
+    known, y, days = world()
+    return MODELS[name](0.9, n_estimators=10, max_depth=3).fit(
+        known if frame is None else frame, y, groups=days
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_groups_of_categories_take_one_split(name: str) -> None:
+    frame, y, days = world()
+    stump = MODELS[name](0.9, n_estimators=1, max_depth=1, learning_rate=1.0)
+    predicted = stump.fit(frame[["city"]], y, groups=days).predict(frame[["city"]])
+    of_city = pd.Series(predicted).groupby(frame["city"], observed=True).first()
+    assert of_city.nunique() == 2
+    assert set(np.flatnonzero(of_city == of_city.max())) == set(GOOD)
+
+
+OTHER_FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "strings": lambda frame: frame.astype({"city": object}),
+    "another order": lambda frame: frame.assign(
+        city=frame["city"].cat.reorder_categories(CITIES[::-1])
+    ),
+    "another order of columns": lambda frame: frame[["x", "city"]],
+    "polars": pl.from_pandas,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FRAMES)
+@pytest.mark.parametrize("name", MODELS)
+def test_categories_are_found_by_their_names(name: str, kind: str) -> None:
+    frame = world()[0]
+    model = fitted(name)
+    np.testing.assert_array_equal(model.predict(OTHER_FRAMES[kind](frame)), model.predict(frame))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_polars_frames_can_be_trained_on(name: str) -> None:
+    frame = world()[0]
+    kinds = [pl.Enum(CITIES), pl.Categorical]
+    models = [
+        fitted(name, pl.from_pandas(frame).with_columns(pl.col("city").cast(k))) for k in kinds
+    ]
+    expected = fitted(name).predict(frame)
+    assert models[0].categories_ == {"city": tuple(CITIES)}
+    assert models[1].categories_ == {"city": tuple(sorted(CITIES))}
+    np.testing.assert_array_equal(models[0].predict(frame), expected)
+    np.testing.assert_allclose(models[1].predict(frame), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_category_that_training_has_not_seen_is_missing(name: str) -> None:
+    frame, model = world()[0].iloc[:50], fitted(name)
+    missing = model.predict(frame.assign(city=None))
+    np.testing.assert_array_equal(model.predict(frame.assign(city="nowhere")), missing)
+    assert not np.array_equal(missing, model.predict(frame))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_without_names_are_refused(name: str) -> None:
+    frame, model = world()[0], fitted(name)
+    with pytest.raises(DomainDataError, match="categories of column 'city', and X is ndarray"):
+        model.predict(frame.to_numpy())
+    with pytest.raises(DomainDataError, match="X is a frame without it"):
+        model.predict(frame[["x"]])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_saved_model_knows_its_categories(name: str, tmp_path: Path) -> None:
+    frame, model = world()[0], fitted(name)
+    save_model(model, tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors")
+    assert again.categories_ == model.categories_
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_early_stopping_and_the_choice_of_what_is_minimised_take_frames() -> None:
+    frame, y, days = world()
+    stopped = eqrm.XGBQRMRegressor(0.9, n_estimators=5, early_stopping_rounds=2)
+    assert stopped.fit(frame, y, groups=days).predict(frame).shape == y.shape
+    chosen = eqrm.LGBMQRMRegressor(0.9, n_estimators=3, surrogate="auto", random_state=0)
+    assert chosen.fit(frame, y, groups=days).categories_ == {"city": tuple(CITIES)}
+    assert np.isfinite(chosen.predict(frame)).all()
+
+
+def test_columns_must_have_names_and_categories_that_differ() -> None:
+    with pytest.raises(DomainDataError, match="named by strings, got 7"):
+        learned_categories(pd.DataFrame({7: pd.Categorical(["a"])}))
+    with pytest.raises(DomainDataError, match="2 categories, 1 of them different as text"):
+        learned_categories(pd.DataFrame({"a": pd.Categorical([1, "1"])}))
+
+
+FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a category that there is not": lambda tree: tree["categories"].__setitem__(0, 12),
+    "a node that there is not": lambda tree: tree["categories_nodes"].__setitem__(0, 9999),
+    "a set that is too long": lambda tree: tree["categories_sizes"].__setitem__(0, 99),
+    "a set elsewhere": lambda tree: tree["categories_segments"].__setitem__(0, 1),
+    "no set": lambda tree: tree.update(categories=np.zeros(0, np.int32)),
+    "a number that is split by category": lambda tree: tree["split_type"].__setitem__(-1, 1),
+}
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+def test_forged_sets_of_categories_are_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    save_model(fitted("xgboost"), path)
+    found = read_archive(path, {FORMAT}, "a model")
+    arrays = found.arrays()
+    booster = read_ubjson(arrays["own.booster"].tobytes())
+    tree = booster["learner"]["gradient_booster"]["model"]["trees"][0]
+    for name, value in tree.items():
+        if isinstance(value, np.ndarray):
+            tree[name] = value.copy()
+    FORGERIES[kind](tree)
+    arrays["own.booster"] = np.frombuffer(bytearray(write_ubjson(booster)), np.uint8)
+    write_archive(path, FORMAT, found.content, arrays)
+    with pytest.raises(DataFileError):
+        load_model(path)

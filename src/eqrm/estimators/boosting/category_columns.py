@@ -94,7 +94,8 @@ def _codes(column: Any, texts: tuple[str, ...]) -> Array:
     places = {text: float(place) for place, text in enumerate(texts)}
     if str(column.dtype) == "category":
         own = [places.get(_text(value), np.nan) for value in column.cat.categories]
-        return np.array([*own, np.nan])[np.asarray(column.cat.codes)]
+        found: Array = np.array([*own, np.nan])[np.asarray(column.cat.codes)]
+        return found
     values = column.to_list() if hasattr(column, "to_list") else list(column)
     return np.array(
         [np.nan if is_missing(value) else places.get(_text(value), np.nan) for value in values]

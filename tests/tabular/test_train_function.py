@@ -203,3 +203,17 @@ def test_networks_on_many_rows_are_trained_on_batches_and_say_how_far_they_are(
     assert any("training ERM" in step for step in told)
     model = found.models["α = 0.9"].estimator
     assert (model.domains_per_batch, model.examples_per_domain) == (30, 68)
+
+
+def test_errors_name_keywords_where_the_command_names_options() -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "ward": np.repeat(np.arange(40), 20),
+        "age": np.where(rng.random(800) < 0.4, np.nan, 1.0),
+        "ill": rng.integers(0, 2, 800),
+    }
+    with pytest.raises(ListedProblemsError) as caught:
+        eqrm.train(columns, target="ill", domain="ward", seed=-1)
+    assert "(max_missing=0.4" in str(caught.value)
+    assert "leave the column out (drop=['age'])" in caught.value.problems[1]
+    assert "--" not in str(caught.value)

@@ -7,18 +7,19 @@ checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import OPEN_FRACTION, Problems, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
-from eqrm.errors import DataFileError, EqrmError
+from eqrm.errors import DataFileError, EqrmError, ListedProblemsError
 from eqrm.level import Level
 from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.request import TrainingRequest
+from eqrm.tabular.request import TrainingRequest, in_python
 
 if TYPE_CHECKING:
     from eqrm.tabular.result import TrainingResult
@@ -66,12 +67,35 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
+    with _naming_keywords():
+        return _train(data, target, domain, levels, confidence, progress, options)
+
+
+@contextmanager
+def _naming_keywords() -> Iterator[None]:
+    """Errors that name options of the command line name keywords of ``train``."""
+    keywords = ["target", "domain", "levels", "confidence", *_known()]
+    try:
+        yield
+    except EqrmError as error:
+        error.args = tuple(in_python(str(text), keywords) for text in error.args)
+        if isinstance(error, ListedProblemsError):
+            error.problems = tuple(in_python(text, keywords) for text in error.problems)
+        raise
+
+
+def _train(
+    data: Any,
+    target: Any,
+    domain: Any,
+    levels: Any,
+    confidence: float,
+    progress: Any,
+    options: dict[str, Any],
+) -> TrainingResult:
     given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
     parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
-    known = [
-        name for kind in (TableColumns, TrainingRequest, TrainingPlan) for name in _names(kind)
-    ]
-    refuse_unknown(options, known, "eqrm.train", "option")
+    refuse_unknown(options, _known(), "eqrm.train", "option")
     problems, plan = Problems(), TrainingPlan.of()
     with problems.noted():
         OPEN_FRACTION.check(confidence, "confidence")
@@ -110,6 +134,11 @@ def run_training(
     training = train_prepared(prepared, plan, tell)
     tell(WRITING)
     return TrainingResult.of(training, compare_training(training, confidence), command)
+
+
+def _known() -> list[str]:
+    kinds = TableColumns, TrainingRequest, TrainingPlan
+    return [name for kind in kinds for name in _names(kind)]
 
 
 def _names(kind: type[Any]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,8 @@ OPTIONS = {
     "settings": "--set",
 }
 """Fields whose option on the command line has another name."""
+FLAGS = ("skip_incomplete", "weather")
+"""Fields that are true or false."""
 
 
 def option_name(field: str) -> str:
@@ -46,6 +49,47 @@ def option_name(field: str) -> str:
     ('--test-share', '--feature')
     """
     return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+
+
+_OPTION = re.compile(
+    r"--(?P<name>[a-z][a-z-]*[a-z])"
+    r"(?: (?P<value>'[^']+'|[^\s'(),;:]*[^\s'(),;:.])(?=[),.;:]| or |$))?(?![\w=])"
+)
+"""An option in a message, with its value where one is given."""
+LISTS = ("drop", "features", "categories", "missing_values")
+
+
+def in_python(text: str, keywords: Collection[str]) -> str:
+    """A message of ``eqrm train`` with keywords of a function in place of options.
+
+    >>> in_python("Leave it out (--drop age), or allow --max-missing 0.4.", ["drop", "max_missing"])
+    "Leave it out (drop=['age']), or allow max_missing=0.4."
+    >>> in_python("Leave rows out (--skip-incomplete); --clip 1e-7.", ["skip_incomplete"])
+    'Leave rows out (skip_incomplete=True); --clip 1e-7.'
+    """
+    fields = {option: field for field, option in OPTIONS.items()}
+
+    def keyword(found: re.Match[str]) -> str:
+        option, value = f"--{found['name']}", found["value"]
+        field = fields.get(option, found["name"].replace("-", "_"))
+        if field not in keywords:
+            return found[0]
+        if value is None:
+            return f"{field}=True" if field in FLAGS else field
+        value = value.strip("'")
+        if field in LISTS:
+            return f"{field}=[{value!r}]"
+        return f"{field}={value}" if _is_number(value) else f"{field}={value!r}"
+
+    return _OPTION.sub(keyword, text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import eqrm
-from eqrm.errors import DataFileError, DomainDataError
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 from eqrm.estimators import load_model, save_model
-from eqrm.estimators.boosting.category_columns import learned_categories
+from eqrm.estimators.boosting.category_columns import coded, learned_categories
 from eqrm.estimators.model_files import FORMAT
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.files.ubjson import read_ubjson, write_ubjson
@@ -89,7 +89,9 @@ def test_polars_frames_can_be_trained_on(name: str) -> None:
 def test_a_category_that_training_has_not_seen_is_missing(name: str) -> None:
     frame, model = world()[0].iloc[:50], fitted(name)
     missing = model.predict(frame.assign(city=None))
-    np.testing.assert_array_equal(model.predict(frame.assign(city="nowhere")), missing)
+    with pytest.warns(EqrmWarning, match="No value of column 'city' is one of its 12 categories"):
+        unknown = model.predict(frame.assign(city="nowhere"))
+    np.testing.assert_array_equal(unknown, missing)
     assert not np.array_equal(missing, model.predict(frame))
 
 
@@ -123,8 +125,34 @@ def test_early_stopping_and_the_choice_of_what_is_minimised_take_frames() -> Non
 def test_columns_must_have_names_and_categories_that_differ() -> None:
     with pytest.raises(DomainDataError, match="named by strings, got 7"):
         learned_categories(pd.DataFrame({7: pd.Categorical(["a"])}))
-    with pytest.raises(DomainDataError, match="2 categories, 1 of them different as text"):
+    with pytest.raises(DomainDataError, match="two categories that are '1' as text"):
         learned_categories(pd.DataFrame({"a": pd.Categorical([1, "1"])}))
+
+
+def test_a_blank_is_a_category_in_every_kind_of_column() -> None:
+    texts = ["", "b", "", "c"]
+    kinds = [pd.Series(texts), pd.Series(pd.Categorical(texts)), pl.Series(texts)]
+    for kind in kinds:
+        frame = (
+            pl.DataFrame({"self": kind})
+            if isinstance(kind, pl.Series)
+            else pd.DataFrame({"self": kind})
+        )
+        assert coded(frame, {"self": ("", "b", "c")})["self"].to_list() == [0.0, 1.0, 0.0, 2.0]
+
+
+def test_days_are_the_same_whether_they_are_dates_or_moments() -> None:
+    days = pd.to_datetime(["2020-01-01", "2020-01-02"])
+    learned = learned_categories(pd.DataFrame({"day": pd.Categorical(days)}))
+    assert learned == {"day": ("2020-01-01", "2020-01-02")}
+    dates = pd.DataFrame({"day": [day.date() for day in days]})
+    assert coded(dates, learned)["day"].tolist() == [0.0, 1.0]
+
+
+def test_two_columns_of_one_name_are_refused_in_words() -> None:
+    frame = pd.DataFrame(np.ones((4, 2)), columns=["x", "x"])
+    with pytest.raises(DomainDataError, match="unique column names"):
+        eqrm.XGBQRMRegressor(0.9).fit(frame, np.arange(4.0), groups=[0, 0, 1, 1])
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {

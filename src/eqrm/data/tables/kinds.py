@@ -61,7 +61,8 @@ def column_of_text(
         # An identifier such as 007 is not a number: as one, it would be the same as 7.
         odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
         in_rows, present = wrong[place], np.char.strip(text) != ""
-        mostly = (present & ~in_rows).sum() > in_rows.sum() and len(odd) == wrong.sum()
+        numbers = np.isfinite(np.array([np.nan if n is None else n for n in parsed]))[place]
+        mostly = (present & numbers).sum() > in_rows.sum() and len(odd) == wrong.sum()
         if kind == NUMBER or mostly:
             shown = odd or distinct[wrong].tolist()
             raise DomainDataError(_among(name, NUMBER, kind, shown, in_rows))

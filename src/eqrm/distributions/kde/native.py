@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -154,12 +155,10 @@ def in_threads(work: Callable[[int], None], parts: int) -> None:
     In the threads of torch where they can be had: after its last operation they go on waiting for
     the next one, and would keep others from the processors. OpenMP must not be used after a fork.
     """
-    openmp = _openmp_of_torch() if os.getpid() == _PROCESS else None
+    forked = os.getpid() != _PROCESS or multiprocessing.parent_process() is not None
+    openmp = None if forked else _openmp_of_torch()
     if openmp is None:
-        waiting = [_pool(os.getpid(), parts - 1).submit(work, part) for part in range(1, parts)]
-        work(0)
-        for each in waiting:
-            each.result()
+        _in_pool(work, parts)
         return
     done, raised = bytearray(parts), []
 
@@ -179,16 +178,25 @@ def in_threads(work: Callable[[int], None], parts: int) -> None:
         raise KeyboardInterrupt
 
 
+def _in_pool(work: Callable[[int], None], parts: int) -> None:
+    waiting = [_pool(os.getpid(), parts - 1).submit(work, part) for part in range(1, parts)]
+    try:
+        work(0)
+    finally:  # also when interrupted: others still write to arrays that would be gone
+        while any(not each.done() for each in waiting):
+            wait(waiting)
+    for each in waiting:
+        each.result()
+
+
 @cache
 def _openmp_of_torch() -> Any:
     """The OpenMP library that torch has loaded; None where it cannot be found."""
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return None
-    loaded = {Path(line.split()[-1]) for line in maps.read_text().splitlines()}
-    found = [path for path in loaded if path.name.startswith(("libgomp", "libiomp", "libomp"))]
-    of_torch = [path for path in found if any("torch" in part for part in path.parts)] or found
     try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        loaded = {Path(line.split()[-1]) for line in maps.splitlines()}
+        found = [path for path in loaded if path.name.startswith(("libgomp", "libiomp", "libomp"))]
+        of_torch = [path for path in found if any("torch" in part for part in path.parts)] or found
         library = ctypes.CDLL(str(of_torch[0])) if len(of_torch) == 1 else None
         if library is not None:
             _ = library.GOMP_parallel, library.omp_get_thread_num, library.omp_get_num_threads
@@ -242,8 +250,8 @@ class Passes:
 
     def ends(self, pivot: float, offset: float) -> tuple[float, float]:
         """The smallest and the largest R_i − pivot − offset."""
-        smallest, largest = self.row.aminmax()
-        return smallest.item() - pivot - offset, largest.item() - pivot - offset
+        row = self.row.numpy()  # torch would use OpenMP, and wait for ever after a fork
+        return float(row.min()) - pivot - offset, float(row.max()) - pivot - offset
 
     def gradient(self, *settings: float) -> Tensor:
         """p·(a·exp(−z²) + b·(R − pivot − offset)) with z = shift + unit·(R_i − pivot).

@@ -7,14 +7,14 @@ plain strings, is read alike. Missing values and categories that were not learne
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import listed
 
@@ -43,10 +43,16 @@ def learned_categories(X: Any) -> Categories:
             "columns, for example X.columns = X.columns.astype(str)."
         )
     for name, texts in found.items():
-        if len(set(texts)) < len(texts) or len(texts) > MOST_CATEGORIES:
+        if len(set(texts)) < len(texts):
+            twice = next(text for place, text in enumerate(texts) if text in texts[:place])
             raise DomainDataError(
-                f"Category column {name!r} has {len(texts):,} categories, {len(set(texts)):,} of "
-                f"them different as text; at most {MOST_CATEGORIES:,} different ones are allowed."
+                f"Category column {name!r} has two categories that are {twice!r} as text. Rename "
+                "one of them."
+            )
+        if len(texts) > MOST_CATEGORIES:
+            raise DomainDataError(
+                f"Category column {name!r} has {len(texts):,} categories; at most "
+                f"{MOST_CATEGORIES:,} are allowed. Leave it out, or join rare categories."
             )
     return found
 
@@ -70,14 +76,32 @@ def coded(X: Any, categories: Mapping[str, tuple[str, ...]]) -> Any:
             + " Pass a frame of pandas or polars with the columns of training."
         )
     codes = {name: _codes(X[name], texts) for name, texts in categories.items()}
+    for name, found in codes.items():
+        if len(found) and np.isnan(found).all() and not _all_missing(X[name]):
+            warnings.warn(
+                f"No value of column {name!r} is one of its {len(categories[name]):,} categories "
+                f"in training, such as {categories[name][0]!r}: all are read as missing.",
+                EqrmWarning,
+                stacklevel=6,
+            )
     if hasattr(X, "with_columns"):  # polars
-        return X.with_columns(**{name: _series(X[name], array) for name, array in codes.items()})
-    return X.assign(**codes)
+        return X.with_columns([type(X[name])(name, array) for name, array in codes.items()])
+    X = X.copy(deep=False)
+    for name, array in codes.items():
+        X[name] = array
+    return X
 
 
 def _columns(X: Any) -> list[Any]:
-    named = hasattr(X, "columns") and (hasattr(X, "with_columns") or hasattr(X, "assign"))
-    return list(X.columns) if named else []
+    """The names of a frame's columns; none where two are the same, which scikit-learn refuses."""
+    frame = hasattr(X, "columns") and hasattr(X, "shape")
+    named = frame and (hasattr(X, "with_columns") or hasattr(X, "assign"))
+    names = list(X.columns) if named else []
+    return names if len(set(names)) == len(names) else []
+
+
+def _all_missing(column: Any) -> bool:
+    return bool((column.is_null() if hasattr(column, "is_null") else column.isna()).all())
 
 
 def _categories_of(column: Any) -> list[Any] | None:
@@ -97,19 +121,19 @@ def _codes(column: Any, texts: tuple[str, ...]) -> Array:
         found: Array = np.array([*own, np.nan])[np.asarray(column.cat.codes)]
         return found
     values = column.to_list() if hasattr(column, "to_list") else list(column)
-    return np.array(
-        [np.nan if is_missing(value) else places.get(_text(value), np.nan) for value in values]
-    )
-
-
-def _series(column: Any, values: NDArray[np.float64]) -> Any:
-    return type(column)(column.name, values)
+    absent = [not isinstance(value, str) and is_missing(value) for value in values]
+    numbers = [
+        np.nan if gone else places.get(_text(value), np.nan)
+        for value, gone in zip(values, absent, strict=True)
+    ]
+    return np.array(numbers, np.float64)
 
 
 def _text(value: Any) -> str:
-    """A category as text; numbers without a fraction as integers, as in a file."""
-    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)
+    """A category as text; numbers without a fraction as integers, days without a time."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value).removesuffix(" 00:00:00") if hasattr(value, "isoformat") else str(value)
 
 
 def checked_categories(found: Any, columns: Any) -> Categories:

@@ -11,7 +11,7 @@ import pytest
 
 import eqrm
 from eqrm.data.tables.reading import read_columns, read_table
-from eqrm.errors import DataFileError, DomainDataError
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 
 
 def written(folder: Path, text: str, name: str = "stays.csv") -> Path:
@@ -249,3 +249,22 @@ def test_rows_without_a_part_of_their_domain_can_be_skipped(tmp_path: Path) -> N
     kept = read_table(categories.drop(columns="ward"), "y", "hospital", skip_incomplete=True)
     assert kept.domain_names == ("a", "b")
     assert kept.columns["x"].tolist() == [1.0, 2.0, 4.0]
+
+
+def test_decimal_commas_are_read_as_numbers_with_a_warning(tmp_path: Path) -> None:
+    text = "hospital;y;height\nA;1,5;1,80\nB;-2;NA\nC;0,25;1,234\n"
+    with pytest.warns(EqrmWarning, match="decimal commas, such as") as told:
+        table = read(tmp_path, text)
+    assert {str(each.message).split("'")[1] for each in told} == {"y", "height"}
+    np.testing.assert_array_equal(table.target, [1.5, -2.0, 0.25])
+    np.testing.assert_array_equal(table.columns["height"], [1.8, np.nan, 1.234])
+    with pytest.raises(DomainDataError, match="comma may separate thousands or decimals"):
+        read(tmp_path, "hospital;y;paid\nA;1;1,234\nB;0;12\n")
+    table = read(tmp_path, "hospital;y;places\nA;1;a,b\nB;0;1,5\n")
+    assert table.columns["places"].tolist() == ["a,b", "1,5"]
+
+
+def test_a_word_that_means_missing_among_numbers_makes_no_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"A;1;{'none' if i % 3 else 'tv'}\n" for i in range(9))
+    table = read(tmp_path, "hospital;y;promotion\n" + rows)
+    assert set(table.columns["promotion"].tolist()) == {"none", "tv"}

@@ -8,6 +8,7 @@ categories.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection
 from typing import Any
 
@@ -24,13 +25,15 @@ from eqrm.data.tables.columns import (
     number_of,
 )
 from eqrm.data.times import moment_of
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.text import typed
 
 TRUTH = {"true": 1.0, "false": 0.0}
 """Booleans, in lower case. Read as numbers, as in Parquet files."""
 NUMBER, CATEGORY, DATE, TARGET, DOMAIN = "number", "category", "date", "target", "domain"
 SHOWN = 3
+_WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})(\s.*)?")
 
 
@@ -55,6 +58,8 @@ def column_of_text(
         if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
             parsed = truth
         wrong = np.array([number is None for number in parsed])
+        if wrong.any() and (numbers := with_decimal_commas(name, distinct.tolist())) is not None:
+            parsed, wrong = numbers, np.zeros(len(distinct), bool)
         if not wrong.any():
             found: Column = np.array(parsed, dtype=np.float64)[place]
             return found
@@ -73,6 +78,38 @@ def column_of_text(
         _refuse_among_dates(name, text, kind)
         refuse_other_dates(name, text)
     return text
+
+
+def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | None:
+    """Numbers written as 8,4, with a warning; None if the values are not such numbers.
+
+    Where every comma may as well separate thousands, as in 1,234, nobody can tell: an error.
+
+    >>> with_decimal_commas("height", ["1,234", "2"])
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: Column 'height' holds numbers such as '1,234', ...
+    """
+    bare = [value.strip() for value in distinct]
+    present = [value for value in bare if value.lower() not in MISSING_NUMBERS]
+    commas = [value for value in present if "," in value]
+    if not commas or not all(_WITH_COMMA.fullmatch(value) for value in present):
+        return None
+    told = next((value for value in commas if not _THOUSANDS.fullmatch(value)), None)
+    if told is None:
+        raise DomainDataError(
+            f"Column {name!r} holds numbers such as {commas[0]!r}, in which the comma may separate "
+            "thousands or decimals. Write them with a decimal point and no separators; or read the "
+            f"column as categories (--category {typed(name)}), or leave it out (--drop "
+            f"{typed(name)})."
+        )
+    warnings.warn(
+        f"Column {name!r} holds numbers with decimal commas, such as {told!r}. They are read as "
+        "numbers.",
+        EqrmWarning,
+        stacklevel=2,
+    )
+    return [number_of(value.replace(",", ".")) for value in bare]
 
 
 def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[np.bool_]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from eqrm.checks import OPEN_FRACTION, Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
 from eqrm.data.splits import TimeSplit, conflicting_splits
+from eqrm.data.tables.columns import number_of
 from eqrm.data.tables.frames import is_frame
 from eqrm.data.tables.reading import TableColumns, read_test_table
 from eqrm.data.tables.table import Table
@@ -79,17 +80,9 @@ def in_python(text: str, keywords: Collection[str]) -> str:
         value = value.strip("'")
         if field in LISTS:
             return f"{field}=[{value!r}]"
-        return f"{field}={value}" if _is_number(value) else f"{field}={value!r}"
+        return f"{field}={value!r}" if number_of(value) is None else f"{field}={value}"
 
     return _OPTION.sub(keyword, text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

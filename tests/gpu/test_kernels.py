@@ -18,12 +18,12 @@ NEEDS_TRITON = pytest.mark.skipif(
 )
 
 
-def errors_of(*options: str) -> dict[str, float]:
+def errors_of(*options: str, program: str = "interpreted_kernels") -> dict[str, float]:
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     paths = [str(TESTS), str(TESTS.parent / "src"), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "oracle.interpreted_kernels", *options],
+        [sys.executable, "-W", "ignore", "-m", f"oracle.{program}", *options],
         env=environment,
         capture_output=True,
         text=True,
@@ -46,3 +46,10 @@ def test_kernels_compute_what_the_cpu_does() -> None:
 def test_kernels_compute_what_the_cpu_does_for_all_laws_and_sizes() -> None:
     errors = errors_of("--all")
     assert {case: error for case, error in errors.items() if not error < 1e-11} == {}
+
+
+@NEEDS_TRITON
+def test_norms_with_fixed_statistics_are_those_of_torch() -> None:
+    errors = errors_of(program="interpreted_norms")
+    assert len(errors) == 12
+    assert {case: error for case, error in errors.items() if not error < 5e-6} == {}

@@ -87,6 +87,9 @@ class Objective(nn.Module, ABC):
     hyperparameters = _Declared()
     min_domains: ClassVar[int] = 1
     """How many domains a batch needs for the method to mean anything."""
+    capturable: ClassVar[bool] = False
+    """Whether every step is the same operations on the device, with no choice or random draw made
+    outside of it and no look at values, so that it may be captured as a CUDA graph."""
 
     def extra_repr(self) -> str:
         """The level, where there is one: ``EQRM(alpha=0.9)``."""

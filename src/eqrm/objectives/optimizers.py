@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +11,8 @@ from torch import nn
 from eqrm.checks import NON_NEGATIVE, Rule, check_fields, number, one_of, ruled
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
+CAPTURABLE = ("adam", "adamw")
+"""Those whose steps can be captured as CUDA graphs."""
 _BETA = number(0, below=1)
 _BETAS = Rule(
     "two numbers of at least 0 and below 1", lambda v: len(v) == 2 and all(map(_BETA.holds, v))
@@ -43,15 +46,26 @@ class OptimizerChoice:
         check_fields(self)
 
     def make(
-        self, parameters: list[nn.Parameter] | tuple[nn.Parameter, ...], learning_rate: float
+        self,
+        parameters: list[nn.Parameter] | tuple[nn.Parameter, ...],
+        learning_rate: float,
+        captured: bool = False,
     ) -> torch.optim.Optimizer:
-        """The optimizer of some parameters."""
+        """The optimizer of some parameters.
+
+        With ``captured``, one whose steps can be captured as CUDA graphs: its learning rate is a
+        tensor.
+        """
         if self.name == "sgd":
             return torch.optim.SGD(
                 parameters, learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
             )
         kind = torch.optim.AdamW if self.name == "adamw" else torch.optim.Adam
-        return kind(parameters, learning_rate, betas=self.betas, weight_decay=self.weight_decay)
+        settings: dict[str, Any] = {"betas": self.betas, "weight_decay": self.weight_decay}
+        if not captured:
+            return kind(parameters, learning_rate, **settings)
+        rate = torch.tensor(learning_rate, device=parameters[0].device)
+        return kind(parameters, rate, capturable=True, fused=True, **settings)
 
 
 @dataclass(frozen=True)

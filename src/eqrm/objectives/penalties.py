@@ -43,6 +43,7 @@ class IRM(Objective):
     """
 
     name = "irm"
+    capturable = True
     penalty_weight: float = hyperparameter(
         100.0, "weight λ of the squared gradients", NON_NEGATIVE, LogUniformSpace(10, -1, 5)
     )
@@ -172,6 +173,7 @@ class SD(Objective):
     """
 
     name = "sd"
+    capturable = True
     penalty_weight: float = hyperparameter(
         0.1, "weight λ of the squared outputs", NON_NEGATIVE, LogUniformSpace(10, -5, -1)
     )

@@ -54,6 +54,7 @@ class ERM(RiskObjective):
     """
 
     name = "erm"
+    capturable = True
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """Σ p_i R_i."""
@@ -96,6 +97,7 @@ class EQRM(RiskObjective):
     """
 
     name = "eqrm"
+    capturable = True
     alpha: Level | float | str = hyperparameter(0.75, "the level α", space=UniformSpace(0.5, 0.99))
     distribution: str | Estimator = hyperparameter(
         "kde", "how the distribution of the risk is estimated"
@@ -217,6 +219,7 @@ class Superquantile(EQRM):
     """
 
     name = "superquantile"
+    capturable = True
     distribution: str | Estimator = hyperparameter(
         "empirical", "how the distribution of the risk is estimated"
     )
@@ -255,6 +258,7 @@ class VREx(RiskObjective):
     """
 
     name = "vrex"
+    capturable = True
     penalty_weight: float = hyperparameter(
         10.0, "weight β of the variance of the risks", NON_NEGATIVE, LogUniformSpace(10, -1, 5)
     )
@@ -297,6 +301,7 @@ class GroupDRO(RiskObjective):
     """
 
     name = "groupdro"
+    capturable = True
     step_size: float = hyperparameter(
         0.01, "step size η of the domains' weights", POSITIVE, LogUniformSpace(10, -3, -1)
     )

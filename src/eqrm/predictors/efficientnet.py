@@ -15,11 +15,14 @@ from torch.nn import functional
 
 from eqrm.checks import one_of
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.images import ImageScaling, image_featurizer, with_channels
+from eqrm.predictors.images import ImageScaling, image_featurizer, norm_rectified, with_channels
 from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
 
 EPS, MOMENTUM = 1e-3, 0.01
 """Batch norm's settings of the published weights."""
+
+HIGHEST = 6.0
+"""Of activations (ReLU6)."""
 
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 """The published weights expect bytes as (byte − 127)/128."""
@@ -103,8 +106,8 @@ class InvertedBottleneck(nn.Module):
         """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
         y: Tensor = x
         if self.expand_conv is not None and self.bn0 is not None:
-            y = functional.relu6(self.bn0(self.expand_conv(y)))
-        y = functional.relu6(self.bn1(self.depthwise_conv(y)))
+            y = norm_rectified(self.bn0, self.expand_conv(y), HIGHEST)
+        y = norm_rectified(self.bn1, self.depthwise_conv(y), HIGHEST)
         y = self.bn2(self.project_conv(y))
         return y + x if self.shortcut else y
 
@@ -144,8 +147,8 @@ class EfficientNetLiteFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of scaled images."""
-        x = functional.relu6(self.bn0(self.conv_stem(x)))
-        x = functional.relu6(self.bn1(self.conv_head(self.blocks(x))))
+        x = norm_rectified(self.bn0, self.conv_stem(x), HIGHEST)
+        x = norm_rectified(self.bn1, self.conv_head(self.blocks(x)), HIGHEST)
         return x.mean(dim=(2, 3))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from eqrm.execution import being_transformed, has_kernels
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -74,9 +77,46 @@ class FrozenBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """(input − running mean)/√(running variance + ε)·scale + shift."""
-        return functional.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
-        )
+        return self.cut(input, None)
+
+    def cut(self, input: Tensor, highest: float | None) -> Tensor:
+        """The same, cut off below 0 and above ``highest``; None for no cutting."""
+        own = self.weight, self.bias, self.running_mean, self.running_var
+        if self.affine and input.ndim == 4 and _in_channels_last(input):
+            from eqrm.gpu.frozen_norm import FrozenNorm
+
+            found: Tensor = FrozenNorm.apply(input, *own, self.eps, highest)  # type: ignore[no-untyped-call]
+            return found
+        weight, bias, mean, variance = own
+        y = functional.batch_norm(input, mean, variance, weight, bias, eps=self.eps)
+        return y if highest is None else rectified(y, highest)
+
+
+def _in_channels_last(images: Tensor) -> bool:
+    """Whether images have the kernels of a GPU, and the memory format that these are for."""
+    return (
+        has_kernels(images)
+        and not being_transformed()
+        and images.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def rectified(values: Tensor, highest: float) -> Tensor:
+    """ReLU, or ReLU6 where the highest value is 6, in place of the values.
+
+    >>> rectified(torch.tensor([-1.0, 7.0]), 6.0)
+    tensor([0., 6.])
+    """
+    if math.isinf(highest):
+        return functional.relu(values, inplace=True)
+    return functional.hardtanh(values, 0.0, highest, inplace=True)
+
+
+def norm_rectified(norm: nn.Module, images: Tensor, highest: float = math.inf) -> Tensor:
+    """:func:`rectified` after a norm, in one pass where it is frozen and on a GPU."""
+    if isinstance(norm, FrozenBatchNorm):
+        return norm.cut(images, highest)
+    return rectified(norm(images), highest)
 
 
 def freeze_batch_norm(network: Network) -> Network:

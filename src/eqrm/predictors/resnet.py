@@ -9,7 +9,12 @@ from torch import Tensor, nn
 from eqrm.checks import one_of
 from eqrm.errors import SettingError
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.images import ImageScaling, image_featurizer, with_channels
+from eqrm.predictors.images import (
+    ImageScaling,
+    image_featurizer,
+    norm_rectified,
+    with_channels,
+)
 from eqrm.predictors.pretrained import load_weights, read_weights
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -31,7 +36,7 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(shortcut + convolutions)."""
-        y = self.relu(self.bn1(self.conv1(x)))
+        y = norm_rectified(self.bn1, self.conv1(x))
         y = self.bn2(self.conv2(y))
         result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
         return result
@@ -58,8 +63,8 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(shortcut + convolutions)."""
-        y = self.relu(self.bn1(self.conv1(x)))
-        y = self.relu(self.bn2(self.conv2(y)))
+        y = norm_rectified(self.bn1, self.conv1(x))
+        y = norm_rectified(self.bn2, self.conv2(y))
         y = self.bn3(self.conv3(y))
         result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
         return result
@@ -90,7 +95,6 @@ class ResNetFeatures(nn.Module):
         block, repeats = DEPTHS[depth]
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         self.layer1 = _stage(block, 64, 64, repeats[0], stride=1)
         self.layer2 = _stage(block, 64 * block.expansion, 128, repeats[1], stride=2)
@@ -103,7 +107,7 @@ class ResNetFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of normalised images."""
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.maxpool(norm_rectified(self.bn1, self.conv1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean(dim=(2, 3))
 

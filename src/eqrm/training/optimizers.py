@@ -19,11 +19,15 @@ from eqrm.predictors.base import Predictor
 from eqrm.training.processes import average_gradients
 
 
+HOW = {"capturable": False, "fused": None, "foreach": None}
+"""How an optimizer computes, which is no part of its state: settings and torch's defaults."""
+
+
 class Optimizers:
     """The predictor's optimizer and those of the objective's own networks, for one phase.
 
     ``kept`` is the predictor's optimizer of the phase before, for phases that keep its state; it
-    is used if it holds the same parameters.
+    is used if it holds the same parameters. ``captured``: steps may be captured as CUDA graphs.
     """
 
     def __init__(
@@ -33,13 +37,14 @@ class Optimizers:
         predictor: Predictor,
         objective: Objective,
         kept: torch.optim.Optimizer | None = None,
+        captured: bool = False,
     ) -> None:
         choice = objective.predictor_optimizer(choice, learning_rate)
         parameters = [p for p in predictor.parameters() if p.requires_grad]
         if not parameters:
             raise SettingError("The predictor has no parameter that can be trained.")
         if kept is None or not _holds(kept, parameters):
-            kept = choice.make(parameters, learning_rate)
+            kept = choice.make(parameters, learning_rate, captured)
         self.by_name: dict[str, torch.optim.Optimizer] = {"predictor": kept}
         self.rates = {"predictor": learning_rate}
         for name, own in objective.optimizer_settings(predictor).items():
@@ -52,7 +57,10 @@ class Optimizers:
         """Multiply every optimizer's learning rate by the schedule's factor."""
         for name, optimizer in self.by_name.items():
             for group in optimizer.param_groups:
-                group["lr"] = factor * self.rates[name]
+                if isinstance(group["lr"], Tensor):  # which a captured step reads
+                    group["lr"].fill_(factor * self.rates[name])
+                else:
+                    group["lr"] = factor * self.rates[name]
 
     def apply(self, update: Update, divisor: float, clip: float | None) -> None:
         """Differentiate an update's loss in its own parameters, and take one step."""
@@ -70,17 +78,39 @@ class Optimizers:
         optimizer.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every optimizer, by name."""
-        return {name: optimizer.state_dict() for name, optimizer in self.by_name.items()}
+        """The state of every optimizer, by name; the same whether or not steps are captured."""
+        states = {name: optimizer.state_dict() for name, optimizer in self.by_name.items()}
+        for state in states.values():
+            for group in state["param_groups"]:
+                group["lr"] = float(group["lr"])
+                group.update({key: default for key, default in HOW.items() if key in group})
+        return states
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
         """Put every optimizer back where it was."""
         for name, optimizer in self.by_name.items():
+            own = [
+                {key: group[key] for key in ("lr", *HOW) if key in group}
+                for group in optimizer.param_groups
+            ]
             optimizer.load_state_dict(states[name])
+            for group, kept_settings in zip(optimizer.param_groups, own, strict=True):
+                group.update(kept_settings)
+            _put_counters(optimizer)
             for parameter, state in optimizer.state.items():
                 for kept in state.values():
                     if isinstance(kept, Tensor) and kept.shape not in ((), parameter.shape):
                         raise ValueError(f"the optimizer {name!r} is of other weights")
+
+
+def _put_counters(optimizer: torch.optim.Optimizer) -> None:
+    """Counters of steps on the device where the optimizer expects them."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            if isinstance(state.get("step"), Tensor):
+                captured = group.get("capturable", False)
+                state["step"] = state["step"].to(parameter.device if captured else "cpu")
 
 
 def _holds(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:

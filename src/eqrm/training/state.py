@@ -67,8 +67,9 @@ class TrainingState:
         kept = None
         if self.optimizers is not None and not phase.fresh_optimizer:
             kept = self.optimizers.by_name["predictor"]
+        captured = self.settings.cuda_graph and device.type == "cuda"
         self.optimizers = Optimizers(
-            self.settings.optimizer, phase.rate(), prepared, phase.minimised, kept
+            self.settings.optimizer, phase.rate(), prepared, phase.minimised, kept, captured
         )
         decay = self.settings.weight_average
         if decay is not None and (self.average is None or prepared is not self.predictor):

@@ -23,7 +23,8 @@ from eqrm.objectives.batch import Batch
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.images import as_fractions
-from eqrm.training.device_data import Batches, resident, rows_on
+from eqrm.training.captured_step import WARM_UP, CapturedStep, may_be_captured
+from eqrm.training.device_data import Batches, network_on, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import (
     InterruptionWatch,
@@ -124,8 +125,10 @@ class Trainer:
         if folder is not None:
             self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
         self.progress, self.gives_up = progress, gives_up
+        self.captured: CapturedStep | None = None
+        self.warm = 0
         self.state = TrainingState(
-            network.to(self.device),
+            network_on(self.device, network),
             self.phases,
             batches,
             data.num_domains,
@@ -149,6 +152,7 @@ class Trainer:
                     place = self.phases.place(state.step)
                     if place.phase > state.phase:
                         state.enter_phase(place.phase)
+                        self.captured, self.warm = None, 0
                     losses = self._take_step(self._next_batch(), place)
                     state.step += 1
                     self._log(losses, place, bar)
@@ -206,30 +210,49 @@ class Trainer:
             x = augment(as_fractions(x), numbers, self.settings.seed, self.state.step)
         return Batch(x, y, domains, self.data.num_domains, self.data.names)
 
-    def _take_step(self, batch: Batch, place: Place) -> dict[str, Tensor]:
+    def _take_step(self, batch: Batch, place: Place) -> Mapping[str, Tensor]:
         """Apply every update of one step; returns the last loss by optimizer."""
         state, phase = self.state, self.phases[place.phase]
-        objective, predictor, optimizers = state.objective, state.predictor, state.optimizers
+        predictor, optimizers = state.predictor, state.optimizers
         if optimizers is None:
             raise RuntimeError("a phase must be entered before a step is taken")
         predictor.train()
-        objective.train()
+        state.objective.train()
         if state.divisor is None:
             with self._precision():
                 state.divisor = self._divisor(phase, batch)
         optimizers.set_rates(phase.rate_factor(place.step))
-        losses: dict[str, Tensor] = {}
-        updates = objective.updates(batch, predictor, place.step)
-        while True:
-            with self._precision():  # around the forward pass only
-                update = next(updates, None)
-            if update is None:
-                break
-            optimizers.apply(update, state.divisor, self.settings.clip_gradients)
-            losses[update.optimizer] = update.loss.detach()
+        divisor = state.divisor
+
+        def take(own: Batch) -> dict[str, Tensor]:
+            losses: dict[str, Tensor] = {}
+            updates = state.objective.updates(own, predictor, place.step)
+            while True:
+                with self._precision():  # around the forward pass only
+                    update = next(updates, None)
+                if update is None:
+                    return losses
+                optimizers.apply(update, divisor, self.settings.clip_gradients)
+                losses[update.optimizer] = update.loss.detach()
+
+        if self.captured is None and self._is_worth_capturing(batch):
+            self.captured = CapturedStep(take, batch)
+        self.warm += 1
+        fits = self.captured is not None and self.captured.fits(batch)
+        losses = self.captured(batch) if self.captured is not None and fits else take(batch)
         if state.average is not None:
             state.average.update(predictor)
         return losses
+
+    def _is_worth_capturing(self, batch: Batch) -> bool:
+        """Whether the next step of this phase is captured; the first ones never are."""
+        return (
+            self.settings.cuda_graph
+            and self.warm >= WARM_UP
+            and self.state.objective.capturable
+            and world_size() == 1
+            and may_be_captured(batch)
+        )
 
     def _divisor(self, phase: Phase, batch: Batch) -> float:
         """What the losses of a phase are divided by, measured on its first batch."""

@@ -21,7 +21,7 @@ from eqrm.checks import (
 )
 from eqrm.data.augmentation import Augmentation
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.objectives.optimizers import OptimizerChoice
+from eqrm.objectives.optimizers import CAPTURABLE, OptimizerChoice
 from eqrm.training.early_stopping import EarlyStopping
 
 PRECISIONS = ("float32", "bf16")
@@ -56,6 +56,9 @@ class TrainingSettings:
         evaluate_first: evaluate after the first step too, and count from there: after 1, 301,
             601, … steps with an ``evaluate_every`` of 300, as DomainBed does.
         augment: random changes of the training images; None for none.
+        cuda_graph: on one GPU, capture the step as a CUDA graph and replay it, where batches are
+            tensors of one shape and the objective does the same in every step (ERM, EQRM, VREx,
+            GroupDRO, superquantile, IRM). It needs Adam or AdamW.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
@@ -80,6 +83,7 @@ class TrainingSettings:
     domains_listed: int | None = ruled(20, optional(integer(0, 1_000_000_000)), **ADDED)
     evaluate_first: bool = field(default=False, metadata=ADDED)
     augment: Augmentation | None = field(default=None, metadata=ADDED)
+    cuda_graph: bool = field(default=False, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -88,6 +92,11 @@ class TrainingSettings:
         if self.early_stopping is not None and self.evaluate_every is None:
             raise SettingError(
                 "early_stopping needs evaluate_every, the steps between evaluations."
+            )
+        if self.cuda_graph and self.optimizer.name not in CAPTURABLE:
+            raise SettingError(
+                f"cuda_graph needs the optimizer {' or '.join(CAPTURABLE)}, got "
+                f"{self.optimizer.name}. Choose one of them, or leave out cuda_graph."
             )
         self.torch_device()
 

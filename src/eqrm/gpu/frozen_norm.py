@@ -1,0 +1,203 @@
+"""Batch norm with fixed statistics and what follows it (ReLU, ReLU6) on a GPU: one launch forward,
+two backward.
+
+Images are in the memory format of channels last: a matrix of pixels × channels. torch's own kernels
+for fixed statistics go through it value by value. Imported only where triton and a GPU are;
+Triton's interpreter runs it on a CPU, for tests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eqrm.gpu.launching import Launcher
+
+ELEMENTS = 4096
+"""Of a block of pixels × channels."""
+BLOCKS_EACH = 8
+"""Blocks that a program goes through, one below the other, adding up their sums."""
+WIDTHS = (128, 64, 32, 16)
+"""Channels of a block: the first of these that divides their number."""
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _line(weight, bias, mean, variance, channel, own, EPS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The norm of each channel as scale·x + shift."""
+    scale = tl.load(weight + channel, mask=own, other=0.0).to(tl.float32)
+    spread = tl.load(variance + channel, mask=own, other=1.0).to(tl.float32)
+    inverse = 1.0 / tl.sqrt(spread + EPS)
+    centre = tl.load(mean + channel, mask=own, other=0.0).to(tl.float32)
+    shift = tl.load(bias + channel, mask=own, other=0.0).to(tl.float32)
+    return scale * inverse, shift - centre * scale * inverse, centre, inverse
+
+
+@triton.jit(do_not_specialize=["pixels", "channels"])  # type: ignore[untyped-decorator]
+def _forward(  # type: ignore[no-untyped-def]
+    x, weight, bias, mean, variance, y, pixels, channels,
+    EPS: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, TURNS: tl.constexpr,
+):  # fmt: skip
+    across = tl.cdiv(channels, WIDTH)
+    channel = (tl.program_id(0) % across) * WIDTH + tl.arange(0, WIDTH)
+    own = channel < channels
+    scale, shift, _, _ = _line(weight, bias, mean, variance, channel, own, EPS)
+    first = (tl.program_id(0) // across).to(tl.int64) * (ROWS * TURNS)
+    for turn in range(TURNS):
+        pixel = first + turn * ROWS + tl.arange(0, ROWS)
+        inside = (pixel < pixels)[:, None] & own[None, :]
+        at = pixel[:, None] * channels + channel[None, :]
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        value = value * scale[None, :] + shift[None, :]
+        if LOWEST:
+            value = tl.maximum(value, 0.0)
+        if HIGHEST > 0:
+            value = tl.minimum(value, HIGHEST)
+        tl.store(y + at, value, mask=inside)
+
+
+@triton.jit(do_not_specialize=["pixels", "channels"])  # type: ignore[untyped-decorator]
+def _backward(  # type: ignore[no-untyped-def]
+    x, slopes, weight, bias, mean, variance, gradient, sums, pixels, channels,
+    EPS: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, TURNS: tl.constexpr,
+):  # fmt: skip
+    """The gradient in x, and of each program the sums over its pixels that weight and bias need."""
+    across = tl.cdiv(channels, WIDTH)
+    part = tl.program_id(0) // across
+    channel = (tl.program_id(0) % across) * WIDTH + tl.arange(0, WIDTH)
+    own = channel < channels
+    scale, shift, centre, inverse = _line(weight, bias, mean, variance, channel, own, EPS)
+    plain = tl.zeros([WIDTH], tl.float32)
+    scaled = tl.zeros([WIDTH], tl.float32)
+    first = part.to(tl.int64) * (ROWS * TURNS)
+    for turn in range(TURNS):
+        pixel = first + turn * ROWS + tl.arange(0, ROWS)
+        inside = (pixel < pixels)[:, None] & own[None, :]
+        at = pixel[:, None] * channels + channel[None, :]
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        slope = tl.load(slopes + at, mask=inside, other=0.0).to(tl.float32)
+        line = value * scale[None, :] + shift[None, :]
+        if LOWEST:
+            slope = tl.where(line > 0.0, slope, 0.0)
+        if HIGHEST > 0:
+            slope = tl.where(line < HIGHEST, slope, 0.0)
+        tl.store(gradient + at, slope * scale[None, :], mask=inside)
+        plain += tl.sum(slope, 0)
+        scaled += tl.sum(slope * (value - centre[None, :]), 0)
+    to = sums + part.to(tl.int64) * (2 * channels) + channel
+    tl.store(to, scaled * inverse, mask=own)
+    tl.store(to + channels, plain, mask=own)
+
+
+@triton.jit(do_not_specialize=["parts", "numbers"])  # type: ignore[untyped-decorator]
+def _add_up(sums, total, parts, numbers, ROWS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sums over the parts, in a fixed order."""
+    number = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    own = number < numbers
+    found = tl.zeros([WIDTH], tl.float32)
+    for first in range(0, parts, ROWS):
+        part = first + tl.arange(0, ROWS)
+        at = part[:, None] * numbers + number[None, :]
+        found += tl.sum(tl.load(sums + at, mask=(part < parts)[:, None] & own[None, :], other=0.0), 0)
+    tl.store(total + number, found, mask=own)
+
+
+_apply, _differentiate, _total = Launcher(_forward), Launcher(_backward), Launcher(_add_up)
+
+
+def _layout(channels: int) -> tuple[int, int]:
+    """Rows and width of a block."""
+    width = next((each for each in WIDTHS if channels % each == 0), WIDTHS[-1])
+    return ELEMENTS // width, width
+
+
+class FrozenNorm(torch.autograd.Function):
+    """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``.
+
+    ``highest`` is None for no cutting at all, ``math.inf`` for ReLU, 6 for ReLU6. x is
+    (n, channels, height, width) in channels last.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        eps: float,
+        highest: float | None,
+    ) -> Tensor:
+        y = torch.empty_like(x)
+        pixels, channels = x.numel() // x.shape[1], x.shape[1]
+        rows, width = _layout(channels)
+        programs = triton.cdiv(pixels, rows * BLOCKS_EACH) * triton.cdiv(channels, width)
+        _apply(
+            programs,
+            (x, weight, bias, mean, variance, y),
+            (pixels, channels),
+            (eps, *_cut(highest), rows, width, BLOCKS_EACH),
+        )
+        ctx.save_for_backward(x, weight, bias, mean, variance)
+        ctx.eps, ctx.highest = eps, highest
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, mean, variance = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again
+            return _by_composition(
+                slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest
+            )
+        slopes = slopes.contiguous(memory_format=torch.channels_last)
+        gradient = torch.empty_like(x)
+        pixels, channels = x.numel() // x.shape[1], x.shape[1]
+        rows, width = _layout(channels)
+        parts = triton.cdiv(pixels, rows * BLOCKS_EACH)
+        sums = x.new_empty((parts, 2 * channels), dtype=torch.float32)
+        _differentiate(
+            parts * triton.cdiv(channels, width),
+            (x, slopes, weight, bias, mean, variance, gradient, sums),
+            (pixels, channels),
+            (ctx.eps, *_cut(ctx.highest), rows, width, BLOCKS_EACH),
+        )
+        total = sums.new_empty(2 * channels)
+        _total(triton.cdiv(2 * channels, 32), (sums, total), (parts, 2 * channels), (32, 32))
+        by_weight, by_bias = total.to(weight.dtype).split(channels)
+        return gradient, by_weight, by_bias, None, None, None, None
+
+
+def _cut(highest: float | None) -> tuple[bool, float]:
+    if highest is None:
+        return False, 0.0
+    return True, 0.0 if math.isinf(highest) else highest
+
+
+def _by_composition(
+    slopes: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    highest: float | None,
+) -> tuple[Tensor | None, ...]:
+    """The gradients in operations that can be differentiated."""
+    shape = (1, -1, 1, 1)
+    inverse = (variance + eps).rsqrt()
+    normal = (x.to(weight.dtype) - mean.reshape(shape)) * inverse.reshape(shape)
+    line = normal * weight.reshape(shape) + bias.reshape(shape)
+    slopes = slopes.to(weight.dtype)
+    if highest is not None:
+        slopes = slopes * ((line > 0.0) & (line < highest)).to(weight.dtype)
+    gradient = (slopes * (weight * inverse).reshape(shape)).to(x.dtype)
+    by_weight, by_bias = (slopes * normal).sum((0, 2, 3)), slopes.sum((0, 2, 3))
+    return gradient, by_weight, by_bias, None, None, None, None

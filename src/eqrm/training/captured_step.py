@@ -1,0 +1,60 @@
+"""A training step captured as a CUDA graph: one launch in place of hundreds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from eqrm.objectives.batch import Batch
+
+Take = Callable[[Batch], Mapping[str, Tensor]]
+"""Applies the updates of one step to a batch; the last loss by optimizer."""
+
+WARM_UP = 3
+"""Steps of a phase that are taken one launch at a time, in which kernels are compiled and
+optimizers make their state."""
+
+
+class CapturedStep:
+    """The updates of a step, replayed on batches of the same shape.
+
+    The weights, the state of objective and optimizer, and the learning rate are read and written
+    where they are in memory, so nothing may replace them while this is in use.
+    """
+
+    def __init__(self, take: Take, batch: Batch) -> None:
+        self._batch = replace(
+            batch, x=batch.x.clone(), y=batch.y.clone(), domains=batch.domains.clone()
+        )
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._losses = take(self._batch)
+
+    def fits(self, batch: Batch) -> bool:
+        """Whether a batch has the shape of the one that was captured."""
+        pairs = zip(_tensors(self._batch), _tensors(batch), strict=True)
+        return all(own.shape == other.shape and own.dtype == other.dtype for own, other in pairs)
+
+    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Take the step; the losses are overwritten by the next one."""
+        for own, other in zip(_tensors(self._batch), _tensors(batch), strict=True):
+            own.copy_(other, non_blocking=True)
+        self._graph.replay()
+        return self._losses
+
+
+def may_be_captured(batch: Batch) -> bool:
+    """Whether all of a batch is tensors on a GPU.
+
+    >>> may_be_captured(Batch(torch.zeros(1, 2), torch.zeros(1), torch.tensor([0]), 1))
+    False
+    """
+    tensors = _tensors(batch)
+    return all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
+
+
+def _tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    return batch.x, batch.y, batch.domains

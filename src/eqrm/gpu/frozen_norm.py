@@ -18,10 +18,12 @@ from torch import Tensor
 
 from eqrm.gpu.launching import Launcher
 
-ELEMENTS = 4096
+ELEMENTS = 1024
 """Of a block of pixels × channels."""
-BLOCKS_EACH = 8
-"""Blocks that a program goes through, one below the other, adding up their sums."""
+WARPS = 4
+FEW_BLOCKS, MANY_BLOCKS, LARGE = 2, 16, 1 << 24
+"""Blocks that a program goes through, one below the other, adding up their sums: few or, of images
+with more values than this, many."""
 WIDTHS = (128, 64, 32, 16)
 """Channels of a block: the first of these that divides their number."""
 
@@ -73,8 +75,8 @@ def _backward(  # type: ignore[no-untyped-def]
     channel = (tl.program_id(0) % across) * WIDTH + tl.arange(0, WIDTH)
     own = channel < channels
     scale, shift, centre, inverse = _line(weight, bias, mean, variance, channel, own, EPS)
-    plain = tl.zeros([WIDTH], tl.float32)
-    scaled = tl.zeros([WIDTH], tl.float32)
+    plain = tl.zeros([ROWS, WIDTH], tl.float32)
+    scaled = tl.zeros([ROWS, WIDTH], tl.float32)
     first = part.to(tl.int64) * (ROWS * TURNS)
     for turn in range(TURNS):
         pixel = first + turn * ROWS + tl.arange(0, ROWS)
@@ -88,11 +90,11 @@ def _backward(  # type: ignore[no-untyped-def]
         if HIGHEST > 0:
             slope = tl.where(line < HIGHEST, slope, 0.0)
         tl.store(gradient + at, slope * scale[None, :], mask=inside)
-        plain += tl.sum(slope, 0)
-        scaled += tl.sum(slope * (value - centre[None, :]), 0)
+        plain += slope
+        scaled += slope * (value - centre[None, :])
     to = sums + part.to(tl.int64) * (2 * channels) + channel
-    tl.store(to, scaled * inverse, mask=own)
-    tl.store(to + channels, plain, mask=own)
+    tl.store(to, tl.sum(scaled, 0) * inverse, mask=own)
+    tl.store(to + channels, tl.sum(plain, 0), mask=own)
 
 
 @triton.jit(do_not_specialize=["parts", "numbers"])  # type: ignore[untyped-decorator]
@@ -117,6 +119,11 @@ def _layout(channels: int) -> tuple[int, int]:
     return ELEMENTS // width, width
 
 
+def _turns(values: int) -> int:
+    """How many blocks a program adds up."""
+    return MANY_BLOCKS if values > LARGE else FEW_BLOCKS
+
+
 class FrozenNorm(torch.autograd.Function):
     """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``.
 
@@ -138,12 +145,13 @@ class FrozenNorm(torch.autograd.Function):
         y = torch.empty_like(x)
         pixels, channels = x.numel() // x.shape[1], x.shape[1]
         rows, width = _layout(channels)
-        programs = triton.cdiv(pixels, rows * BLOCKS_EACH) * triton.cdiv(channels, width)
+        programs = triton.cdiv(pixels, rows * FEW_BLOCKS) * triton.cdiv(channels, width)
         _apply(
             programs,
             (x, weight, bias, mean, variance, y),
             (pixels, channels),
-            (eps, *_cut(highest), rows, width, BLOCKS_EACH),
+            (eps, *_cut(highest), rows, width, FEW_BLOCKS),
+            WARPS,
         )
         ctx.save_for_backward(x, weight, bias, mean, variance)
         ctx.eps, ctx.highest = eps, highest
@@ -159,14 +167,15 @@ class FrozenNorm(torch.autograd.Function):
         slopes = slopes.contiguous(memory_format=torch.channels_last)
         gradient = torch.empty_like(x)
         pixels, channels = x.numel() // x.shape[1], x.shape[1]
-        rows, width = _layout(channels)
-        parts = triton.cdiv(pixels, rows * BLOCKS_EACH)
+        (rows, width), turns = _layout(channels), _turns(x.numel())
+        parts = triton.cdiv(pixels, rows * turns)
         sums = x.new_empty((parts, 2 * channels), dtype=torch.float32)
         _differentiate(
             parts * triton.cdiv(channels, width),
             (x, slopes, weight, bias, mean, variance, gradient, sums),
             (pixels, channels),
-            (ctx.eps, *_cut(ctx.highest), rows, width, BLOCKS_EACH),
+            (ctx.eps, *_cut(ctx.highest), rows, width, turns),
+            WARPS,
         )
         total = sums.new_empty(2 * channels)
         _total(triton.cdiv(2 * channels, 32), (sums, total), (parts, 2 * channels), (32, 32))

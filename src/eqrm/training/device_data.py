@@ -48,7 +48,7 @@ def network_on(device: torch.device, network: Predictor) -> Predictor:
 
 def rows_on(device: torch.device, data: DomainData, rows: Tensor) -> Rows:
     """Some examples, on the device wherever the data is."""
-    if data.device.type == "cuda":
+    if data.device.type == "cuda" and not rows.is_cuda:
         rows = rows.pin_memory()  # else copying them would wait for the step before
     part = data.rows(rows)
     return Rows(*(_moved(each, device) for each in part))

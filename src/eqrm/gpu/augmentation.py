@@ -34,7 +34,7 @@ SATURATION = tl.constexpr(2)
 # Kernels have long lists of arguments, which read better in lines than in columns.
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _places(index, begin, size, TARGET: tl.constexpr):  # type: ignore[no-untyped-def]
     """Where pixels of a crop scaled to ``TARGET`` lie in the image, rounded as the reference is."""
     centres = tl.div_rn(index.to(tl.float32) + 0.5, TARGET * 1.0)
@@ -53,7 +53,7 @@ def _bilinear(image, top, left, down, right, y, x):  # type: ignore[no-untyped-d
     return found + tl.load(image + down + right).to(tl.float32) * (x * y)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _cropped(  # type: ignore[no-untyped-def]
     images, draw, row, pixel, by_image, by_channel, by_line, by_column,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BYTES: tl.constexpr,
@@ -137,7 +137,7 @@ def _changed(red, green, blue, draw, mean, number):  # type: ignore[no-untyped-d
     return red, green, blue
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _row(rows, image, number, by_row, GATHERED: tl.constexpr):  # type: ignore[no-untyped-def]
     """Which of the images an output comes from, and whether there is such an image."""
     row = image.to(tl.int64)
@@ -160,7 +160,7 @@ def _sum_grey(  # type: ignore[no-untyped-def]
     at = (tl.program_id(0) % BLOCKS) * BLOCK + tl.arange(0, BLOCK)
     inside = at < HEIGHT * WIDTH
     draw = draws + image * COLUMNS
-    row, known = _row(rows, image, number, by_row, GATHERED)
+    row, _ = _row(rows, image, number, by_row, GATHERED)
     red, green, blue = _cropped(
         images, draw, row, tl.where(inside, at, 0), by_image, by_channel, by_line, by_column,
         HEIGHT, WIDTH, BYTES,

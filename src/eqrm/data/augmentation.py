@@ -2,7 +2,8 @@
 
 What happens to an image is a function of the seed, the step and the image's row
 (:mod:`eqrm.data.hashed_draws`): a resumed run sees the same images, bit for bit, and so do runs on
-other devices or on another number of processes, up to rounding.
+other devices or on another number of processes, up to rounding. On a GPU a batch takes two launches
+(:mod:`eqrm.gpu.augmentation`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.nn import functional
 from eqrm.checks import FRACTION, check_fields, number, ruled
 from eqrm.data.hashed_draws import Integers, hashed, uniform
 from eqrm.errors import DomainDataError
+from eqrm.execution import being_transformed, has_kernels
 
 ATTEMPTS = 10
 """Crops that are drawn for an image before the middle of it is taken."""
@@ -76,10 +78,53 @@ class Augmentation:
         check_fields(self)
 
     def __call__(self, images: Tensor, rows: Tensor, seed: int, step: int) -> Tensor:
-        """The images (n, 3, height, width), numbers in [0, 1], of these rows, changed at random."""
+        """The images (n, 3, height, width) of these rows, changed at random.
+
+        Images are bytes or numbers in [0, 1], and become numbers.
+        """
+        draws = self._draws_like(images, rows, seed, step)
+        if not _by_kernel(images):
+            return augmented(images, draws)
+        from eqrm.gpu.augmentation import augment, pack
+
+        packed = pack(*draws, pinned=images.is_cuda).to(images.device, non_blocking=True)
+        return augment(images, packed, out=torch.empty_like(images, dtype=torch.float32))
+
+    def of_rows(
+        self, images: Tensor, rows: Tensor, seed: int, step: int, out: Tensor | None = None
+    ) -> Tensor:
+        """The images of these rows among all images, (N, 3, height, width), changed at random.
+
+        On a GPU no copy of the rows is made, and the memory format is channels_last. The host does
+        not wait for the device if ``rows`` (n,) are on the CPU.
+
+        Args:
+            images: bytes, or numbers in [0, 1].
+            rows: from 0 to N − 1.
+            seed: of the run.
+            step: of the training.
+            out: written and returned; float32, (n, 3, height, width).
+
+        >>> images = torch.randint(256, (9, 3, 8, 8), dtype=torch.uint8)
+        >>> rows = torch.tensor([4, 7])
+        >>> found = Augmentation().of_rows(images, rows, seed=0, step=7)
+        >>> torch.equal(found, Augmentation()(images[rows] / 255, rows, seed=0, step=7))
+        True
+        """
+        rows = rows.cpu()
+        draws = self._draws_like(images, rows, seed, step)
+        if not _by_kernel(images):
+            found = augmented(images[rows.to(images.device)], draws)
+            return found if out is None else out.copy_(found)
+        from eqrm.gpu.augmentation import augment, pack, packed_rows
+
+        packed = pack(*draws, rows=rows, pinned=images.is_cuda)
+        packed = packed.to(images.device, non_blocking=True)
+        return augment(images, packed, packed_rows(packed), out)
+
+    def _draws_like(self, images: Tensor, rows: Tensor, seed: int, step: int) -> AugmentationDraws:
         height, width = images.shape[-2:]
-        draws = self.draws(rows.cpu().numpy(), height, width, seed, step)
-        return augmented(images, draws)
+        return self.draws(rows.cpu().numpy(), height, width, seed, step)
 
     def draws(
         self, rows: Integers, height: int, width: int, seed: int, step: int
@@ -144,8 +189,16 @@ def _middle(height: int, width: int) -> tuple[int, int, int, int]:
     return (height - h) // 2, (width - w) // 2, h, w
 
 
+def _by_kernel(images: Tensor) -> bool:
+    """Whether these images are changed by the kernels of a GPU, which know no gradient."""
+    usual = images.dtype in (torch.uint8, torch.float32) and not images.requires_grad
+    return usual and has_kernels(images) and not being_transformed()
+
+
 def augmented(images: Tensor, draws: AugmentationDraws) -> Tensor:
-    """The images (n, 3, height, width) after crop, flip, jitter and grey."""
+    """The images (n, 3, height, width), bytes or in [0, 1], after crop, flip, jitter and grey."""
+    if images.dtype == torch.uint8:
+        images = images.float() / 255.0
     images = cropped(images, draws.crops, draws.flipped)
     for place in range(draws.order.shape[1]):
         for kind, change in enumerate((brightened, contrasted, saturated, hue_shifted)):

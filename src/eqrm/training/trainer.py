@@ -22,7 +22,6 @@ from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.images import as_fractions
 from eqrm.training.captured_step import WARM_UP, CapturedStep, may_be_captured
 from eqrm.training.device_data import Batches, network_on, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
@@ -206,8 +205,10 @@ class Trainer:
     def _next_batch(self) -> Batch:
         numbers, augment = next(self.state.batches), self.settings.augment
         x, y, domains = rows_on(self.device, self.data, numbers)
+        if self.device.type == "cuda" and isinstance(x, Tensor) and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)  # as the network is
         if augment is not None:
-            x = augment(as_fractions(x), numbers, self.settings.seed, self.state.step)
+            x = augment(x, numbers, self.settings.seed, self.state.step)
         return Batch(x, y, domains, self.data.num_domains, self.data.names)
 
     def _take_step(self, batch: Batch, place: Place) -> Mapping[str, Tensor]:

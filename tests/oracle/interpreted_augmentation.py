@@ -1,0 +1,144 @@
+"""The kernels that augment images, in Triton's interpreter, against the same in tensors.
+
+Run as a program: ``python -m oracle.interpreted_augmentation [--all]`` with ``TRITON_INTERPRET=1``
+prints one line of JSON per case, with the largest error of a pixel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from eqrm.data import augmentation
+from eqrm.data.augmentation import Augmentation, AugmentationDraws, augmented
+from eqrm.gpu.augmentation import augment, pack, packed_rows
+
+STRONG = Augmentation(0.2, 0.5, 0.9, 0.9, 0.9, 0.5, 0.4)
+ORDERS = torch.tensor(list(itertools.permutations(range(4))))
+
+
+def pictures(number: int, height: int = 12, width: int = 10, seed: int = 0) -> Tensor:
+    """Noise in bytes; the last image is grey, the one before it has few colours."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (number, 3, height, width), generator=generator)
+    images[-1] = images[-1, :1]
+    images[-2:-1] = images[-2:-1] // 128 * 127
+    return images.to(torch.uint8)
+
+
+def error_of(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, infinite if a number is none."""
+    error = float((found - expected).abs().max())
+    return error if math.isfinite(error) else math.inf
+
+
+def orders_flips_and_grey() -> Iterator[tuple[str, float]]:
+    """Every order, with each flip and grey in half of the images."""
+    images, n = pictures(24), 24
+    spread = torch.rand(n, 4, generator=torch.Generator().manual_seed(1))
+    factors = spread * torch.tensor([2.0, 2.0, 2.0, 1.0]) - torch.tensor([0.0, 0.0, 0.0, 0.5])
+    crops = torch.tensor([[0, 0, 12, 10], [3, 1, 7, 8], [11, 9, 1, 1], [0, 2, 12, 5]]).repeat(6, 1)
+    for turn in range(2):
+        flipped = (torch.arange(n) // 2 + turn) % 2 == 0
+        grey = (torch.arange(n) // 3 + turn) % 3 == 0
+        draws = AugmentationDraws(crops, flipped, factors, ORDERS, grey)
+        found = augment(images, pack(*draws), block=128)
+        yield f"all orders, {turn}", error_of(found, augmented(images, draws))
+
+
+def hues() -> Iterator[tuple[str, float]]:
+    """All colours of channels 0, 0.5 and 1, which tie in all ways, and turns of any size."""
+    colours = torch.cartesian_prod(*[torch.tensor([0.0, 0.5, 1.0])] * 3)
+    images = colours.T.reshape(1, 3, 3, 9).repeat(9, 1, 1, 1)
+    turns = torch.tensor([-0.5, -1 / 3, -1 / 6, -0.1, 0.0, 0.1, 1 / 6, 1 / 3, 0.5])
+    factors = torch.ones(9, 4)
+    factors[:, 3] = turns
+    never, whole = torch.zeros(9, dtype=torch.bool), torch.tensor([[0, 0, 3, 9]]).repeat(9, 1)
+    draws = AugmentationDraws(whole, never, factors, ORDERS[-9:], never)
+    yield "ties of hues", error_of(augment(images, pack(*draws)), augmented(images, draws))
+
+
+def drawn(seeds: int) -> Iterator[tuple[str, float]]:
+    """What is drawn, for bytes and numbers by turns, with several blocks of pixels per image."""
+    sizes = ((6, 12, 10, 32), (3, 11, 9, 16), (3, 1, 7, 4))
+    for seed, (number, height, width, block) in itertools.product(range(seeds), sizes):
+        images = pictures(number, height, width, seed)
+        draws = STRONG.draws(torch.arange(number).numpy(), height, width, seed, 3)
+        given = images / 255 if seed % 2 else images
+        found = augment(given, pack(*draws), block=block)
+        name = f"{height} × {width}, {given.dtype}, seed {seed}"
+        yield name, error_of(found, augmented(images, draws))
+
+
+def rows_and_outputs() -> Iterator[tuple[str, float]]:
+    """Rows of all images, given outputs, other memory formats, and rows that do not exist."""
+    images, rows = pictures(9), torch.tensor([7, 0, 8, 7])
+    draws = STRONG.draws(rows.numpy(), 12, 10, 5, 6)
+    expected = augmented(images[rows], draws)
+    packed = pack(*draws, rows=rows)
+    found = augment(images, packed, packed_rows(packed))
+    right = found.is_contiguous(memory_format=torch.channels_last)
+    yield "rows", error_of(found, expected) if right else math.inf
+    again = augment(images, packed, packed_rows(packed))
+    yield "the same bits", 0.0 if torch.equal(found, again) else math.inf
+    out = torch.full((4, 3, 12, 10), 7.0)
+    last = images.contiguous(memory_format=torch.channels_last)
+    given = augment(last, pack(*draws), rows, out)
+    yield "other formats", error_of(out, expected) if given is out else math.inf
+    for wrong in (-1, 9):
+        found = augment(images, pack(*draws), torch.tensor([7, wrong, 8, 7]))
+        right = bool(found[1].isnan().all())
+        error = error_of(found[[0, 2, 3]], expected[[0, 2, 3]])
+        yield f"row {wrong} of 9", error if right else math.inf
+    nothing = augment(images, packed[:0], rows[:0])
+    yield "no rows", 0.0 if nothing.shape == (0, 3, 12, 10) else math.inf
+    for out in (torch.empty(3, 3, 12, 10), torch.empty(4, 3, 12, 10, dtype=torch.float64)):
+        try:
+            augment(images, packed, rows, out)
+        except ValueError:
+            yield f"refused: {tuple(out.shape)}, {out.dtype}", 0.0
+        else:
+            yield f"refused: {tuple(out.shape)}, {out.dtype}", math.inf
+
+
+def through_the_settings() -> Iterator[tuple[str, float]]:
+    """The methods of ``Augmentation`` as they are where kernels are."""
+    images, rows = pictures(9), torch.tensor([4, 8, 2])
+    expected = STRONG.of_rows(images, rows, 3, 4), STRONG(images[rows] / 255, rows, 3, 4)
+    usual = augmentation._by_kernel
+    augmentation._by_kernel = lambda images: True
+    try:
+        out = torch.empty(3, 3, 12, 10)
+        given = STRONG.of_rows(images, rows, 3, 4, out)
+        yield "of_rows", error_of(out, expected[0]) if given is out else math.inf
+        found = STRONG(images[rows], rows, 3, 4)
+        yield "a call", error_of(found, expected[1]) if found.is_contiguous() else math.inf
+    finally:
+        augmentation._by_kernel = usual
+
+
+def larger() -> Iterator[tuple[str, float]]:
+    """Images as large as those that networks see."""
+    images = pictures(4, 224, 224)
+    draws = STRONG.draws(torch.arange(4).numpy(), 224, 224, 0, 0)
+    yield "224 × 224", error_of(augment(images, pack(*draws)), augmented(images, draws))
+
+
+if __name__ == "__main__":
+    all_cases = "--all" in sys.argv
+    cases = itertools.chain(
+        orders_flips_and_grey(),
+        hues(),
+        drawn(20 if all_cases else 2),
+        rows_and_outputs(),
+        through_the_settings(),
+        larger() if all_cases else (),
+    )
+    for case, error in cases:
+        print(json.dumps({"case": case, "error": error}))

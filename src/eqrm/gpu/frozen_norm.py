@@ -106,7 +106,9 @@ def _add_up(sums, total, parts, numbers, ROWS: tl.constexpr, WIDTH: tl.constexpr
     for first in range(0, parts, ROWS):
         part = first + tl.arange(0, ROWS)
         at = part[:, None] * numbers + number[None, :]
-        found += tl.sum(tl.load(sums + at, mask=(part < parts)[:, None] & own[None, :], other=0.0), 0)
+        found += tl.sum(
+            tl.load(sums + at, mask=(part < parts)[:, None] & own[None, :], other=0.0), 0
+        )
     tl.store(total + number, found, mask=own)
 
 
@@ -161,9 +163,7 @@ class FrozenNorm(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, variance = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again
-            return _by_composition(
-                slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest
-            )
+            return _by_composition(slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest)
         slopes = slopes.contiguous(memory_format=torch.channels_last)
         gradient = torch.empty_like(x)
         pixels, channels = x.numel() // x.shape[1], x.shape[1]

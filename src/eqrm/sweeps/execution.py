@@ -19,9 +19,12 @@ from eqrm.training.interruption import TrainingGivenUp, TrainingInterrupted
 from eqrm.training.processes import any_process, rank
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
+from eqrm.training.runs.run_data import LastDataset
 from eqrm.training.runs.run_folder import RunFolder
 
 SPLITS = ("train", "validation", "test")
+LAST_DATASET = LastDataset()
+"""Of the runs that this process trains one after the other."""
 
 
 def execute_run(
@@ -109,6 +112,7 @@ def _train_network(
         data_root=data_root,
         tell=tell,
         gives_up=None if watch is None else lambda: watch.gives_up(checkpoints_of(metrics())),
+        read=LAST_DATASET.read,
     )
 
 

@@ -18,7 +18,6 @@ from eqrm.objectives.optimizers import OptimizerChoice as OptimizerChoice
 from eqrm.predictors.base import Predictor
 from eqrm.training.processes import average_gradients
 
-
 HOW = {"capturable": False, "fused": None, "foreach": None}
 """How an optimizer computes, which is no part of its state: settings and torch's defaults."""
 

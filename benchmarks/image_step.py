@@ -1,0 +1,117 @@
+"""A training step of EfficientNet-lite0 as ``eqrm reproduce pacs`` takes it, augmentation included.
+
+    PYTHONPATH=src python3 benchmarks/image_step.py --output DIR
+
+Prints Markdown with the name of the device and writes it to DIR/image_step.md: steps of the trainer
+with ERM and with EQRM, captured as CUDA graphs and not, which take turns. The bounds are for an
+H200. ``--device cpu`` tries the script without a GPU, on small images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from tables import machine, markdown
+from timing import Budget, interleaved
+
+from eqrm.data.augmentation import Augmentation
+from eqrm.data.batches import DomainBatches
+from eqrm.data.domain_data import DomainData
+from eqrm.predictors.efficientnet import EfficientNetLite
+from eqrm.reproductions.pacs.settings import PacsSettings
+from eqrm.training.captured_step import WARM_UP
+from eqrm.training.phases import Phase
+from eqrm.training.trainer import Trainer
+from eqrm.training.training_settings import TrainingSettings
+
+DOMAINS, IMAGES, CLASSES = 3, 400, 7
+MOST_MILLISECONDS, MOST_RATIO = 8.0, 1.05
+
+
+def random_images(pixels: int) -> DomainData:
+    """Bytes of as many domains as a run of PACS is trained on."""
+    draw = torch.Generator().manual_seed(0)
+    size = DOMAINS * IMAGES
+    x = torch.randint(0, 256, (size, 3, pixels, pixels), dtype=torch.uint8, generator=draw)
+    y = torch.randint(0, CLASSES, (size,), generator=draw)
+    return DomainData(x, y, torch.arange(size) % DOMAINS, ("a", "b", "c"))
+
+
+def step_of(
+    data: DomainData, objective: str, captured: bool, examples: int, device: str
+) -> Callable[[], object]:
+    """A step of the trainer: the next batch, its augmentation, forward, backward, update."""
+    torch.manual_seed(0)
+    settings = TrainingSettings(
+        device=device,
+        precision="bf16" if device != "cpu" else "float32",
+        augment=Augmentation(),
+        cuda_graph=captured,
+    )
+    trainer = Trainer(
+        EfficientNetLite(3, CLASSES, frozen_batch_norm=True),
+        data,
+        [Phase(objective, steps=1_000_000, learning_rate=1e-4)],
+        DomainBatches(data, DOMAINS, examples, seed=0),
+        settings=settings,
+    )
+    state = trainer.state
+    state.enter_phase(0)
+
+    def step() -> None:
+        trainer._take_step(trainer._next_batch(), trainer.phases.place(state.step))
+        state.step += 1
+
+    for _ in range(WARM_UP + 2):
+        step()
+    return step
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, store; 1 when a bound does not hold."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args(arguments)
+    on_gpu = options.device != "cpu"
+    if on_gpu and not torch.cuda.is_available():
+        print("no CUDA device is available; --device cpu tries the script without one")
+        return 2
+    study = PacsSettings()
+    pixels, examples = (study.pixels, study.examples) if on_gpu else (32, 2)
+    data = random_images(pixels)
+    steps = {
+        f"{objective}{', captured' if captured else ''}": step_of(
+            data, objective, captured, examples, options.device
+        )
+        for captured in ((False, True) if on_gpu else (False,))
+        for objective in ("erm", "eqrm")
+    }
+    budget = Budget(rounds=9, burst=0.1, longest=10.0, pause=0.0)
+    timings = interleaved(steps, budget, torch.cuda.synchronize if on_gpu else None)
+    here = machine() if on_gpu else {**machine(), "device": "cpu"}
+    about = ", ".join(f"{key} {value}" for key, value in here.items())
+    rows = [[name, f"{timing.milliseconds:.2f}"] for name, timing in timings.items()]
+    title = f"a step of {DOMAINS} x {examples} images of {pixels} pixels, EfficientNet-lite0"
+    page = f"Measured on: {about}.\n\n{markdown([title, 'ms'], rows)}"
+    holds = True
+    if on_gpu:
+        erm, eqrm = (timings[f"{name}, captured"].milliseconds for name in ("erm", "eqrm"))
+        holds = erm <= MOST_MILLISECONDS and eqrm <= MOST_RATIO * erm
+        word = "PASS" if holds else "FAIL"
+        page += f"\n\n{word} ERM {erm:.2f} ms (at most {MOST_MILLISECONDS:g} on an H200), "
+        page += f"EQRM / ERM {eqrm / erm:.3f} (at most {MOST_RATIO})"
+    print(page)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "image_step.md").write_text(page + "\n")
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -16,27 +16,29 @@ from torch import Tensor
 from torch.nn import functional
 
 from eqrm.gpu.frozen_norm import FrozenNorm
-from eqrm.predictors.images import rectified
+from eqrm.predictors.images import Padding, padded, rectified
 
 EPS = 1e-3
 
 
-def case(shape: tuple[int, int, int, int], highest: float | None, twice: bool) -> float:
+def case(
+    shape: tuple[int, int, int, int], highest: float | None, padding: Padding, twice: bool
+) -> float:
     """The largest error of the output, the three gradients, and where asked those of these."""
     draw = torch.Generator().manual_seed(shape[1])
     x = torch.randn(shape, generator=draw).contiguous(memory_format=torch.channels_last) * 4.0
     weight, bias, mean = torch.randn(3, shape[1], generator=draw)
     variance = torch.rand(shape[1], generator=draw) + 0.1
-    slopes = torch.randn(shape, generator=draw)
+    slopes = padded(torch.randn(shape, generator=draw), padding) + 0.5
     leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
 
     def own() -> Tensor:
-        found: Tensor = FrozenNorm.apply(*leaves, mean, variance, EPS, highest)  # type: ignore[no-untyped-call]
+        found: Tensor = FrozenNorm.apply(*leaves, mean, variance, EPS, highest, padding)  # type: ignore[no-untyped-call]
         return found
 
     def true() -> Tensor:
         y = functional.batch_norm(leaves[0], mean, variance, leaves[1], leaves[2], eps=EPS)
-        return y if highest is None else rectified(y, highest)
+        return padded(y if highest is None else rectified(y, highest), padding)
 
     results = []
     for function in (own, true):
@@ -53,10 +55,12 @@ def case(shape: tuple[int, int, int, int], highest: float | None, twice: bool) -
 
 
 def cases() -> Iterator[tuple[str, float]]:
-    """Channels that do and do not fill a block, more pixels than a program takes, both cuts."""
+    """Channels that do and do not fill a block, more pixels than a program takes, cuts, padding."""
     shapes = ((2, 16, 3, 5), (1, 24, 4, 4), (3, 40, 2, 2), (2, 192, 37, 31))
     for shape, highest in itertools.product(shapes, (None, 6.0, math.inf)):
-        yield f"{shape}, highest {highest}", case(shape, highest, twice=shape[1] == 24)
+        for padding in ((0, 0, 0, 0), (0, 1, 2, 3)):
+            found = case(shape, highest, padding, twice=shape[1] == 24)
+            yield f"{shape}, highest {highest}, padding {padding}", found
 
 
 def main() -> None:

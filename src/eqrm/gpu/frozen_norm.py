@@ -15,8 +15,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional
 
 from eqrm.gpu.launching import Launcher
+
+Padding = tuple[int, int, int, int]
 
 ELEMENTS = 1024
 """Of a block of pixels × channels."""
@@ -24,6 +27,7 @@ WARPS = 4
 FEW_BLOCKS, MANY_BLOCKS, LARGE = 2, 16, 1 << 24
 """Blocks that a program goes through, one below the other, adding up their sums: few or, of images
 with more values than this, many."""
+SIZES = ["pixels", "channels", "height", "width", "top", "left", "new_height", "new_width"]
 WIDTHS = (128, 64, 32, 16)
 """Channels of a block: the first of these that divides their number."""
 
@@ -39,9 +43,19 @@ def _line(weight, bias, mean, variance, channel, own, EPS: tl.constexpr):  # typ
     return scale * inverse, shift - centre * scale * inverse, centre, inverse
 
 
-@triton.jit(do_not_specialize=["pixels", "channels"])  # type: ignore[untyped-decorator]
+@triton.jit
+def _moved(pixel, height, width, top, left, new_height, new_width):  # type: ignore[no-untyped-def]
+    """The numbers of pixels in images of another size, and whether they are inside of it."""
+    row = pixel // width % height + top
+    column = pixel % width + left
+    inside = (row >= 0) & (row < new_height) & (column >= 0) & (column < new_width)
+    return (pixel // (height * width) * new_height + row) * new_width + column, inside
+
+
+@triton.jit(do_not_specialize=SIZES)  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
-    x, weight, bias, mean, variance, y, pixels, channels,
+    x, weight, bias, mean, variance, y,
+    pixels, channels, height, width, top, left, new_height, new_width, PADDED: tl.constexpr,
     EPS: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, TURNS: tl.constexpr,
 ):  # fmt: skip
@@ -52,20 +66,29 @@ def _forward(  # type: ignore[no-untyped-def]
     first = (tl.program_id(0) // across).to(tl.int64) * (ROWS * TURNS)
     for turn in range(TURNS):
         pixel = first + turn * ROWS + tl.arange(0, ROWS)
-        inside = (pixel < pixels)[:, None] & own[None, :]
-        at = pixel[:, None] * channels + channel[None, :]
+        exists = pixel < pixels
+        source, given = pixel, exists
+        if PADDED:  # pixels are those of the result
+            source, given = _moved(pixel, new_height, new_width, -top, -left, height, width)
+            given = given & exists
+        inside = given[:, None] & own[None, :]
+        at = source[:, None] * channels + channel[None, :]
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         value = value * scale[None, :] + shift[None, :]
         if LOWEST:
             value = tl.maximum(value, 0.0)
         if HIGHEST > 0:
             value = tl.minimum(value, HIGHEST)
-        tl.store(y + at, value, mask=inside)
+        if PADDED:
+            value = tl.where(given[:, None], value, 0.0)
+        to = pixel[:, None] * channels + channel[None, :]
+        tl.store(y + to, value, mask=exists[:, None] & own[None, :])
 
 
-@triton.jit(do_not_specialize=["pixels", "channels"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=SIZES)  # type: ignore[untyped-decorator]
 def _backward(  # type: ignore[no-untyped-def]
-    x, slopes, weight, bias, mean, variance, gradient, sums, pixels, channels,
+    x, slopes, weight, bias, mean, variance, gradient, sums,
+    pixels, channels, height, width, top, left, new_height, new_width, PADDED: tl.constexpr,
     EPS: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, TURNS: tl.constexpr,
 ):  # fmt: skip
@@ -83,7 +106,12 @@ def _backward(  # type: ignore[no-untyped-def]
         inside = (pixel < pixels)[:, None] & own[None, :]
         at = pixel[:, None] * channels + channel[None, :]
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-        slope = tl.load(slopes + at, mask=inside, other=0.0).to(tl.float32)
+        if PADDED:
+            there, _ = _moved(pixel, height, width, top, left, new_height, new_width)
+            slope_at = there[:, None] * channels + channel[None, :]
+        else:
+            slope_at = at
+        slope = tl.load(slopes + slope_at, mask=inside, other=0.0).to(tl.float32)
         line = value * scale[None, :] + shift[None, :]
         if LOWEST:
             slope = tl.where(line > 0.0, slope, 0.0)
@@ -127,10 +155,11 @@ def _turns(values: int) -> int:
 
 
 class FrozenNorm(torch.autograd.Function):
-    """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``.
+    """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``, padded.
 
-    ``highest`` is None for no cutting at all, ``math.inf`` for ReLU, 6 for ReLU6. x is
-    (n, channels, height, width) in channels last.
+    ``highest`` is None for no cutting at all, ``math.inf`` for ReLU, 6 for ReLU6; ``padding`` are
+    the zeros on the left, on the right, above and below. x is (n, channels, height, width) in
+    channels last.
     """
 
     @staticmethod
@@ -143,27 +172,32 @@ class FrozenNorm(torch.autograd.Function):
         variance: Tensor,
         eps: float,
         highest: float | None,
+        padding: Padding = (0, 0, 0, 0),
     ) -> Tensor:
-        y = torch.empty_like(x)
-        pixels, channels = x.numel() // x.shape[1], x.shape[1]
-        rows, width = _layout(channels)
-        programs = triton.cdiv(pixels, rows * FEW_BLOCKS) * triton.cdiv(channels, width)
+        sizes = _sizes(x, padding)
+        shape = (len(x), x.shape[1], *sizes[-2:])
+        y = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+        rows, width = _layout(x.shape[1])
+        pixels = y.numel() // y.shape[1]
         _apply(
-            programs,
+            triton.cdiv(pixels, rows * FEW_BLOCKS) * triton.cdiv(x.shape[1], width),
             (x, weight, bias, mean, variance, y),
-            (pixels, channels),
-            (eps, *_cut(highest), rows, width, FEW_BLOCKS),
+            (pixels, *sizes),
+            (any(padding), eps, *_cut(highest), rows, width, FEW_BLOCKS),
             WARPS,
         )
         ctx.save_for_backward(x, weight, bias, mean, variance)
-        ctx.eps, ctx.highest = eps, highest
+        ctx.eps, ctx.highest, ctx.padding = eps, highest, padding
         return y
 
     @staticmethod
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, variance = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again
-            return _by_composition(slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest)
+            left, right, top, bottom = ctx.padding
+            slopes = functional.pad(slopes, (-left, -right, -top, -bottom))
+            found = _by_composition(slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest)
+            return (*found, None, None, None, None, None)
         slopes = slopes.contiguous(memory_format=torch.channels_last)
         gradient = torch.empty_like(x)
         pixels, channels = x.numel() // x.shape[1], x.shape[1]
@@ -173,14 +207,21 @@ class FrozenNorm(torch.autograd.Function):
         _differentiate(
             parts * triton.cdiv(channels, width),
             (x, slopes, weight, bias, mean, variance, gradient, sums),
-            (pixels, channels),
-            (ctx.eps, *_cut(ctx.highest), rows, width, turns),
+            (pixels, *_sizes(x, ctx.padding)),
+            (any(ctx.padding), ctx.eps, *_cut(ctx.highest), rows, width, turns),
             WARPS,
         )
         total = sums.new_empty(2 * channels)
         _total(triton.cdiv(2 * channels, 32), (sums, total), (parts, 2 * channels), (32, 32))
         by_weight, by_bias = total.to(weight.dtype).split(channels)
-        return gradient, by_weight, by_bias, None, None, None, None
+        return gradient, by_weight, by_bias, None, None, None, None, None
+
+
+def _sizes(x: Tensor, padding: Padding) -> tuple[int, ...]:
+    """Channels, height and width, how far the image moves, and height and width when padded."""
+    height, width = x.shape[2:]
+    left, right, top, bottom = padding
+    return x.shape[1], height, width, top, left, height + top + bottom, width + left + right
 
 
 def _cut(highest: float | None) -> tuple[bool, float]:
@@ -198,8 +239,8 @@ def _by_composition(
     variance: Tensor,
     eps: float,
     highest: float | None,
-) -> tuple[Tensor | None, ...]:
-    """The gradients in operations that can be differentiated."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients in x, weight and bias, in operations that can be differentiated."""
     shape = (1, -1, 1, 1)
     inverse = (variance + eps).rsqrt()
     normal = (x.to(weight.dtype) - mean.reshape(shape)) * inverse.reshape(shape)
@@ -208,5 +249,4 @@ def _by_composition(
     if highest is not None:
         slopes = slopes * ((line > 0.0) & (line < highest)).to(weight.dtype)
     gradient = (slopes * (weight * inverse).reshape(shape)).to(x.dtype)
-    by_weight, by_bias = (slopes * normal).sum((0, 2, 3)), slopes.sum((0, 2, 3))
-    return gradient, by_weight, by_bias, None, None, None, None
+    return gradient, (slopes * normal).sum((0, 2, 3)), slopes.sum((0, 2, 3))

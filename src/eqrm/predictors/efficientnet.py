@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from eqrm.checks import one_of
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.predictors.images import ImageScaling, image_featurizer, norm_rectified, with_channels
+from eqrm.predictors.images import (
+    ImageScaling,
+    Padding,
+    image_featurizer,
+    norm_rectified,
+    padded,
+    with_channels,
+)
 from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
 
 EPS, MOMENTUM = 1e-3, 0.01
@@ -72,11 +78,17 @@ class SameConvolution(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
-        if self.stride[0] > 1:
-            top, bottom = self._padding(input.shape[2])
-            left, right = self._padding(input.shape[3])
-            input = functional.pad(input, (left, right, top, bottom))
+        return self.of_padded(padded(input, self.padding_of(input)))
+
+    def of_padded(self, input: Tensor) -> Tensor:
+        """The same of images that have the padding of :meth:`padding_of`."""
         return super().forward(input)
+
+    def padding_of(self, images: Tensor) -> Padding:
+        """What images of this size need that the convolution does not add by itself."""
+        if self.stride[0] == 1:
+            return 0, 0, 0, 0
+        return (*self._padding(images.shape[3]), *self._padding(images.shape[2]))
 
     def _padding(self, size: int) -> tuple[int, int]:
         stride, kernel = self.stride[0], self.kernel_size[0]
@@ -104,12 +116,14 @@ class InvertedBottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
-        y: Tensor = x
-        if self.expand_conv is not None and self.bn0 is not None:
-            y = norm_rectified(self.bn0, self.expand_conv(y), HIGHEST)
-        y = norm_rectified(self.bn1, self.depthwise_conv(y), HIGHEST)
-        y = self.bn2(self.project_conv(y))
-        return y + x if self.shortcut else y
+        padding = self.depthwise_conv.padding_of(x)
+        if self.expand_conv is None or self.bn0 is None:
+            y = padded(x, padding)
+        else:
+            y = norm_rectified(self.bn0, self.expand_conv(x), HIGHEST, padding)
+        y = norm_rectified(self.bn1, self.depthwise_conv.of_padded(y), HIGHEST)
+        projected: Tensor = self.bn2(self.project_conv(y))
+        return projected + x if self.shortcut else projected
 
 
 class EfficientNetLiteFeatures(nn.Module):

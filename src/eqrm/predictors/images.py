@@ -14,6 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from eqrm.execution import being_transformed, has_kernels
 
 Network = TypeVar("Network", bound=nn.Module)
+Padding = tuple[int, int, int, int]
+"""Pixels on the left, on the right, above and below."""
 
 
 def as_fractions(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -79,17 +81,17 @@ class FrozenBatchNorm(_BatchNorm):
         """(input − running mean)/√(running variance + ε)·scale + shift."""
         return self.cut(input, None)
 
-    def cut(self, input: Tensor, highest: float | None) -> Tensor:
-        """The same, cut off below 0 and above ``highest``; None for no cutting."""
+    def cut(self, input: Tensor, highest: float | None, padding: Padding = (0, 0, 0, 0)) -> Tensor:
+        """The same, cut off below 0 and above ``highest`` (None for no cutting), and padded."""
         own = self.weight, self.bias, self.running_mean, self.running_var
         if self.affine and input.ndim == 4 and _in_channels_last(input):
             from eqrm.gpu.frozen_norm import FrozenNorm
 
-            found: Tensor = FrozenNorm.apply(input, *own, self.eps, highest)  # type: ignore[no-untyped-call]
+            found: Tensor = FrozenNorm.apply(input, *own, self.eps, highest, padding)  # type: ignore[no-untyped-call]
             return found
         weight, bias, mean, variance = own
         y = functional.batch_norm(input, mean, variance, weight, bias, eps=self.eps)
-        return y if highest is None else rectified(y, highest)
+        return padded(y if highest is None else rectified(y, highest), padding)
 
 
 def _in_channels_last(images: Tensor) -> bool:
@@ -112,11 +114,26 @@ def rectified(values: Tensor, highest: float) -> Tensor:
     return functional.hardtanh(values, 0.0, highest, inplace=True)
 
 
-def norm_rectified(norm: nn.Module, images: Tensor, highest: float = math.inf) -> Tensor:
-    """:func:`rectified` after a norm, in one pass where it is frozen and on a GPU."""
+def padded(images: Tensor, padding: Padding) -> Tensor:
+    """Zeros on the left, on the right, above and below; the same images where there are none.
+
+    >>> padded(torch.ones(1, 1, 1, 2), (0, 1, 0, 0)).flatten()
+    tensor([1., 1., 0.])
+    """
+    return functional.pad(images, padding) if any(padding) else images
+
+
+def norm_rectified(
+    norm: nn.Module,
+    images: Tensor,
+    highest: float = math.inf,
+    padding: Padding = (0, 0, 0, 0),
+) -> Tensor:
+    """:func:`rectified` after a norm, then :func:`padded`; in one pass on a GPU where the norm is
+    frozen."""
     if isinstance(norm, FrozenBatchNorm):
-        return norm.cut(images, highest)
-    return rectified(norm(images), highest)
+        return norm.cut(images, highest, padding)
+    return padded(rectified(norm(images), highest), padding)
 
 
 def freeze_batch_norm(network: Network) -> Network:

@@ -115,6 +115,7 @@ def encoding(plan: TrainingPlan, table: Table) -> dict[str, Any]:
         "max_missing": plan.max_missing,
         "native": plan.takes_missing,
         "missing_values": table.missing_values,
+        "rows": "training rows",
     }
 
 

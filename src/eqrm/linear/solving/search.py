@@ -9,6 +9,7 @@ has no minimum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,9 @@ SMOOTHINGS = tuple(0.3 * SMOOTHER**k for k in range(14))
 """How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
 CANDIDATES = 8
 """Directions from which the descent on the sphere starts."""
+
+SOLVES_TOLD: ContextVar[Callable[[], None] | None] = ContextVar("solves", default=None)
+"""Called after every search but those for the least mean risk, which take no time."""
 
 Descent = Callable[[Criterion, Array, ParameterMetric, int], End]
 """From a criterion, a start, a metric and the most steps to where the descent ended."""
@@ -76,6 +80,13 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
 
 def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """The ends of all descents, best first, without repetitions."""
+    found, tell = _minima(problem, starts, max_steps), SOLVES_TOLD.get()
+    if tell is not None and not _is_mean(problem.criterion):
+        tell()
+    return found
+
+
+def _minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     _refuse_if_unbounded(problem)
     criterion = problem.criterion
     if isinstance(criterion, MeasureOfRisks) and criterion.measure.weight_limit is not None:
@@ -88,6 +99,10 @@ def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -
         starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
     ends = _distinct(problem, starts, max_steps)
     return [end for end in ends if end.converged] or ends[:1]
+
+
+def _is_mean(criterion: Criterion) -> bool:
+    return isinstance(criterion, MeasureOfRisks) and isinstance(criterion.measure, Mean)
 
 
 def _convex_minimum(

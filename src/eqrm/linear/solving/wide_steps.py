@@ -39,8 +39,8 @@ def step_within(
 ) -> tuple[Array, float, float] | None:
     """The step, the decrease that gᵀs + ½sᵀHs promises, and its length √(sᵀMs).
 
-    ``definite`` says whether H may be positive definite. None in the hard case, where the gradient has no part along the most negative curvature, and
-    where H is not finite.
+    ``definite`` says whether H may be positive definite. None in the hard case, where the gradient
+    has no part along the most negative curvature, and where H is not finite.
 
     >>> step, promised, length = step_within(np.array([4.0, 3.0]), np.eye(2), np.eye(2), 1.0)
     >>> step.round(3), round(promised, 2), round(length, 3)
@@ -91,9 +91,8 @@ def _between(low: float, high: float, first: float) -> float:
 
 
 def _first_bend(gradient: Array, hessian: Array, matrix: Array, radius: float) -> float:
-    """A first μ > 0: of the size of the curvature, or of what turns the gradient into the radius."""
+    """A first μ > 0, from the size of the curvature and of the gradient within the radius."""
     size = math.sqrt(float(np.trace(matrix)) / len(matrix))
     slope = float(np.linalg.norm(gradient)) / (size * radius)
     curvature = abs(float(np.trace(hessian))) / float(np.trace(matrix))
     return 1e-3 * max(slope, curvature) + 1e-300
-

@@ -35,6 +35,8 @@ SETTLED = 1e-9
 """A minimum is converged when Newton's model promises less than this, relatively."""
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
+UNDERFLOW = 1e-280
+"""Squares below this have lost digits: where all risks are 0, so is the unit of length."""
 FAR = 1e9
 """An iterate this far from its start, in units of the problem, has run away."""
 
@@ -306,6 +308,8 @@ def _within(eigenvalues: Array, along: Array, radius: float) -> Array:
         step = -along / shifted
         length = float(np.linalg.norm(step))
         if abs(length - radius) <= 1e-3 * radius:
+            break
+        if length**2 < UNDERFLOW:
             break
         steepness = float(np.sum(step**2 / shifted)) / length**2
         shift = max(floor, shift + (length / radius - 1.0) / steepness)

@@ -335,15 +335,23 @@ def read_columns(
     return columns
 
 
-def read_domains(data: Data, names: Sequence[str]) -> NumberedDomains | None:
-    """The domain of each row, by these columns; None where the table does not have them."""
+def read_domains(
+    data: Data, names: Sequence[str]
+) -> tuple[NumberedDomains, NDArray[np.bool_]] | None:
+    """The domains of the rows that have one, by these columns, and which rows (n,) these are.
+
+    None where the table does not have the columns.
+    """
     problems = Problems()
     with source_of(data) as source:
         if not all(source.has_domain(name) for name in names):
             return None
         held = source.read(dict.fromkeys(names, DOMAIN), problems)
         problems.refuse(source.label, alone=True)
-    return number_domains(_joined(held, names), what=f"The domains ({' and '.join(names)!r})")
+    named = ~np.logical_or.reduce([_gone(held[name]) for name in names])
+    held = {name: held[name] if named.all() else held[name][named] for name in names}
+    what = f"The domains ({' and '.join(names)!r})"
+    return number_domains(_joined(held, names), what=what), named
 
 
 def read_texts(data: Data, names: Sequence[str] | None = None) -> dict[str, list[str]]:

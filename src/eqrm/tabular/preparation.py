@@ -227,8 +227,8 @@ def _mixed_dates(train: Table, test: Table) -> list[str]:
         return []
     return [
         "The domains are dates, and test domains lie between training domains. Domains to come "
-        "are later than all of them: --test-last SHARE or --test-after DATE evaluates on the "
-        "latest."
+        "are later than all of them: evaluate on the latest (--test-last SHARE or --test-after "
+        "DATE)."
     ]
 
 

@@ -191,8 +191,8 @@ class _Job:
         if batches:
             self.notes.append(
                 "The networks are trained on mini-batches ({domains_per_batch} domains × "
-                "{examples_per_domain} rows; --set domains_per_batch=null uses all rows in each "
-                "step).".format(**batches)
+                "{examples_per_domain} rows). All rows are used in each step with --set "
+                "domains_per_batch=null.".format(**batches)
             )
         ways = {level: self._ways(level, template) for level in plan.levels}
         scored = self._cross_fitted(template, (REFERENCE, *chain(*ways.values())))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.seen_domains import SEEN, SeenDomains
+from eqrm.data.tables.columns import absent_in
 from eqrm.data.tables.kinds import TRUTH
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains, read_texts
@@ -140,7 +141,7 @@ def _in_words(flags: NDArray[Any]) -> NDArray[np.str_]:
     >>> _in_words(np.array([True, None, False])).tolist()
     ['true', '', 'false']
     """
-    return np.where(np.equal(flags, None), "", np.where(flags.astype(bool), "true", "false"))
+    return np.where(absent_in(flags), "", np.where(flags.astype(bool), "true", "false"))
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

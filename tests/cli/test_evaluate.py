@@ -207,3 +207,17 @@ def test_a_constant_is_not_said_to_be_worse_than_itself(
     code, out, _ = run(capsys, "evaluate", str(path), *options)
     assert code == 0
     assert "higher than that of 'constant (equal odds)'" not in out
+
+
+@pytest.mark.parametrize("given", [["prediction"], ["p_cat"], []])
+def test_labels_that_are_text_are_led_to_the_probabilities_of_their_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("d,y,prediction,p_cat,p_dog\n" + "a,cat,cat,0.7,0.3\nb,dog,cat,0.6,0.4\n" * 3)
+    options = [word for name in given for word in ("--prediction", name)]
+    code, _, err = run(capsys, "evaluate", str(table), "--domain", "d", "--label", "y", *options)
+    words = " ".join(err.split())
+    assert code == 2
+    assert "'p_cat', 'p_dog' look like probabilities of classes" in words
+    assert "use --prediction 'p_{class}'." in words

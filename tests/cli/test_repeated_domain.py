@@ -116,7 +116,7 @@ def test_a_missing_part_of_a_domain_is_refused_by_row(
     frame.to_csv(visits, index=False)
     out = ["--output", str(visits.parent / "out")]
     code, _, err = run(capsys, "train", str(visits), *SEVERAL, "--target", "y", *out)
-    assert (code, "missing in 1 of 432 rows (first: row 5" in err) == (2, True)
+    assert (code, "missing in 1 of 432 rows (first: row 6)" in err) == (2, True)
     given = ["--label", "y", "--prediction", "p"]
     code, _, err = run(capsys, "evaluate", str(visits), *SEVERAL, *given)
     assert (code, "The domain ('city' or 'clinic') is missing in 1 row" in err) == (2, True)

@@ -222,7 +222,7 @@ def test_domains_of_one_class_and_missing_values_are_said(
     words = " ".join(out.split())
     assert code == 0
     assert "Note: 2 of 10 domains hold one class only, 'H000' among them" in words
-    assert "Note: Column 'age' is missing in 10 rows (4.0%)" in words
+    assert "Note: Column 'age' is missing in 10 of the 250 training rows (4.0%)" in words
 
 
 def test_predict_names_what_is_wrong(

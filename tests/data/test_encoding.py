@@ -93,7 +93,8 @@ def test_missing_numbers_become_the_mean_and_an_indicator() -> None:
     assert matrix[-1].tolist() == [0.0, 1.0]
     assert matrix[:-1, 1].sum() == 0
     assert encoder.notes == (
-        "Column 'age' is missing in 1 row (5.0%): missing values get the mean, and an indicator.",
+        "Column 'age' is missing in 1 of the 20 rows (5.0%): missing values get the mean, and an "
+        "indicator.",
     )
 
 
@@ -272,3 +273,12 @@ def test_a_column_with_a_value_of_its_own_in_most_rows_is_named() -> None:
     (note,) = TableEncoder.fit({"when": times}).notes
     assert "'when' has 40 different values in 40 rows" in note
     assert TableEncoder.fit({"when": times * 2}).notes == ()
+
+
+def test_a_column_of_very_many_values_is_named_with_the_option_that_leaves_it_out() -> None:
+    codes = [f"code {number}" for number in range(101)]
+    (note,) = TableEncoder.fit({"my code": codes * 4}, rows="training rows").notes
+    assert "'my code' has 101 different values in 404 training rows" in note
+    assert "each is estimated from about 4 rows, and training takes much longer" in note
+    assert note.endswith("(--drop 'my code').")
+    assert TableEncoder.fit({"my code": codes[:100] * 4}).notes == ()

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import eqrm
 from eqrm.data import Table
 from eqrm.data.tables.table import as_column, missing_in
 from eqrm.errors import DomainDataError, SettingError
@@ -101,3 +102,17 @@ def test_what_cannot_be_a_table_is_refused_in_words(
 ) -> None:
     with pytest.raises(DomainDataError, match=words):
         Table(columns, target, domains)  # type: ignore[arg-type]
+
+
+def test_rows_without_a_domain_are_counted_from_1_wherever_a_table_comes_from() -> None:
+    ward = [None if row == 3 else f"w{row // 6}" for row in range(60)]
+    frame = pd.DataFrame({"x": np.arange(60.0) % 7, "y": np.arange(60) % 2, "a": ward, "b": "u"})
+    whole = frame.assign(a=[f"z{row // 6}" for row in range(60)])
+    told = r"missing in 1 of 60 rows \(first: row 4\)"
+    for domain in ("a", ["a", "b"]):
+        with pytest.raises(DomainDataError, match=told):
+            eqrm.train(frame, "y", domain)
+        with pytest.raises(DomainDataError, match=told):
+            eqrm.train(whole, "y", domain, test=frame)
+    with pytest.raises(DomainDataError, match=told):
+        Table({"x": frame.x}, frame.y, frame.a)

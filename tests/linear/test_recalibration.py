@@ -192,3 +192,18 @@ def test_scores_that_add_nothing_are_multiplied_by_exactly_zero(level: Level | N
     found = recalibrate(rows, level)
     assert found.scale == 0.0
     assert recalibrate(rows, level, near=found).scale == 0.0
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e8])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_constant_target_is_predicted_without_warnings(value: float, alpha: float) -> None:
+    scores = np.random.default_rng(0).normal(size=300)
+    target, groups = np.full(300, value), np.arange(300) // 10
+    near = value + 1e-9 * scores
+    for given in (scores, near):
+        model = eqrm.Recalibrated(alpha=alpha, task="regression").fit(given, target, groups)
+        np.testing.assert_allclose(model.predict(given), target, rtol=1e-6, atol=1e-6)
+    x = scores[:, None]
+    model = eqrm.QRMRegressor(alpha=alpha, surrogate="auto", l2=1e-3).fit(x, target, groups)
+    np.testing.assert_allclose(model.predict(x), target, rtol=1e-6, atol=1e-6)

@@ -13,7 +13,7 @@ import pytest
 from cli.commands import run
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
-from eqrm.errors import DataFileError, DomainDataError
+from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 from eqrm.level import Level
 from eqrm.tabular.model import TableModel, load_table_model, save_table_model
 from eqrm.tabular.plan import TrainingPlan
@@ -60,6 +60,27 @@ def test_predictions_say_which_domains_were_seen_however_the_table_writes_dates(
         assert found.seen.tolist() == (stays().day <= "2013-01-20").tolist()
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_without_a_domain_leave_their_own_cell_empty(
+    trained: tuple[Path, Path], ending: str, tmp_path: Path
+) -> None:
+    _, model = trained
+    frame = stays().assign(day=stays().day.where(stays().index != 3))
+    table, output = tmp_path / f"t.{ending}", tmp_path / f"p.{ending}"
+    if ending == "csv":
+        frame.to_csv(table, index=False)
+    else:
+        frame.to_parquet(table, index=False)
+    said = r"\('day'\) is missing in 1 of 240 rows \(first: row 4\): .* 'seen' is empty there"
+    with pytest.warns(EqrmWarning, match=said):
+        told = predict_file(model, str(table), output)
+    assert "20 of 30 domains were seen in training (column 'seen')" in told
+    found = (pd.read_csv if ending == "csv" else pd.read_parquet)(output)
+    assert np.flatnonzero(found.seen.isna()).tolist() == [3]
+    kept = found.seen.notna()
+    assert found.seen[kept].tolist() == (stays().day <= "2013-01-20")[kept].tolist()
+
+
 def test_without_domains_or_names_it_is_said_that_nothing_is_known(
     trained: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -68,8 +89,9 @@ def test_without_domains_or_names_it_is_said_that_nothing_is_known(
     stays().drop(columns="day").to_csv(tmp_path / "t.csv", index=False)
     told = predict_file(model, str(tmp_path / "t.csv"), output)
     assert "seen in training is not known (no column 'seen'): the table has no column 'day'" in told
-    stays().assign(day=stays().day.where(stays().index > 2)).to_csv(tmp_path / "t.csv", index=False)
-    assert "are missing in 3 of 240 rows" in predict_file(model, str(tmp_path / "t.csv"), output)
+    stays().assign(day="").to_csv(tmp_path / "t.csv", index=False)
+    told = predict_file(model, str(tmp_path / "t.csv"), output)
+    assert "(no column 'seen'): no row has a value of 'day'." in told
     assert "seen" not in pd.read_csv(output)
     late = stays()[stays().day > "2013-01-20"]
     late.to_csv(tmp_path / "t.csv", index=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ import eqrm
 from cli.commands import hospitals, run
 from cli.test_train_real_tables import messy
 from eqrm.errors import DataFileError, DomainDataError, ListedProblemsError, SettingError
+from eqrm.tabular import steps as shown_steps
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 SMALL = {
@@ -53,7 +55,10 @@ def test_train_save_load_and_predict_equal_the_command(
     assert code == 0, err
     given = {"surrogate": "none", "settings": SMALL[model], "max_missing": 0.5, "model": model}
     found = eqrm.train(table, "ill", "hospital", **given)
-    assert found.printed in printed
+    words, said = (" ".join(text.split()) for text in (found.printed, printed))
+    assert words in said.replace("--test-share", "test_share").replace("--feature", "features")
+    assert ("list it in --feature." in said, "list it in features." in words) == (True, True)
+    assert " --" not in words
     found.save(tmp_path / "python")
     again = eqrm.load(tmp_path / "python")
     assert repr(again) == repr(found)
@@ -217,3 +222,24 @@ def test_errors_name_keywords_where_the_command_names_options() -> None:
     assert "(max_missing=0.4" in str(caught.value)
     assert "leave the column out (drop=['age'])" in caught.value.problems[1]
     assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["ill", "age"], ids=["classes", "numbers"])
+def test_fits_of_cross_fitting_are_counted(target: str) -> None:
+    said: list[str] = []
+    eqrm.train(hospitals(number=40), target, "hospital", progress=said.append)
+    told = [step for step in said if "cross-fitting over training domains:" in step]
+    assert [step.partition(": ")[2] for step in told] == [
+        f"{number} of 35 fits done" for number in range(1, 36)
+    ]
+
+
+def test_without_a_terminal_a_line_now_and_then_says_what_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 31.0, 32.0, 70.0])
+    monkeypatch.setattr(shown_steps, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with shown_steps.steps_shown(4) as tell:
+        for step in ("reading", f"{shown_steps.INSIDE}fit 1", "fit 2", "writing"):
+            tell(step)
+    assert capsys.readouterr().err.splitlines() == ["31 s: fit 1", "70 s: writing"]

@@ -62,6 +62,12 @@ def test_a_gain_is_claimed_over_every_reference_or_not_at_all(
         assert "11.1% below that of 'recalibrated'" in found.sentence
 
 
+def test_a_quantile_of_many_times_the_reference_is_not_told_in_percent() -> None:
+    told = verdict_of((2.0, 1.0, 0.9, 2e4)).sentence
+    assert "Training for the level gains nothing by the estimate" in told
+    assert "above that of 'recalibrated' by 22,000 times its size (standard error 0.0%)" in told
+
+
 def test_noise_and_few_domains_leave_it_open() -> None:
     assert verdict_of((2.0, 1.0, 0.9, 0.87), noise=0.5).kind == UNKNOWN
     assert verdict_of((2.0, 1.0, 0.9, 0.5), domains=20).kind == UNKNOWN

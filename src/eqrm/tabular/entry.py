@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +74,17 @@ def train(
 @contextmanager
 def _naming_keywords() -> Iterator[None]:
     """Errors that name options of the command line name keywords of ``train``."""
-    keywords = ["target", "domain", "levels", "confidence", *_known()]
     try:
         yield
     except EqrmError as error:
-        error.args = tuple(in_python(str(text), keywords) for text in error.args)
+        error.args = tuple(_with_keywords(str(text)) for text in error.args)
         if isinstance(error, ListedProblemsError):
-            error.problems = tuple(in_python(text, keywords) for text in error.problems)
+            error.problems = tuple(map(_with_keywords, error.problems))
         raise
+
+
+def _with_keywords(text: str) -> str:
+    return in_python(text, ["target", "domain", "levels", "confidence", *_known()])
 
 
 def _train(
@@ -104,11 +107,11 @@ def _train(
     columns = TableColumns(target or "", domain or (), **parts[0])
     request = TrainingRequest(data, columns, **parts[1])
     if callable(progress):
-        return run_training(request, plan, confidence, problems, progress)
+        return run_training(request, plan, confidence, problems, progress, say=_with_keywords)
     from eqrm.tabular.steps import steps_shown
 
     with steps_shown(5 + len(plan.levels), shown=progress) as tell:
-        return run_training(request, plan, confidence, problems, tell)
+        return run_training(request, plan, confidence, problems, tell, say=_with_keywords)
 
 
 def run_training(
@@ -118,8 +121,12 @@ def run_training(
     problems: Problems,
     tell: Callable[[str], None],
     command: str | None = None,
+    say: Callable[[str], str] = str,
 ) -> TrainingResult:
-    """Read, check, train and evaluate; ``problems`` are raised with those of the table."""
+    """Read, check, train and evaluate; ``problems`` are raised with those of the table.
+
+    ``say`` puts notes into the words of the caller; they are written for the command line.
+    """
     tell("reading the table")
     prepared = request.prepare(plan, confidence, problems)
     problems.refuse(request.label, alone=True)
@@ -132,6 +139,7 @@ def run_training(
     from eqrm.tabular.training import train_prepared
 
     training = train_prepared(prepared, plan, tell)
+    training = replace(training, notes=tuple(map(say, training.notes)))
     tell(WRITING)
     return TrainingResult.of(training, compare_training(training, confidence), command)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.seen_domains import SEEN, SeenDomains
+from eqrm.data.tables.columns import absent_in
 from eqrm.data.tables.kinds import TRUTH
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains, read_texts
 from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
-from eqrm.errors import DomainDataError, MissingExtraError, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, SettingError
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
 from eqrm.text import counted, did_you_mean
@@ -66,7 +68,7 @@ def predict_file(
             if preprocessor.task.numbers and preprocessor.target_name in kept:
                 chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
-            spelled = {name: np.where(flags, "true", "false") for name, flags in seen.items()}
+            spelled = {name: _in_words(flags) for name, flags in seen.items()}
             _write_csv(draft, {**kept, **predictions, **spelled})
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
@@ -85,23 +87,28 @@ def predicted_columns(model: Any, data: Any, unseen: str = "warn") -> tuple[dict
 
 def _seen(
     seen: SeenDomains | None, table: Any, key: DomainKey
-) -> tuple[dict[str, NDArray[np.bool_]], str]:
+) -> tuple[dict[str, NDArray[Any]], str]:
     """The column that says which rows are of domains seen in training, and a sentence about it.
 
-    Where domains are nested, all members of a group were seen if one was.
+    Where domains are nested, all members of a group were seen if one was. Rows without a domain
+    have None, with a warning.
     """
     columns = key.groups
     unknown = f"Which domains were seen in training is not known (no column {SEEN!r}):"
     if seen is None:
         return {}, f"{unknown} the version that saved the model did not keep their names."
     try:
-        domains = read_domains(table, columns)
+        read = read_domains(table, columns)
     except DomainDataError as error:
         return {}, f"{unknown} {error}"
-    if domains is None:
-        return {}, f"{unknown} the table has no column {' and '.join(map(repr, columns))}."
+    quoted = " and ".join(map(repr, columns))
+    if read is None:
+        return {}, f"{unknown} the table has no column {quoted}."
+    domains, named = read
+    if not named.any():
+        return {}, f"{unknown} no row has a value of {quoted}."
     known, number = len(seen.among(domains.names)), counted(len(domains.names), key.unit)
-    column = {SEEN: seen.rows(domains)}
+    column = {SEEN: _of_all_rows(seen.rows(domains), named, quoted)}
     if not known:
         return column, f"None of {number} was seen in training (column {SEEN!r})."
     were = "was" if known == 1 else "were"
@@ -109,6 +116,32 @@ def _seen(
         f"{known:,} of {number} {were} seen in training (column {SEEN!r}); eqrm evaluate leaves "
         "them out."
     )
+
+
+def _of_all_rows(flags: NDArray[np.bool_], named: NDArray[np.bool_], column: str) -> NDArray[Any]:
+    """Flags of the rows that have a domain; None in the others, which a warning counts."""
+    if named.all():
+        return flags
+    gone = np.flatnonzero(~named)
+    warnings.warn(
+        f"The domain ({column}) is missing in {len(gone):,} of {len(named):,} rows (first: row "
+        f"{gone[0] + 1:,}): whether it was seen in training is not known, and the column {SEEN!r} "
+        "is empty there.",
+        EqrmWarning,
+        stacklevel=4,
+    )
+    found = np.full(len(named), None, dtype=object)
+    found[named] = flags
+    return found
+
+
+def _in_words(flags: NDArray[Any]) -> NDArray[np.str_]:
+    """Flags as a CSV file holds them.
+
+    >>> _in_words(np.array([True, None, False])).tolist()
+    ['true', '', 'false']
+    """
+    return np.where(absent_in(flags), "", np.where(flags.astype(bool), "true", "false"))
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

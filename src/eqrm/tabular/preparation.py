@@ -115,6 +115,7 @@ def encoding(plan: TrainingPlan, table: Table) -> dict[str, Any]:
         "max_missing": plan.max_missing,
         "native": plan.takes_missing,
         "missing_values": table.missing_values,
+        "rows": "training rows",
     }
 
 
@@ -226,8 +227,8 @@ def _mixed_dates(train: Table, test: Table) -> list[str]:
         return []
     return [
         "The domains are dates, and test domains lie between training domains. Domains to come "
-        "are later than all of them: --test-last SHARE or --test-after DATE evaluates on the "
-        "latest."
+        "are later than all of them: evaluate on the latest (--test-last SHARE or --test-after "
+        "DATE)."
     ]
 
 

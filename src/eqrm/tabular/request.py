@@ -67,6 +67,8 @@ def in_python(text: str, keywords: Collection[str]) -> str:
     "Leave it out (drop=['age']), or allow max_missing=0.4."
     >>> in_python("Leave rows out (--skip-incomplete); --clip 1e-7.", ["skip_incomplete"])
     'Leave rows out (skip_incomplete=True); --clip 1e-7.'
+    >>> in_python("Use --set steps=null, or --test-last SHARE.", ["settings", "test_last"])
+    "Use settings={'steps': None}, or test_last=SHARE."
     """
     fields = {option: field for field, option in OPTIONS.items()}
 
@@ -80,9 +82,18 @@ def in_python(text: str, keywords: Collection[str]) -> str:
         value = value.strip("'")
         if field in LISTS:
             return f"{field}=[{value!r}]"
-        return f"{field}={value!r}" if number_of(value) is None else f"{field}={value}"
+        name, _, setting = value.partition("=")
+        if field == "settings" and setting:
+            return f"{field}={{{name!r}: {_literal(setting)}}}"
+        return f"{field}={value if value.isupper() else _literal(value)}"
 
     return _OPTION.sub(keyword, text)
+
+
+def _literal(value: str) -> str:
+    """A value of the command line as Python writes it."""
+    known = {"null": "None", "true": "True", "false": "False"}
+    return known.get(value) or (repr(value) if number_of(value) is None else value)
 
 
 @dataclass(frozen=True)

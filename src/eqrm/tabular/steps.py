@@ -1,8 +1,9 @@
-"""Progress of a training: a bar on a terminal or in a notebook."""
+"""Progress of a training: a bar on a terminal or in a notebook, now and then a line elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,23 +20,31 @@ class StepInterrupted(KeyboardInterrupt):
 def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], None]]:
     """A bar, on standard error, for what calls the function with the name of each step.
 
+    Where standard error is no terminal, a line every ``SILENCE`` seconds says what is being done.
     Ctrl-C becomes :class:`StepInterrupted`.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     notebook = "ipykernel" in sys.modules
+    drawn = shown and (notebook or sys.stderr.isatty())
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
         console=None if notebook else Console(stderr=True),
         transient=True,
-        disable=not shown or not (notebook or sys.stderr.isatty()),
+        disable=not drawn,
     ) as bar:
         task = bar.add_task("", total=total)
+        began = told = time.monotonic()
 
         def tell(step: str) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if shown and not drawn and now - told >= SILENCE:
+                told = now
+                print(f"{now - began:.0f} s: {step.removeprefix(INSIDE)}", file=sys.stderr)
             advance = 0 if step.startswith(INSIDE) else 1
             bar.update(task, advance=advance, description=step.removeprefix(INSIDE))
 
@@ -47,5 +56,7 @@ def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], N
             raise StepInterrupted(step) from None
 
 
+SILENCE = 30.0
+"""Seconds after which a line is printed where there is no bar."""
 INSIDE = "\N{ZERO WIDTH SPACE}"
 """Before what is told about the inside of a step, which is not a step of its own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from eqrm.estimators.selection.surrogate_choice import SurrogateChoice, choose
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
 from eqrm.estimators.selection.surrogates import (
+    FOLDS,
     CrossFitted,
     Surrogate,
     cross_fit,
@@ -39,6 +40,7 @@ from eqrm.evaluation.measuring.metrics import metric_of
 from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
+from eqrm.linear.solving.search import SOLVES_TOLD
 from eqrm.tabular.model import TableModel, new_estimator
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
@@ -53,6 +55,7 @@ from eqrm.tabular.references import (
 )
 from eqrm.tabular.steps import INSIDE
 
+CROSS_FITTING = "cross-fitting over training domains"
 FEWEST_MODELS = 2
 """ERM and one level: what can be compared, and so kept when training is interrupted."""
 ZERO = "scores scaled by 0 have the lowest quantile on training domains left out."
@@ -188,8 +191,8 @@ class _Job:
         if batches:
             self.notes.append(
                 "The networks are trained on mini-batches ({domains_per_batch} domains × "
-                "{examples_per_domain} rows; --set domains_per_batch=null uses all rows in each "
-                "step).".format(**batches)
+                "{examples_per_domain} rows). All rows are used in each step with --set "
+                "domains_per_batch=null.".format(**batches)
             )
         ways = {level: self._ways(level, template) for level in plan.levels}
         scored = self._cross_fitted(template, (REFERENCE, *chain(*ways.values())))
@@ -241,12 +244,14 @@ class _Job:
                 "no surrogate is chosen by cross-fitting: each level minimises its own quantile."
             )
             return None
-        self.progress("cross-fitting over training domains")
+        self.progress(CROSS_FITTING)
+        several = tuple(dict.fromkeys(fits))
+        folds = min(FOLDS, len(np.unique(ids)))
         try:
-            with self._noting("cross-fitting"):
+            with self._noting("cross-fitting"), self._counting_fits(folds * (len(several) - 1)):
                 return cross_fit(
                     template,
-                    tuple(dict.fromkeys(fits)),
+                    several,
                     self.rows.matrix,
                     self.rows.labels,
                     self.groups,
@@ -283,6 +288,20 @@ class _Job:
                 warnings.warn_explicit(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
+
+    @contextmanager
+    def _counting_fits(self, total: int) -> Iterator[None]:
+        """Tell how many exact linear fits are done, besides those of ERM."""
+        done = count(1)
+
+        def tell() -> None:
+            self.progress(f"{INSIDE}{CROSS_FITTING}: {next(done):,} of {total:,} fits done")
+
+        told = SOLVES_TOLD.set(tell)
+        try:
+            yield
+        finally:
+            SOLVES_TOLD.reset(told)
 
     def _tell_steps(self, name: str, done: int, total: int) -> None:
         self.progress(f"{INSIDE}training {name}: step {done:,} of {total:,}")

@@ -93,10 +93,11 @@ class Verdict:
                 "the references."
             )
         if self.kind == RECALIBRATE:
+            more = "nothing" if self.trained.change > MARGIN else f"less than another {size}"
             return (
                 f"Recalibration is enough for α = {self.level}: {what} is {recalibration} for ERM "
-                f"with shifted or scaled scores. Training for the level gains less than another "
-                f"{size} by the estimate: {self.trained.roughly}."
+                f"with shifted or scaled scores. Training for the level gains {more} by the "
+                f"estimate: {self.trained.roughly}."
             )
         if self.kind == NOTHING:
             return (

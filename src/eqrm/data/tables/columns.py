@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
 from eqrm.data.times import MOMENT, moment_of
+from eqrm.domains import ADVICE
 from eqrm.errors import DomainDataError
 from eqrm.text import typed
 
@@ -154,3 +155,30 @@ def dates_in(text: NDArray[np.str_]) -> Column | None:
         dated = dated or not missing
         moments.append(moment)
     return np.array(moments, dtype=MOMENT)[place] if dated else None
+
+
+def absent_in(part: Any) -> NDArray[np.bool_]:
+    """Where a column has no value."""
+    categorical = getattr(part, "cat", part)
+    if hasattr(categorical, "codes"):
+        return np.asarray(categorical.codes) < 0
+    array = np.asarray(part)
+    if array.dtype.kind in "fMU":
+        return missing_in(array)
+    if array.dtype.kind != "O":
+        return np.zeros(len(array), dtype=bool)
+    values = array.tolist()
+    none = {value for value in set(values) if is_missing(value)}
+    if not none:
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))
+
+
+def refuse_absent_domains(domains: Any, what: str) -> None:
+    """Raise if rows have no domain; rows of a table are counted from 1."""
+    rows = np.flatnonzero(absent_in(domains))
+    if rows.size:
+        raise DomainDataError(
+            f"{what} are missing in {rows.size:,} of {len(domains):,} rows (first: row "
+            f"{rows[0] + 1:,}). {ADVICE}"
+        )

@@ -30,13 +30,15 @@ from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
 from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError
-from eqrm.text import counted, typed
+from eqrm.text import typed
 
 FORMATS = ("eqrm table encoder 1", "eqrm table encoder 2")
 """The second where something is used that version 0.1.0 does not know."""
 LARGEST_MISSING_SHARE = 0.1
 MANY_CATEGORIES = 20
 """Above this many categories, a column whose values rarely repeat is probably an identifier."""
+SLOW_CATEGORIES = 100
+"""Above this many categories, their indicators take most of the time of training."""
 UNSEEN = ("warn", "error")
 
 
@@ -75,11 +77,13 @@ class TableEncoder:
         domains: NDArray[np.int64] | None = None,
         asked: Collection[str] = (),
         missing_values: Collection[str] = (),
+        rows: str = "rows",
     ) -> TableEncoder:
         """Learn means, scales, categories and first dates from the columns of a frame.
 
         With ``domains``, the number of each row's domain, identifiers are left out, but for columns
-        that were ``asked`` for. All problems are one error.
+        that were ``asked`` for. ``rows`` is what messages call the rows, such as "training rows".
+        All problems are one error.
         """
         parts: list[Encoded] = []
         notes: list[str] = []
@@ -101,9 +105,9 @@ class TableEncoder:
                     if about is not None:
                         notes.append(about)
                         continue
-                told = _about_missing(name, values, limit, native)
+                told = _about_missing(name, values, limit, native, rows)
                 parts.append(_kind(values).fit(str(name), values, native))
-                notes += [*told, *_about(parts[-1], len(values))]
+                notes += [*told, *_about(parts[-1], len(values), rows)]
         problems.refuse("The table", alone=True)
         if not parts:
             raise DomainDataError(
@@ -182,7 +186,7 @@ def _kind(values: Column) -> type[Encoded]:
     return DateColumn if is_dates(values) else CategoryColumn
 
 
-def _about_missing(name: str, column: Column, limit: float, native: bool) -> list[str]:
+def _about_missing(name: str, column: Column, limit: float, native: bool, rows: str) -> list[str]:
     """A note about how missing values are handled; raises if there are too many."""
     number = int(missing_in(column).sum())
     if number == 0:
@@ -192,23 +196,23 @@ def _about_missing(name: str, column: Column, limit: float, native: bool) -> lis
     if share > limit and not text:
         allowed = math.ceil(share * 20) / 20  # a part of the rows may have some more
         raise DomainDataError(
-            f"Column {name!r} is missing in {share:.0%} of the rows ({number:,} of "
+            f"Column {name!r} is missing in {share:.0%} of the {rows} ({number:,} of "
             f"{len(column):,}); at most {limit:.0%} are allowed. Allow more (--max-missing "
             f"{allowed:g}: missing values get the mean, and an indicator), use a model that takes "
-            f"them as they are (--model xgboost or lightgbm), or leave the column out (--drop "
-            f"{typed(name)})."
+            "them as they are (--model xgboost or --model lightgbm), or leave the column out "
+            f"(--drop {typed(name)})."
         )
     what = "are a category of their own" if text else "get the mean, and an indicator"
     if native and not text:
         what = "are left to the trees, which learn where they go"
     return [
-        f"Column {name!r} is missing in {counted(number, 'row')} ({share:.1%}): "
+        f"Column {name!r} is missing in {number:,} of the {len(column):,} {rows} ({share:.1%}): "
         f"missing values {what}."
     ]
 
 
-def _about(part: Encoded, rows: int) -> list[str]:
-    """A note on what a date becomes, or on a text with another value in most rows."""
+def _about(part: Encoded, number: int, rows: str) -> list[str]:
+    """A note on what a date becomes, or on a text of many different values."""
     if isinstance(part, DateColumn):
         return [
             f"Column {part.name!r} holds dates: the features are year, month, weekday and days "
@@ -216,9 +220,16 @@ def _about(part: Encoded, rows: int) -> list[str]:
         ]
     if not isinstance(part, CategoryColumn) or len(part.categories) < MANY_CATEGORIES:
         return []
-    if 2 * len(part.categories) <= rows:
+    rare = 2 * len(part.categories) > number
+    if not rare and len(part.categories) <= SLOW_CATEGORIES:
         return []
+    about = (
+        "if it is an identifier or a time, leave it out"
+        if rare
+        else f"each is estimated from about {number / len(part.categories):.0f} rows, and training "
+        "takes much longer. Join rare values, or leave the column out"
+    )
     return [
-        f"Column {part.name!r} has {len(part.categories):,} different values in {rows:,} rows, "
-        "each a category of its own: if it is an identifier or a time, leave it out."
+        f"Column {part.name!r} has {len(part.categories):,} different values in {number:,} {rows}, "
+        f"each a category of its own: {about} (--drop {typed(part.name)})."
     ]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import Problems, is_missing
-from eqrm.data.tables.columns import Column, is_numbers, missing_in
+from eqrm.checks import Problems
+from eqrm.data.tables.columns import Column, absent_in, is_numbers, refuse_absent_domains
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.kinds import CATEGORY, DATE, DOMAIN, NUMBER, TARGET
@@ -221,7 +221,7 @@ class _Reader:
         if any(name not in columns for name in names):
             return None
         if len(names) > 1 and self.chosen.skip_incomplete:
-            gone = np.logical_or.reduce([_gone(columns[name]) for name in names])
+            gone = np.logical_or.reduce([absent_in(columns[name]) for name in names])
             if gone.any():  # a name of several parts needs all of them
                 whole = np.full(len(gone), None, dtype=object)
                 whole[~gone] = _joined({name: columns[name][~gone] for name in names}, names)
@@ -234,7 +234,7 @@ class _Reader:
         self, parts: Mapping[str, Column | None]
     ) -> tuple[NDArray[np.bool_] | None, tuple[str, ...]]:
         """Which rows to keep (None: all), with a note; missing values are noted otherwise."""
-        gone = {what: _gone(part) for what, part in parts.items() if part is not None}
+        gone = {what: absent_in(part) for what, part in parts.items() if part is not None}
         gone = {what: mask for what, mask in gone.items() if mask.any()}
         if not gone:
             return None, ()
@@ -258,29 +258,12 @@ class _Reader:
 
 def _filled(part: Column | None) -> Column | None:
     """A column with its first value where it has none."""
-    gone = np.zeros(0, dtype=bool) if part is None else _gone(part)
+    gone = np.zeros(0, dtype=bool) if part is None else absent_in(part)
     if part is None or not gone.any() or gone.all():
         return part
     whole = np.array(part)
     whole[gone] = whole[~gone][0]
     return whole
-
-
-def _gone(part: Column) -> NDArray[np.bool_]:
-    """Where a column has no value."""
-    categorical = getattr(part, "cat", part)
-    if hasattr(categorical, "codes"):
-        return np.asarray(categorical.codes) < 0
-    array = np.asarray(part)
-    if array.dtype.kind in "fMU":
-        return missing_in(array)
-    if array.dtype.kind != "O":
-        return np.zeros(len(array), dtype=bool)
-    values = array.tolist()
-    none = {value for value in set(values) if is_missing(value)}
-    if not none:
-        return np.zeros(len(values), dtype=bool)
-    return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))
 
 
 def read_test_table(data: Data, like: Table, missing_values: Collection[str] = ()) -> Table:
@@ -307,6 +290,8 @@ def read_test_table(data: Data, like: Table, missing_values: Collection[str] = (
 def _joined(columns: Mapping[str, Column], names: Sequence[str]) -> Column:
     """The domains that columns of this table name."""
     what = f"The domains ({' and '.join(names)!r})"
+    for name in names if len(names) > 1 else ():
+        refuse_absent_domains(columns[name], what)
     found: Column = joined_columns([columns[name] for name in names], what)
     return found
 
@@ -335,15 +320,23 @@ def read_columns(
     return columns
 
 
-def read_domains(data: Data, names: Sequence[str]) -> NumberedDomains | None:
-    """The domain of each row, by these columns; None where the table does not have them."""
+def read_domains(
+    data: Data, names: Sequence[str]
+) -> tuple[NumberedDomains, NDArray[np.bool_]] | None:
+    """The domains of the rows that have one, by these columns, and which rows (n,) these are.
+
+    None where the table does not have the columns.
+    """
     problems = Problems()
     with source_of(data) as source:
         if not all(source.has_domain(name) for name in names):
             return None
         held = source.read(dict.fromkeys(names, DOMAIN), problems)
         problems.refuse(source.label, alone=True)
-    return number_domains(_joined(held, names), what=f"The domains ({' and '.join(names)!r})")
+    named = ~np.logical_or.reduce([absent_in(held[name]) for name in names])
+    held = {name: held[name] if named.all() else held[name][named] for name in names}
+    what = f"The domains ({' and '.join(names)!r})"
+    return number_domains(_joined(held, names), what=what), named
 
 
 def read_texts(data: Data, names: Sequence[str] | None = None) -> dict[str, list[str]]:

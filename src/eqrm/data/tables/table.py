@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from eqrm.checks import OPEN_FRACTION, Problems
 from eqrm.data.held_out_sets import HeldOutInTime
 from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
-from eqrm.data.tables.columns import Column, as_column, is_dates, is_numbers, missing_in
+from eqrm.data.tables.columns import (
+    Column,
+    as_column,
+    is_dates,
+    is_numbers,
+    missing_in,
+    refuse_absent_domains,
+)
 from eqrm.data.tables.frames import data_frame
 from eqrm.data.times import as_times
 from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
@@ -68,7 +75,10 @@ class Table:
         with problems.noted():
             self._set(target=_complete(self.target, self.target_name))
         with problems.noted():
-            numbered = number_domains(self.domains, what=f"The domains ({self.domain_name!r})")
+            what = f"The domains ({self.domain_name!r})"
+            if not isinstance(self.domains, NumberedDomains):
+                refuse_absent_domains(self.domains, what)
+            numbered = number_domains(self.domains, what=what)
             names = np.array([str(name) for name in numbered.names], dtype=str)
             self._set(_ids=numbered.ids, _names=names, domains=names[numbered.ids])
             lengths["The column of domains"] = len(numbered.ids)

@@ -29,6 +29,8 @@ DOUBT = float(ndtri(0.9))
 claimed with more certainty: to claim one wrongly costs the work of training, to miss a small one
 costs little."""
 RESAMPLES = 1000
+HUGE = 10.0
+"""From this multiple of the reference on, a change is not told in percent."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,14 @@ class Gain(Finding):
 
         >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).words
         "5.3% below that of 'ERM'"
+        >>> Gain("b", "ERM", 20967.3, 0.1, 3e4, 0.02).words
+        "above that of 'ERM' by 21,000 times its size"
         """
-        size = f"{abs(self.change):.1%}"
+        size = _size(self.change)
         if size == "0.0%":
             return f"equal to that of {self.reference!r}"
+        if self.change >= HUGE:
+            return f"above that of {self.reference!r} by {size} its size"
         return f"{size} {'below' if self.change < 0.0 else 'above'} that of {self.reference!r}"
 
     @property
@@ -70,7 +76,7 @@ class Gain(Finding):
         """
         if not math.isfinite(self.low + self.high):
             return "not bounded"
-        return f"{self.low:+.1%} to {self.high:+.1%}"
+        return " to ".join(f"{'-' if e < 0.0 else '+'}{_size(e)}" for e in (self.low, self.high))
 
     @property
     def roughly(self) -> str:
@@ -79,7 +85,7 @@ class Gain(Finding):
         >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).roughly
         "5.3% below that of 'ERM' (standard error 2.0%)"
         """
-        return f"{self.words} (standard error {self.error:.1%})"
+        return f"{self.words} (standard error {_size(self.error)})"
 
     @property
     def higher(self) -> bool:
@@ -97,6 +103,16 @@ class Gain(Finding):
         [True, False]
         """
         return self.change > -MARGIN and self.change - DOUBT * self.error > -2.0 * MARGIN
+
+
+def _size(change: float) -> str:
+    """How large a change is: in percent, and as a multiple of the reference where it is huge.
+
+    >>> [_size(change) for change in (-0.053, 4.2, 12.34, 20967.3)]
+    ['5.3%', '420.0%', '12 times', '21,000 times']
+    """
+    size = abs(change)
+    return f"{size:.1%}" if size < HUGE else f"{float(f'{size:.2g}'):,.0f} times"
 
 
 def gain_over(

@@ -27,6 +27,8 @@ from eqrm.linear.solving.measures import (
 )
 from eqrm.linear.solving.risk_functions import Array
 
+SMALLEST = 1e-200
+"""A bandwidth below this, of risks that are all about 0, is rounding: its curvature overflows."""
 SQRT_2 = math.sqrt(2.0)
 SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 
@@ -145,7 +147,7 @@ class KernelMeasure(Measure):
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         found = Spread(spread, smoothing)
         bandwidth = self.factor * found.size if self.fixed is None else self.fixed
-        if bandwidth <= EQUAL * abs(mean):
+        if bandwidth <= max(EQUAL * abs(mean), SMALLEST):
             return Mean().at(mean, spread)
         kernels = Kernels.at(spread, found.std, bandwidth, self.level)
         if self.superquantile:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from eqrm.linear.solving.criteria import Criterion, Point
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.linear.solving.wide_steps import WIDE, factored_step, step_within
 
 FLAT = 1e-13
 """A predicted decrease below this, relative to the value, is rounding error."""
@@ -34,6 +35,8 @@ SETTLED = 1e-9
 """A minimum is converged when Newton's model promises less than this, relatively."""
 SAME = 1e-4
 """Minima closer than this, in units of the problem, are one."""
+UNDERFLOW = 1e-280
+"""Squares below this have lost digits: where all risks are 0, so is the unit of length."""
 FAR = 1e9
 """An iterate this far from its start, in units of the problem, has run away."""
 
@@ -95,6 +98,12 @@ class ParameterMetric:
         inverse = solve_triangular(root, np.eye(len(root)), lower=True).T
         return cls(root, np.ascontiguousarray(inverse), math.sqrt(value), value)
 
+    @cached_property
+    def matrix(self) -> Array:
+        """LLᵀ."""
+        found: Array = self.root @ self.root.T
+        return found
+
     def model(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in τ."""
         hessian = self.inverse.T @ point.hessian @ self.inverse
@@ -106,8 +115,9 @@ class ParameterMetric:
         return found
 
     def norm(self, theta: Array) -> float:
-        """|τ|."""
-        return float(np.linalg.norm(self.root.T @ theta))
+        """|τ|; that of θ itself where the metric was not computed, for very many parameters."""
+        tau = self.root.T @ theta if len(self.root) == len(theta) else theta
+        return float(np.linalg.norm(tau))
 
 
 def minimise(
@@ -216,6 +226,11 @@ def _step(point: Point, metric: ParameterMetric, radius: float) -> tuple[Array, 
         length = metric.norm(newton)
         if length <= radius:
             return newton, -0.5 * float(point.gradient @ newton), length
+    if len(point.theta) > WIDE:
+        definite = newton is not None
+        found = step_within(point.gradient, point.hessian, metric.matrix, radius, definite)
+        if found is not None:
+            return found
     step, predicted = model_minimum(*metric.model(point), radius)
     return metric.back(step), predicted, float(np.linalg.norm(step))
 
@@ -226,6 +241,8 @@ def newton_step(point: Point) -> Array | None:
     In the coordinates of θ, where factors keep their digits however different the scales of the
     parameters are: at log(1−α) = −1e30 the Hessian has entries of 1 and of 1e15.
     """
+    if len(point.theta) > WIDE:
+        return factored_step(point.gradient, point.hessian)
     try:
         root = np.linalg.cholesky(point.hessian)
         step: Array = -np.linalg.solve(root.T, np.linalg.solve(root, point.gradient))
@@ -291,6 +308,8 @@ def _within(eigenvalues: Array, along: Array, radius: float) -> Array:
         step = -along / shifted
         length = float(np.linalg.norm(step))
         if abs(length - radius) <= 1e-3 * radius:
+            break
+        if length**2 < UNDERFLOW:
             break
         steepness = float(np.sum(step**2 / shifted)) / length**2
         shift = max(floor, shift + (length / radius - 1.0) / steepness)

@@ -9,6 +9,7 @@ has no minimum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from eqrm.linear.solving.interior_point import minimise_superquantile, proved_me
 from eqrm.linear.solving.measures import Mean
 from eqrm.linear.solving.newton import SAME, End, ParameterMetric, minimise
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
+from eqrm.linear.solving.wide_steps import WIDE
 
 EQUAL = 1e-7
 """Risks whose spread is below this part of the unit of value are equal."""
@@ -30,6 +32,9 @@ SMOOTHINGS = tuple(0.3 * SMOOTHER**k for k in range(14))
 """How far kinks are rounded off, in units of the spread of the risks; 2e-10 at last."""
 CANDIDATES = 8
 """Directions from which the descent on the sphere starts."""
+
+SOLVES_TOLD: ContextVar[Callable[[], None] | None] = ContextVar("solves", default=None)
+"""Called after every search but those for the least mean risk, which take no time."""
 
 Descent = Callable[[Criterion, Array, ParameterMetric, int], End]
 """From a criterion, a start, a metric and the most steps to where the descent ended."""
@@ -75,6 +80,13 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
 
 def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """The ends of all descents, best first, without repetitions."""
+    found, tell = _minima(problem, starts, max_steps), SOLVES_TOLD.get()
+    if tell is not None and not _is_mean(problem.criterion):
+        tell()
+    return found
+
+
+def _minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     _refuse_if_unbounded(problem)
     criterion = problem.criterion
     if isinstance(criterion, MeasureOfRisks) and criterion.measure.weight_limit is not None:
@@ -87,6 +99,10 @@ def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -
         starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
     ends = _distinct(problem, starts, max_steps)
     return [end for end in ends if end.converged] or ends[:1]
+
+
+def _is_mean(criterion: Criterion) -> bool:
+    return isinstance(criterion, MeasureOfRisks) and isinstance(criterion.measure, Mean)
 
 
 def _convex_minimum(
@@ -107,7 +123,7 @@ def _convex_minimum(
 
 def _distinct(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """Best first; of two at one place, a converged one is kept."""
-    ends = sorted((_descend(problem, s, max_steps) for s in starts), key=lambda end: end.value)
+    ends = sorted(_ends(problem, starts, max_steps), key=lambda end: end.value)
     kept: list[End] = []
     for end in ends:
         twin = next((i for i, other in enumerate(kept) if _same(problem, end, other)), None)
@@ -118,6 +134,24 @@ def _distinct(problem: Problem, starts: Sequence[Array], max_steps: int) -> list
     return kept
 
 
+def _ends(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
+    """Where the descents from all starts end.
+
+    In many parameters a descent takes seconds. There the search ends with a minimum at which all
+    risks are equal, to which practically every start leads, or that two starts have led to.
+    """
+    if problem.risks.parameters <= WIDE:
+        return [_descend(problem, start, max_steps) for start in starts]
+    ends: list[End] = []
+    for start in starts:
+        found = _descend(problem, start, max_steps)
+        again = any(end.converged and _same(problem, end, found) for end in ends)
+        ends.append(found)
+        if found.converged and (again or _has_equal_risks(problem, found.theta)):
+            break
+    return ends
+
+
 def _same(problem: Problem, one: End, other: End) -> bool:
     return problem.metric.norm(one.theta - other.theta) < SAME * problem.metric.length
 
@@ -126,6 +160,11 @@ def _spread(problem: Problem) -> float:
     """The unit of smoothing: the spread of the risks at the reference, unless they are equal."""
     unit = float(np.std(problem.risks.at(problem.reference).spread))
     return unit if unit > EQUAL * problem.metric.value else problem.metric.value
+
+
+def _has_equal_risks(problem: Problem, theta: Array) -> bool:
+    spread = float(np.std(problem.risks.at(theta).spread))
+    return spread <= EQUAL * problem.metric.value
 
 
 def _descend(problem: Problem, start: Array, max_steps: int) -> End:
@@ -147,8 +186,7 @@ def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_st
     """Go on from where a descent stopped, if that was the kink where all risks are equal."""
     milder = replace(criterion, measure=criterion.measure.milder())
     smooth = _through_smoothings(problem, milder, end.theta, max_steps)
-    spread = float(np.std(problem.risks.at(smooth.theta).spread))
-    equal = spread <= EQUAL * problem.metric.value
+    equal = _has_equal_risks(problem, smooth.theta)
     same_level = milder.measure is criterion.measure
     lower = smooth.value <= end.value + 1e-9 * problem.metric.value
     if smooth.converged and lower and (equal or same_level):

@@ -46,10 +46,13 @@ def _line(weight, bias, mean, variance, channel, own, EPS: tl.constexpr):  # typ
 @triton.jit
 def _moved(pixel, height, width, top, left, new_height, new_width):  # type: ignore[no-untyped-def]
     """The numbers of pixels in images of another size, and whether they are inside of it."""
-    row = pixel // width % height + top
-    column = pixel % width + left
+    narrow = pixel.to(tl.int32)  # dividing wide integers takes many times as long
+    line = narrow // width
+    row = line % height + top
+    column = narrow - line * width + left
     inside = (row >= 0) & (row < new_height) & (column >= 0) & (column < new_width)
-    return (pixel // (height * width) * new_height + row) * new_width + column, inside
+    image = line // height
+    return ((image * new_height + row) * new_width + column).to(tl.int64), inside
 
 
 @triton.jit(do_not_specialize=SIZES)  # type: ignore[untyped-decorator]

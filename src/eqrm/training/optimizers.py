@@ -95,21 +95,25 @@ class Optimizers:
             optimizer.load_state_dict(states[name])
             for group, kept_settings in zip(optimizer.param_groups, own, strict=True):
                 group.update(kept_settings)
-            _put_counters(optimizer)
+            _put_in_place(optimizer)
             for parameter, state in optimizer.state.items():
                 for kept in state.values():
                     if isinstance(kept, Tensor) and kept.shape not in ((), parameter.shape):
                         raise ValueError(f"the optimizer {name!r} is of other weights")
 
 
-def _put_counters(optimizer: torch.optim.Optimizer) -> None:
-    """Counters of steps on the device where the optimizer expects them."""
+def _put_in_place(optimizer: torch.optim.Optimizer) -> None:
+    """Counters of steps on the device where the optimizer expects them, and averages in the memory
+    format of the weights."""
     for group in optimizer.param_groups:
+        counters = "cpu" if not group.get("capturable", False) else None
         for parameter in group["params"]:
             state = optimizer.state.get(parameter, {})
-            if isinstance(state.get("step"), Tensor):
-                captured = group.get("capturable", False)
-                state["step"] = state["step"].to(parameter.device if captured else "cpu")
+            for name, value in state.items():
+                if name == "step" and isinstance(value, Tensor):
+                    state[name] = value.to(counters or parameter.device)
+                elif isinstance(value, Tensor) and value.shape == parameter.shape:
+                    state[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def _holds(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:

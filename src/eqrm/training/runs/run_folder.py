@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -120,7 +121,11 @@ class RunFolder:
 
     def write_weights(self, weights: Mapping[str, Tensor]) -> None:
         """The weights that the run ended with, and a digest of them and of ``predictor.json``."""
-        tensors = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
+        plain = torch.contiguous_format  # networks of images may have another
+        tensors = {
+            name: tensor.detach().cpu().clone(memory_format=plain)
+            for name, tensor in weights.items()
+        }
         digest = content_digest(self._described(), tensors)
         with whole_file(self.path / WEIGHTS) as draft:
             save_tensors(tensors, draft, {"format": "pt", "sha256": digest})

@@ -1,0 +1,116 @@
+"""The reproduction of PACS: its table from records, and its plan."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+
+from eqrm.reproductions.pacs.findings import Difference, PacsFindings
+from eqrm.reproductions.pacs.run import _answer, _checks, _tables
+from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
+from eqrm.reproductions.registry import reproduction
+from eqrm.sweeps.planned_runs import planned_sweep
+from eqrm.sweeps.records import Checkpoint, RunRecord
+
+SETTINGS = PacsSettings()
+DRAW = np.random.default_rng(0)
+VALUES = {
+    (method, domain, trial): float(DRAW.uniform(0.6, 0.9))
+    for method in (ERM, EXACT)
+    for domain in SETTINGS.held_out
+    for trial in range(SETTINGS.trials)
+}
+
+
+def record(method: str, domain: str, trial: int, accuracy: float) -> RunRecord:
+    """Two checkpoints; by the training domains the first is better, by the last step the second."""
+    others = [each for each in SETTINGS.held_out if each != domain]
+
+    def at(step: int, seen: float, test: float) -> Checkpoint:
+        validation = {**dict.fromkeys(others, seen), domain: seen}
+        risks = {"validation": dict.fromkeys(validation, 1.0 - seen), "test": {domain: 0.5}}
+        return Checkpoint(step, risks, {"validation": validation, "test": {domain: test}})
+
+    checkpoints = (at(300, 0.9, accuracy), at(600, 0.8, accuracy - 0.1))
+    name = f"{method}-{domain}-{trial}"
+    return RunRecord(name, "pacs", method, (domain,), 0, trial, {}, checkpoints)
+
+
+def findings(left_out: tuple[str, str, int] | None = None) -> PacsFindings:
+    records = [record(*key, value) for key, value in VALUES.items() if key != left_out]
+    return PacsFindings(SETTINGS, records)
+
+
+def test_means_errors_and_paired_differences_are_those_of_scipy() -> None:
+    found = findings()
+    erm, own = (
+        np.array([[VALUES[m, d, t] for t in range(SETTINGS.trials)] for d in SETTINGS.held_out])
+        for m in (ERM, EXACT)
+    )
+    assert found.mean(ERM) == pytest.approx(100.0 * erm.mean())
+    pairs = 100.0 * (own - erm)
+    error = math.sqrt((pairs.var(axis=1, ddof=1) / SETTINGS.trials).sum()) / len(pairs)
+    gain = found.difference(EXACT)
+    assert gain is not None
+    assert gain.mean == pytest.approx(pairs.mean())
+    assert gain.half_width == pytest.approx(stats.t.ppf(0.975, 8) * error)
+    assert found.mean(ERM, "last checkpoint (oracle)") == pytest.approx(found.mean(ERM) - 10.0)
+    table = _tables(found)[0]
+    assert [row[0] for row in table.rows] == [ERM, EXACT]
+    assert gain.verdict in ("above", "below", "not distinguishable")
+    assert str(gain) in _answer(found)
+
+
+def test_a_difference_within_its_interval_is_not_a_gain() -> None:
+    verdicts = [Difference(mean, 1.0).verdict for mean in (0.9, 1.1, -1.1)]
+    assert verdicts == ["not distinguishable", "above", "below"]
+
+
+def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
+    found = findings(left_out=(EXACT, "photo", 2))
+    assert [row[0] for row in _tables(found)[0].rows] == [ERM]
+    assert _answer(found) == ""
+    checks = _checks(found, len(VALUES) - 1, len(VALUES))
+    assert [check.holds for check in checks[:1]] == [False]
+
+
+@pytest.fixture
+def small_pacs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six tiny images per domain, in two classes, in the layout of the dataset."""
+    draw = np.random.default_rng(0)
+    for domain in SETTINGS.held_out:
+        for number in range(6):
+            folder = tmp_path / "data" / "PACS" / domain / ("cat", "dog")[number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number}.png")
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def test_the_plan_has_every_method_once_per_domain_and_trial(small_pacs: Path) -> None:
+    planned = planned_sweep(SIZES["quick"].plan(0, "cpu", False), "The plan")
+    assert len({run.run for run in planned.runs}) == 8
+    full = {**SIZES["full"].plan(0, "cpu", False)}
+    full["run"] = {**full["run"], "batches": {"examples": 4}}
+    assert len({run.run for run in planned_sweep(full, "The plan").runs}) == 8 * 4 * 3
+
+
+@pytest.mark.slow
+def test_the_study_runs_and_is_not_run_again(small_pacs: Path) -> None:
+    study = reproduction("pacs", device="cpu", pretrained=False)
+    report = study.run(small_pacs / "out", "quick")
+    assert report.passed
+    assert report.verdict == "1 of 1 checks hold"
+    before = sorted((small_pacs / "out").rglob("record.json"))
+    times = [each.stat().st_mtime_ns for each in before]
+    again = reproduction("pacs", device="cpu", pretrained=False).run(small_pacs / "out", "quick")
+    assert [table.rows for table in again.outcome.tables] == [
+        table.rows for table in report.outcome.tables
+    ]
+    assert [each.stat().st_mtime_ns for each in before] == times

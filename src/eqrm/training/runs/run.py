@@ -11,7 +11,7 @@ from eqrm.errors import CheckpointError
 from eqrm.files.writing import write_text
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
-from eqrm.training.runs.config import DataConfig, RunConfig
+from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
 from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.trainer import Trained, Trainer
@@ -75,11 +75,12 @@ def trainer_on(
     gives_up: Callable[[], bool] | None = None,
 ) -> Trainer:
     """The trainer of a run, on data that was read before."""
-    phases = config.made_phases(data.train.num_domains, data.train.counts)
     seed = config.training.seed if config.batches.seed is None else config.batches.seed
     chosen = replace(config.batches, seed=seed, rank=rank(), world_size=world_size())
     with naming_field("batches"):
         batches = DomainBatches(data.train, **asdict(chosen))
+    per_unit = batches.steps_per_epoch if config.unit == EPOCHS else 1
+    phases = config.made_phases(data.train.num_domains, data.train.counts, per_unit)
     seed_everything(config.training.seed)  # the first weights, the same in every process
     with naming_field("predictor"):
         network = PredictorSpec.of(config.predictor, data).predictor(config.predictor)
@@ -89,7 +90,7 @@ def trainer_on(
         phases,
         batches,
         held_out=data.held_out,
-        settings=config.training,
+        settings=config.training_in_steps(per_unit),
         folder=run_folder(config, output),
         progress=progress,
         gives_up=gives_up,

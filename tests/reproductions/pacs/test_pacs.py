@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from eqrm.reproductions.pacs.findings import Difference, PacsFindings
+from eqrm.reproductions.pacs.findings import AccuracyGain, PacsFindings
 from eqrm.reproductions.pacs.run import _answer, _checks, _tables
 from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
 from eqrm.reproductions.registry import reproduction
@@ -68,7 +68,7 @@ def test_means_errors_and_paired_differences_are_those_of_scipy() -> None:
 
 
 def test_a_difference_within_its_interval_is_not_a_gain() -> None:
-    verdicts = [Difference(mean, 1.0).verdict for mean in (0.9, 1.1, -1.1)]
+    verdicts = [AccuracyGain(mean, 1.0).verdict for mean in (0.9, 1.1, -1.1)]
     assert verdicts == ["not distinguishable", "above", "below"]
 
 

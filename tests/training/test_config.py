@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
@@ -300,3 +301,20 @@ def test_epochs_are_passes_through_the_training_data() -> None:
     assert found.phases.steps == 200 * each
     with pytest.raises(SettingError, match="Unknown unit 'epoch'"):
         RunConfig.read({**content, "unit": "epoch"})
+
+
+def test_a_run_starts_from_the_weights_of_another(tmp_path: Path) -> None:
+    erm = RunConfig.read(changed(objective={"name": "erm"}, phases="single"))
+    first = run.train_run(erm, tmp_path)
+    assert first.folder is not None
+    content = changed(phases="single", predictor__start_from=str(first.folder))
+    started = run.trainer_of(RunConfig.read(content))
+    for name, weight in started.state.predictor.state_dict().items():
+        assert torch.equal(weight, first.predictor.state_dict()[name])
+    other = changed(phases="single", predictor__start_from=str(first.folder))
+    other["predictor"]["settings"] = {"width": 9}
+    with pytest.raises(SettingError, match="start_from: the weights .* in this network"):
+        run.trainer_of(RunConfig.read(other))
+    nowhere = changed(phases="single", predictor__start_from=str(tmp_path / "none"))
+    with pytest.raises(DataFileError, match="does not hold a finished run"):
+        run.trainer_of(RunConfig.read(nowhere))

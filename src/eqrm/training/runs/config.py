@@ -102,13 +102,15 @@ class PredictorConfig:
     """Which predictor: a name that ``eqrm.predictors`` knows, its loss and its settings.
 
     ``outputs`` and ``loss`` follow from the targets unless given: cross-entropy over the
-    classes for integers.
+    classes for integers. ``start_from`` is the folder of a finished run of the same network, whose
+    weights it begins with: ERM first, then another objective from there.
     """
 
     name: str
     loss: str | None = None
     outputs: int | None = ruled(None, optional(COUNT))
     settings: dict[str, Any] = field(default_factory=dict)
+    start_from: str | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)

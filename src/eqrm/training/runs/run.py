@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from eqrm.data.batches import DomainBatches
-from eqrm.errors import CheckpointError
+from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.writing import write_text
+from eqrm.predictors.base import Predictor
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
 from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
@@ -84,6 +85,8 @@ def trainer_on(
     seed_everything(config.training.seed)  # the first weights, the same in every process
     with naming_field("predictor"):
         network = PredictorSpec.of(config.predictor, data).predictor(config.predictor)
+        if config.predictor.start_from is not None:
+            _start_from(network, Path(config.predictor.start_from))
     return Trainer(
         network,
         data.train,
@@ -95,6 +98,27 @@ def trainer_on(
         progress=progress,
         gives_up=gives_up,
     )
+
+
+def _start_from(network: Predictor, folder: Path) -> None:
+    """Give a network the weights of a finished run."""
+    files = RunFolder(folder)
+    if not files.done:
+        raise DataFileError(
+            f"start_from: {folder} does not hold a finished run: the file DONE is missing. Give "
+            "the folder of a run of 'eqrm train-network' that has ended."
+        )
+    weights = files.read_weights()
+    own = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    other = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if own != other:
+        name = min(name for name in {*own, *other} if own.get(name) != other.get(name))
+        raise SettingError(
+            f"start_from: the weights {name!r} have shape {own.get(name, 'none')} in this network "
+            f"and {other.get(name, 'none')} in {folder}. Give a run of the same network, whose "
+            "objective has no network of its own."
+        )
+    network.load_state_dict(weights)
 
 
 def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:

@@ -313,7 +313,7 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path: Path) -> None:
         assert torch.equal(weight, first.predictor.state_dict()[name])
     other = changed(phases="single", predictor__start_from=str(first.folder))
     other["predictor"]["settings"] = {"width": 9}
-    with pytest.raises(SettingError, match="start_from: the weights .* in this network"):
+    with pytest.raises(SettingError, match=r"start_from: the weights .* in this network"):
         run.trainer_of(RunConfig.read(other))
     nowhere = changed(phases="single", predictor__start_from=str(tmp_path / "none"))
     with pytest.raises(DataFileError, match="does not hold a finished run"):

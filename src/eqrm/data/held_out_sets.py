@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import comb
@@ -122,6 +122,27 @@ class HeldOutInTime:
             train = spans.latest_before(spans.first[test[0]], self.gap, self.window)
             found.append(period_split(spans, names, train, test, order))
         return found
+
+
+def with_parts(
+    given: Sequence[Any], parts: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> list[Any]:
+    """Sets of test domains with the domains of a part, such as ``"test"``, in place of its name.
+
+    >>> with_parts(["a", ["test", "b"]], {"test": ("c", "d")}, ["a", "b", "c", "d"])
+    ['a', ['c', 'd', 'b']]
+    """
+
+    def is_part(name: Any) -> bool:
+        return isinstance(name, str) and name in parts and name not in names
+
+    found: list[Any] = []
+    for each in given:
+        named = each if isinstance(each, list) else [each]
+        sets = [parts[name] if is_part(name) else [name] for name in named]
+        whole = [domain for domains in sets for domain in domains]
+        found.append(whole if any(map(is_part, named)) else each)
+    return found
 
 
 def listed_sets(given: Sequence[Any], names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -20,6 +20,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "flights-backtest": "eqrm.reproductions.flights_backtest.run:FlightsBacktest",
         "nested-domains": "eqrm.reproductions.nested_domains.run:NestedDomains",
         "domainbed": "eqrm.reproductions.domainbed.run:DomainBed",
+        "wilds": "eqrm.reproductions.wilds.run:Wilds",
         "pacs": "eqrm.reproductions.pacs.run:Pacs",
         "intervals": "eqrm.reproductions.interval_coverage.run:IntervalCoverage",
     },

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER
+from eqrm.data.datasets.catalogue import published
+from eqrm.data.fetching.data_root import data_root
+from eqrm.data.fetching.downloads import by_hand
 from eqrm.errors import EqrmError
 from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.outcome import Check, Progress
@@ -62,6 +65,23 @@ def run_plan(
         sum(folder.seconds(run.run) or 0.0 for run in planned.runs),
         planned.notes,
     )
+
+
+def absent_data(dataset: str) -> list[str]:
+    """What the data root lacks of a published dataset, and where it comes from."""
+    try:
+        root = data_root(None)
+        _, entry = published(dataset)
+    except EqrmError as error:
+        return [str(error)]
+    absent = [
+        each.replace("|", " or ")
+        for each in entry.places
+        if not any((root / place).exists() for place in each.split("|"))
+    ]
+    if not absent:
+        return []
+    return [f"The data root {root} lacks {'; '.join(absent)}. {by_hand(entry, root)}"]
 
 
 def _share(folder: SweepFolder, planned: PlannedSweep) -> float:

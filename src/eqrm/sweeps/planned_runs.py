@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb, prod
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
-from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare, listed_sets
+from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
 from eqrm.data.splits import TimeSplit
 from eqrm.errors import EqrmError, SettingError
 from eqrm.sweeps.configurations import (
@@ -44,10 +44,14 @@ from eqrm.training.training_settings import naming_field
 
 @dataclass(frozen=True)
 class KnownDomains:
-    """The names of a dataset's domains, and its splits in time where the plan asks for them."""
+    """The names of a dataset's domains, and its splits in time where the plan asks for them.
+
+    ``parts`` are sets of domains that have a name, such as a published ``"test"``.
+    """
 
     names: tuple[str, ...]
     in_time: tuple[TimeSplit, ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,9 @@ def _known_domains(dataset: PlannedDataset, root: str | Path | None) -> KnownDom
     if isinstance(dataset.held_out, HeldOutInTime):
         with naming_field("held_out"):
             splits = found.in_time_at(dataset.held_out)
-    names = found.names if isinstance(found, DomainData) else found.domain_names
-    return KnownDomains(tuple(names), tuple(splits))
+    if isinstance(found, DomainData):
+        return KnownDomains(tuple(found.names), tuple(splits), found.parts)
+    return KnownDomains(tuple(found.domain_names), tuple(splits))
 
 
 def _any_dataset(content: Any) -> tuple[PlannedDataset, ...]:
@@ -297,7 +302,7 @@ def sets_of_test_domains(
         key = (seed, "test domains", dataset.called)
         return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
     if isinstance(given, list):
-        return dict.fromkeys(listed_sets(given, names), ())
+        return dict.fromkeys(listed_sets(with_parts(given, known.parts, names), names), ())
     pairs = combinations(names, 2) if given == "each-and-pairs" else ()
     return dict.fromkeys([*((name,) for name in names), *pairs], ())
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.data.datasets.catalogue import published
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.data.fetching.data_root import data_root
-from eqrm.data.fetching.downloads import by_hand
 from eqrm.errors import DataFileError, EqrmError, SettingError
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.predictors.pretrained import read_weights
 from eqrm.reproductions.outcome import Outcome, Progress, ResultTable
-from eqrm.reproductions.swept import SweptReproduction
+from eqrm.reproductions.swept import SweptReproduction, absent_data
 from eqrm.sweeps.protocols import FOLDERS_OF_IMAGES, PROTOCOLS, SMALL_IMAGES
 from eqrm.sweeps.selection import SELECTION_RULES
 from eqrm.sweeps.tables.tabulating import sweep_tables
@@ -88,18 +85,7 @@ class DomainBed(SweptReproduction):
 
     def missing(self) -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
-        found = []
-        try:
-            root = data_root(None)
-            _, entry = published(self.dataset)
-            if not entry.found(root):
-                absent = [each for each in entry.places if not any(
-                    (root / place).exists() for place in each.split("|")
-                )]  # fmt: skip
-                places = "; ".join(each.replace("|", " or ") for each in absent)
-                found.append(f"The data root {root} lacks {places}. {by_hand(entry, root)}")
-        except EqrmError as error:
-            found.append(str(error))
+        found = absent_data(self.dataset)
         if self.dataset in FOLDERS_OF_IMAGES and self.pretrained is not False:
             try:
                 if not isinstance(self.pretrained, str):

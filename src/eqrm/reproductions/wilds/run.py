@@ -1,0 +1,242 @@
+"""The reproduction ``wilds``: ERM, then EQRM from its weights, and quantiles of test risks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eqrm.checks import POSITIVE_INTEGER, one_of
+from eqrm.errors import DataFileError, EqrmError
+from eqrm.predictors.pretrained import read_weights
+from eqrm.reproductions.base import Report, Reproduction, no_progress
+from eqrm.reproductions.outcome import Outcome, Progress, ResultTable
+from eqrm.reproductions.swept import FinishedSweep, absent_data, run_plan
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import RISK, TrainingDomainValidation
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
+from eqrm.text import duration
+from eqrm.training.training_settings import torch_device
+
+LEVELS = (0.25, 0.5, 0.75, 0.9, 0.99)
+RATES = tuple(10.0**-power for power in range(2, 9))
+ERM = "ERM"
+
+
+@dataclass(frozen=True)
+class WildsProtocol:
+    """What WILDS and the paper's appendix say about a dataset.
+
+    ``erm`` is the batch of ERM, drawn evenly from all examples; ``batches`` are those of EQRM that
+    are tried, in examples, a quarter of them domains. ``evaluate_every`` is in epochs.
+    """
+
+    predictor: dict[str, Any]
+    loss: str
+    epochs: int
+    rate: float
+    erm: int
+    batches: tuple[int, ...]
+    evaluate_every: int
+    pretrained: bool = False
+
+
+PROTOCOLS = {
+    "iwildcam": WildsProtocol(
+        {"name": "resnet50"}, "cross-entropy", 12, 3e-5, 16, (32,), 1, pretrained=True
+    ),
+    "ogb-molpcba": WildsProtocol(
+        {"name": "gin", "settings": {"width": 300, "depth": 5, "dropout": 0.5}},
+        "binary-cross-entropy",
+        100,
+        1e-3,
+        32,
+        (32, 64, 128, 256, 512, 1024, 2048),
+        10,
+    ),
+}
+
+
+@dataclass
+class Wilds(Reproduction):
+    """Test-domain risks of ERM and of EQRM at five levels, begun from ERM's weights.
+
+    Args:
+        dataset: iwildcam or ogb-molpcba.
+        pretrained: for iWildCam, the file with the ImageNet weights of ResNet-50; False for random
+            weights.
+        predictor: another network, as the field of a configuration.
+        epochs, eqrm_epochs: of ERM, in place of WILDS's; and of EQRM, which the paper does not
+            say: as many as of ERM unless given.
+        rates, batches: learning rates and batch sizes of EQRM, in place of the paper's.
+        examples: of each domain in a batch of EQRM.
+        trials: repetitions with other seeds.
+        settings: of the dataset, such as the size of images.
+        device: as in the configuration of a run: "auto" takes a GPU where there is one.
+        workers: how many runs are trained at the same time.
+
+    The sweeps are in ``erm`` and ``eqrm-0``, ``eqrm-1``, … of the output folder; finished runs are
+    not trained again. Give the output folder as a relative path to go on with on another machine:
+    the runs of EQRM name those of ERM by their paths.
+    """
+
+    dataset: str = "iwildcam"
+    pretrained: str | bool | None = None
+    predictor: dict[str, Any] | None = None
+    epochs: int | None = None
+    eqrm_epochs: int | None = None
+    rates: list[float] | None = None
+    batches: list[int] | None = None
+    examples: int = 4
+    trials: int = 3
+    settings: dict[str, Any] | None = None
+    device: str = "auto"
+    workers: int = 1
+
+    name = "wilds"
+    title = "WILDS: quantiles of the risk over test domains"
+    reproduces = "Section 6.3: quantile tables of iWildCam and OGB-MolPCBA (needs their data)"
+    sources = (
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.3 "
+        "and appendix",
+        "Koh et al., WILDS: A Benchmark of in-the-Wild Distribution Shifts (2021)",
+    )
+
+    def __post_init__(self) -> None:
+        one_of(self.dataset, PROTOCOLS, "dataset of WILDS")
+        self.protocol = PROTOCOLS[self.dataset]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All but the device and the number of processes."""
+        names = ("pretrained", "predictor", "epochs", "eqrm_epochs", "rates", "batches", "settings")
+        own = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {"dataset": self.dataset, **own}
+
+    def missing(self) -> list[str]:
+        """What has to be there first: the data, and the weights to start from."""
+        found = absent_data(self.dataset)
+        if self.protocol.pretrained and self.pretrained is not False and self.predictor is None:
+            try:
+                if not isinstance(self.pretrained, str):
+                    raise DataFileError(
+                        "No file with ImageNet weights of resnet50 was given. Give one with --set "
+                        "pretrained=FILE, or start from random weights with --set pretrained=false."
+                    )
+                read_weights(self.pretrained)
+            except EqrmError as error:
+                found.append(str(error))
+        return found
+
+    def run(
+        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
+    ) -> Report:
+        """See :meth:`Reproduction.run`; the sweeps are kept in ``output``."""
+        self._folder = output
+        return super().run(output, size, seed, progress)
+
+    def erm_plan(self, seed: int) -> dict[str, Any]:
+        """The sweep of ERM, as YAML would hold it (docs/sweeps.md)."""
+        batches = {"domains": self.protocol.erm, "examples": 1, "over": "examples"}
+        batches |= {"repeat_domains": True, "repeat_examples": True}
+        own = {"steps": self.epochs or self.protocol.epochs, "batches": batches}
+        return {
+            **self._shared(seed, {**own, "learning_rate": self.protocol.rate}),
+            "trials": POSITIVE_INTEGER.check(self.trials, "trials"),
+            "objectives": [{"name": "erm", "label": ERM}],
+        }
+
+    def eqrm_plan(self, seed: int, start: Path) -> dict[str, Any]:
+        """The sweep of EQRM from the weights of a run of ERM."""
+        steps = self.eqrm_epochs or self.epochs or self.protocol.epochs
+        sizes = self.batches or list(self.protocol.batches)
+        return {
+            **self._shared(seed, {"steps": steps, "batches": {"examples": self.examples}}, start),
+            "trials": 1,
+            "objectives": [
+                {"name": "eqrm", "label": f"EQRM α={level:g}", "hyperparameters": {"alpha": level}}
+                for level in LEVELS
+            ],
+            "grid": {
+                "learning_rate": self.rates or list(RATES),
+                "batches.domains": [max(2, size // self.examples) for size in sizes],
+            },
+        }
+
+    def _shared(self, seed: int, run: dict[str, Any], start: Path | None = None) -> dict[str, Any]:
+        predictor = {"loss": self.protocol.loss, **(self.predictor or self.protocol.predictor)}
+        if isinstance(self.pretrained, str):
+            own = {**predictor.get("settings", {}), "pretrained": self.pretrained}
+            predictor = {**predictor, "settings": own}
+        if start is not None:
+            predictor["start_from"] = start.as_posix()
+        return {
+            "seed": seed,
+            "datasets": [
+                {"name": self.dataset, "settings": self.settings or {}, "held_out": [["test"]]}
+            ],
+            "run": {
+                "data": {"validation": ["val"]},
+                "predictor": predictor,
+                "phases": "single",
+                "unit": "epochs",
+                "training": {
+                    "device": torch_device(self.device).type,
+                    "evaluate_every": self.protocol.evaluate_every,
+                    "checkpoint_every": 1,
+                    "domains_listed": None,
+                },
+                **run,
+            },
+        }
+
+    def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
+        """Train what is missing, and tabulate beside the paper's numbers."""
+        absent = self.missing()
+        if absent:
+            raise DataFileError(" ".join(absent))
+        erm = run_plan(self.erm_plan(seed), self._folder / "erm", self.workers, progress)
+        sweeps, records = [erm], list(erm.records)
+        for record in erm.records:
+            start = SweepFolder(self._folder / "erm").of_run(record.run)
+            path = self._folder / f"eqrm-{record.trial}"
+            done = run_plan(self.eqrm_plan(seed, start), path, self.workers, progress)
+            sweeps.append(done)
+            records += [replace(each, trial=record.trial) for each in done.records]
+        return self._outcome(sweeps, records)
+
+    def _outcome(self, sweeps: Sequence[FinishedSweep], records: Sequence[RunRecord]) -> Outcome:
+        rules = {"validation": TrainingDomainValidation(metric=RISK)}
+        tables = sweep_tables(records, rules, TableSettings(metric=RISK))
+        whole = FinishedSweep(
+            records,
+            sum(each.planned for each in sweeps),
+            [line for each in sweeps for line in each.failures],
+            sum(each.seconds for each in sweeps),
+        )
+        return Outcome(
+            settings={
+                **self.given,
+                "wall-clock time of all runs, added up": duration(whole.seconds),
+            },
+            checks=[whole.check()],
+            tables=[
+                ResultTable(
+                    each.kind,
+                    each.title,
+                    ["method", *each.columns],
+                    [[row.label, *(cell.text for cell in row.cells)] for row in each.rows],
+                )
+                for each in tables.tables
+            ],
+            pictures=[],
+            remarks=[
+                tables.error_note,
+                *tables.remarks,
+                "Runs and checkpoints are selected by the mean risk over validation domains; WILDS "
+                "selects by macro-F1 (iWildCam) and average precision (OGB-MolPCBA).",
+                *whole.failures,
+            ],
+        )

@@ -1,0 +1,73 @@
+"""The paper's protocol for WILDS, on generated data in the official layouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.commands import run
+from data.wilds_layout import write_iwildcam, write_ogb_molpcba
+from eqrm.errors import SettingError
+from eqrm.reproductions.wilds.run import LEVELS, RATES, Wilds
+
+
+def test_the_plans_are_the_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ogb_molpcba(tmp_path)
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path))
+    study = Wilds(dataset="ogb-molpcba", device="cpu")
+    plan = study.erm_plan(0)
+    assert (plan["run"]["unit"], plan["run"]["steps"], plan["trials"]) == ("epochs", 100, 3)
+    eqrm = study.eqrm_plan(0, Path("out/erm/runs/x"))
+    assert eqrm["grid"]["learning_rate"] == list(RATES)
+    assert eqrm["grid"]["batches.domains"] == [8, 16, 32, 64, 128, 256, 512]
+    assert len(eqrm["objectives"]) == len(LEVELS)
+    assert eqrm["run"]["predictor"]["start_from"] == "out/erm/runs/x"
+    wildcam = Wilds(dataset="iwildcam", device="cpu", pretrained=False)
+    assert wildcam.erm_plan(0)["run"]["steps"] == 12
+    assert wildcam.eqrm_plan(0, Path("x"))["grid"]["batches.domains"] == [8]
+
+
+def test_what_is_missing_is_said_with_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path))
+    code, out, _ = run(capsys, "reproduce", "wilds", "--dataset", "iwildcam", "--check")
+    said = " ".join(out.split())
+    assert code == 1
+    assert "iwildcam_v2.0/metadata.csv" in said
+    assert "wilds.stanford.edu" in said
+    assert "--set pretrained=FILE" in said
+    with pytest.raises(SettingError, match="Unknown dataset of WILDS 'camelyon'"):
+        Wilds(dataset="camelyon")
+
+
+SMALL = {"device": "cpu", "epochs": 1, "trials": 1, "rates": [1e-3]}
+
+
+@pytest.mark.slow
+def test_molecules_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ogb_molpcba(tmp_path / "data")
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EQRM_CACHE", str(tmp_path / "cache"))
+    gin = {"name": "gin", "settings": {"width": 8, "depth": 2}}
+    study = Wilds(dataset="ogb-molpcba", predictor=gin, batches=[6], examples=2, **SMALL)  # type: ignore[arg-type]
+    report = study.run(tmp_path / "out")
+    assert report.verdict == "1 of 1 checks hold"
+    table = next(each for each in report.outcome.tables if each.name == "quantiles")
+    own = [str(row[0]) for row in table.rows if "(paper)" not in str(row[0])]
+    assert own == ["ERM", *(f"EQRM α={level:g}" for level in LEVELS)]
+    assert any("(paper)" in str(row[0]) for row in table.rows)
+
+
+@pytest.mark.slow
+def test_camera_traps_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_iwildcam(tmp_path / "data", images_per_camera=4)
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
+    cnn = {"name": "cnn"}
+    study = Wilds(predictor=cnn, settings={"size": 28}, batches=[8], **SMALL)  # type: ignore[arg-type]
+    report = study.run(tmp_path / "out")
+    assert report.verdict == "1 of 1 checks hold"
+    again = Wilds(predictor=cnn, settings={"size": 28}, batches=[8], **SMALL)  # type: ignore[arg-type]
+    repeated = again.run(tmp_path / "out")
+    assert [t.rows for t in repeated.outcome.tables] == [t.rows for t in report.outcome.tables]

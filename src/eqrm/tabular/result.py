@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ class TrainingResult:
         summary: the verdict and everything beside it, in words.
         risk_table: mean and quantiles of risk, with intervals.
         printed: the part of the summary that the command prints; all of it once loaded.
+        folder: where everything was written to or loaded from; None where it was not.
     """
 
     models: Mapping[str, Any]
@@ -56,6 +57,7 @@ class TrainingResult:
     printed: str
     _write: Callable[[Path], list[Path]]
     _report: Callable[[Path], None]
+    folder: Path | None = None
 
     @classmethod
     def of(
@@ -110,7 +112,7 @@ class TrainingResult:
         def report(to: Path) -> None:
             shutil.copyfile(folder / REPORT, to)
 
-        return cls(models, best, evaluation, summary, table, summary, write, report)
+        return cls(models, best, evaluation, summary, table, summary, write, report, folder)
 
     def __repr__(self) -> str:
         return (
@@ -157,6 +159,11 @@ class TrainingResult:
         reads it.
         """
         return self._write(Path(folder))
+
+    def saved(self, folder: Path) -> TrainingResult:
+        """The same, written to a folder that it knows."""
+        self.save(folder)
+        return replace(self, folder=folder)
 
 
 def _by_stem(files: list[str]) -> dict[str, str]:

@@ -260,6 +260,24 @@ def test_keywords_of_other_names_say_which_one_is_meant(given: str, meant: str) 
         eqrm.train("coloured-digits", **{given: 0.9})
 
 
+def test_one_name_is_a_list_of_one() -> None:
+    frame = hospitals(number=6)
+    found = eqrm.train(frame, "ill", "hospital", measure="mean", drop="ward", features="age")
+    assert found.models["ERM"].preprocessor.encoder.features == ("age",)
+    given = {"categories": "scan", "missing_values": -999, "test_domains": "H001"}
+    with pytest.raises(DomainDataError, match="There is 1 domain to evaluate on"):
+        eqrm.train(frame, "ill", "hospital", measure="mean", **given)
+
+
+def test_values_of_the_wrong_kind_are_refused_together() -> None:
+    with pytest.raises(ListedProblemsError) as caught:
+        eqrm.train(hospitals(number=6), "ill", "hospital", skip_incomplete="yes", drop=5)
+    assert caught.value.problems == (
+        "skip_incomplete must be True or False, got 'yes'.",
+        "drop must be a name or a list of names, got 5.",
+    )
+
+
 @pytest.mark.parametrize("target", ["ill", "age"], ids=["classes", "numbers"])
 def test_fits_of_cross_fitting_are_counted(target: str) -> None:
     said: list[str] = []

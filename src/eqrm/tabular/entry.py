@@ -7,20 +7,20 @@ checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import OPEN_FRACTION, Problems, check_all, refuse_unknown
+from eqrm.checks import FLAG, OPEN_FRACTION, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
 from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.request import OPTIONS, TrainingRequest, in_python
+from eqrm.tabular.request import FLAGS, LISTS, OPTIONS, TrainingRequest, in_python
 
 if TYPE_CHECKING:
     from eqrm.tabular.result import TrainingResult
@@ -110,8 +110,16 @@ def _train(
 ) -> TrainingResult:
     check_all(*(partial(_check_keyword, name) for name in options))
     given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
-    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     problems, plan = Problems(), TrainingPlan.of()
+    for name in FLAGS:
+        with problems.noted():
+            FLAG.check(options.get(name, False), name)
+    for name in (*LISTS, "test_domains"):
+        value = options.pop(name, None)
+        if value is not None:
+            with problems.noted():
+                options[name] = _listed(name, value)
+    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     with problems.noted():
         OPEN_FRACTION.check(confidence, "confidence")
     folder = None if output is None else Path(output)
@@ -133,6 +141,20 @@ def _train(
 
     with steps_shown(5 + len(plan.levels), shown=progress) as tell:
         return run(tell)
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    """The values of a keyword that takes one or several.
+
+    >>> _listed("drop", "note"), _listed("missing_values", -999)
+    (['note'], ['-999'])
+    """
+    values = name == "missing_values"
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    if not (several or values or isinstance(given, str)):
+        raise SettingError(f"{name} must be a name or a list of names, got {given!r}.")
+    found = list(given) if several else [given]
+    return [str(each) for each in found] if values else found
 
 
 def _check_keyword(name: str) -> None:

@@ -15,7 +15,8 @@ def predict(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Model file that 'eqrm train' saved, or run folder of 'eqrm train-network'."
+            help="Model file of 'eqrm train', or its folder for the chosen model; or run folder of "
+            "'eqrm train-network'."
         ),
     ],
     table: Annotated[

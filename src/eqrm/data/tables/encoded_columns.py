@@ -19,7 +19,7 @@ from eqrm.data.tables.columns import (
     missing_in,
     number_of,
 )
-from eqrm.data.tables.written_dates import FORMS, dates_as
+from eqrm.data.tables.written_dates import FORMS, dates_as, is_dated
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.text import did_you_mean, listed, typed
 
@@ -105,10 +105,11 @@ class CategoryColumn:
         missing = missing_in(column)
         found = np.unique(np.where(missing, "", column)).tolist()
         if len(found) > MOST_CATEGORIES:
+            dated = "; write dates as 2013-01-31" if any(map(is_dated, found)) else ""
             raise DomainDataError(
                 f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
                 f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
-                f"identifier, leave it out (--drop {typed(name)}); write dates as 2013-01-31."
+                f"identifier or free text, leave it out (--drop {typed(name)}){dated}."
             )
         return cls(name, tuple(found))
 

@@ -254,9 +254,9 @@ DRAWS = np.random.default_rng(0)
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        ("patient_id", DRAWS.integers(100_000, 120_000, ROWS), "and the name of an identifier"),
-        ("KundenNr", DRAWS.integers(0, 3 * ROWS, ROWS), "and the name of an identifier"),
-        ("who", DRAWS.integers(10**8, 10**9, ROWS), "spread evenly from 10"),
+        ("patient_id", DRAWS.integers(100_000, 120_000, ROWS), " and is named like an identifier"),
+        ("KundenNr", DRAWS.integers(0, 3 * ROWS, ROWS), " and is named like an identifier"),
+        ("who", DRAWS.integers(10**8, 10**9, ROWS), ", spread evenly from 10"),
     ],
 )
 def test_integers_that_seldom_repeat_may_be_identifiers(
@@ -267,7 +267,7 @@ def test_integers_that_seldom_repeat_may_be_identifiers(
     domains = np.repeat(np.arange(40), ROWS // 40)
     encoder = TableEncoder.fit(columns, domains=domains)
     assert encoder.names == ("x",)
-    assert f"different integers in 4,000 rows, {words}" in encoder.notes[0]
+    assert f"different integers in 4,000 rows{words}" in encoder.notes[0]
     assert "and left out. To use it, list it in --feature." in encoder.notes[0]
     assert name in TableEncoder.fit(columns, domains=domains, asked=[name]).names
 

@@ -71,10 +71,7 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
             "identifier"
         )
     elif kind == "integer" and (why := _seldom_repeats(name, values, distinct)):
-        what = (
-            f"has {len(distinct):,} different integers in {len(values):,} rows{why}: it is taken "
-            "for an identifier"
-        )
+        what = f"has {len(distinct):,} different integers in {len(values):,} rows{why}"
     else:
         return None
     return f"Column {name!r} {what}, and left out. {KEEP}"
@@ -98,9 +95,10 @@ def is_identifiers_name(name: str) -> bool:
 def _seldom_repeats(name: str, values: Column, distinct: Column) -> str:
     """Why integers of which some repeat are an identifier; "" if nothing says so."""
     if 2 * len(distinct) > len(values) and is_identifiers_name(name):
-        return ", and the name of an identifier"
+        return " and is named like an identifier: it is taken for one"
     if len(distinct) > ALMOST_ALL * len(values) and _drawn_at_random(values, distinct):
-        return f", spread evenly from {distinct[0]:.0f} to {distinct[-1]:.0f}"
+        span = f"from {distinct[0]:.0f} to {distinct[-1]:.0f}"
+        return f", spread evenly {span}: it is taken for an identifier"
     return ""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
@@ -277,3 +279,42 @@ def test_every_domain_can_be_split_and_the_training_examples_measured() -> None:
 def test_splitting_test_domains_needs_a_share() -> None:
     with pytest.raises(SettingError, match="split_test_domains needs validation_examples"):
         RunConfig.read(changed(data__split_test_domains=True))
+
+
+def test_epochs_are_passes_through_the_training_data() -> None:
+    phases = [{"objective": "erm", "steps": 2}, {}]
+    content = changed(unit="epochs", steps=3, phases=phases)
+    content["training"] |= {"evaluate_every": 1, "checkpoint_every": None}
+    config = RunConfig.read(content)
+    trainer = run.trainer_of(config)
+    examples, per_step = len(trainer.data), 3 * 4
+    each = math.ceil(examples / per_step)
+    assert [phase.steps for phase in trainer.phases.phases] == [2 * each, each]
+    assert trainer.settings.evaluate_every == each
+    assert trainer.settings.checkpoint_every is None
+    assert RunConfig.read(config.plain()) == config
+    in_steps = RunConfig.read({**content, "unit": "steps"})
+    assert "unit" not in in_steps.plain()
+    assert [phase.steps for phase in run.trainer_of(in_steps).phases.phases] == [2, 1]
+    recommended = {**content, "phases": "recommended", "objective": {"name": "vrex"}}
+    found = run.trainer_of(RunConfig.read({**recommended, "steps": 200}))
+    assert found.phases.steps == 200 * each
+    with pytest.raises(SettingError, match="Unknown unit 'epoch'"):
+        RunConfig.read({**content, "unit": "epoch"})
+
+
+def test_a_run_starts_from_the_weights_of_another(tmp_path: Path) -> None:
+    erm = RunConfig.read(changed(objective={"name": "erm"}, phases="single"))
+    first = run.train_run(erm, tmp_path)
+    assert first.folder is not None
+    content = changed(phases="single", predictor__start_from=str(first.folder))
+    started = run.trainer_of(RunConfig.read(content))
+    for name, weight in started.state.predictor.state_dict().items():
+        assert torch.equal(weight, first.predictor.state_dict()[name])
+    other = changed(phases="single", predictor__start_from=str(first.folder))
+    other["predictor"]["settings"] = {"width": 9}
+    with pytest.raises(SettingError, match=r"start_from: the weights .* in this network"):
+        run.trainer_of(RunConfig.read(other))
+    nowhere = changed(phases="single", predictor__start_from=str(tmp_path / "none"))
+    with pytest.raises(DataFileError, match="does not hold a finished run"):
+        run.trainer_of(RunConfig.read(nowhere))

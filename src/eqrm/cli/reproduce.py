@@ -14,7 +14,7 @@ from eqrm.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eqrm.reproductions.base import Report
+    from eqrm.reproductions.base import Report, Reproduction
 
 
 def reproduce(
@@ -37,10 +37,18 @@ def reproduce(
             "frontiers (repeatable).",
         ),
     ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Dataset of a protocol such as domainbed; short for --set dataset=NAME."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Say which files are missing and where from, and stop."),
+    ] = False,
 ) -> None:
     """Compute a table or figure of a paper again and compare its numbers with the expected ones.
 
-    The exit code is 1 if a check fails.
+    The exit code is 1 if a check fails, or files are missing (--check).
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -56,7 +64,13 @@ def reproduce(
         raise SettingError(
             "A name is needed: eqrm reproduce NAME. 'eqrm reproduce --list' lists them."
         )
-    chosen = reproduction(name, **parse_settings(settings or []))
+    given = parse_settings(settings or [])
+    if dataset is not None:
+        given["dataset"] = dataset
+    chosen = reproduction(name, **given)
+    if check:
+        _check(console, chosen)
+        return
     folder = Path(chosen.name) if output is None else output
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -72,6 +86,15 @@ def reproduce(
         _say(console, f"Page: {write_page(report, write_docs / chosen.name)}")
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _check(console: Console, chosen: Reproduction) -> None:
+    missing = chosen.missing()
+    for each in missing:
+        _say(console, f"Missing: {each}")
+    if missing:
+        raise typer.Exit(1)
+    _say(console, f"Nothing is missing: eqrm reproduce {chosen.name} can run.")
 
 
 def _print_list(console: Console) -> None:

@@ -40,6 +40,10 @@ class Reproduction(ABC):
         """The settings of ``--set`` that its results depend on."""
         return {}
 
+    def missing(self) -> list[str]:
+        """What has to be there before it can run, a sentence each, with what to do."""
+        return []
+
     @abstractmethod
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Compute everything at "full" or "quick" size; nothing is written or drawn."""

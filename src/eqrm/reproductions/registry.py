@@ -19,6 +19,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "domains-in-time": "eqrm.reproductions.domains_in_time.run:DomainsInTime",
         "flights-backtest": "eqrm.reproductions.flights_backtest.run:FlightsBacktest",
         "nested-domains": "eqrm.reproductions.nested_domains.run:NestedDomains",
+        "domainbed": "eqrm.reproductions.domainbed.run:DomainBed",
         "pacs": "eqrm.reproductions.pacs.run:Pacs",
         "intervals": "eqrm.reproductions.interval_coverage.run:IntervalCoverage",
     },

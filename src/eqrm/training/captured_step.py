@@ -46,6 +46,29 @@ class CapturedStep:
         return self._losses
 
 
+class StepTaker:
+    """Takes the steps of a phase, after the first ones captured where that is asked for."""
+
+    def __init__(self, captures: bool) -> None:
+        self.captures = captures
+        self.begin_phase()
+
+    def begin_phase(self) -> None:
+        """Forget what was captured: weights and optimizers may be others from here on."""
+        self.captured: CapturedStep | None = None
+        self._taken = 0
+
+    def __call__(self, take: Take, batch: Batch, capturable: bool) -> Mapping[str, Tensor]:
+        """Take a step with an objective that may or may not be captured."""
+        ready = self.captures and capturable and self._taken >= WARM_UP
+        if self.captured is None and ready and may_be_captured(batch):
+            self.captured = CapturedStep(take, batch)
+        self._taken += 1
+        if self.captured is not None and self.captured.fits(batch):
+            return self.captured(batch)
+        return take(batch)
+
+
 def may_be_captured(batch: Batch) -> bool:
     """Whether all of a batch is tensors on a GPU.
 

@@ -22,7 +22,7 @@ from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.training.captured_step import WARM_UP, CapturedStep, may_be_captured
+from eqrm.training.captured_step import StepTaker
 from eqrm.training.device_data import Batches, network_on, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.interruption import (
@@ -124,8 +124,7 @@ class Trainer:
         if folder is not None:
             self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
         self.progress, self.gives_up = progress, gives_up
-        self.captured: CapturedStep | None = None
-        self.warm = 0
+        self.takes_step = StepTaker(self.settings.cuda_graph and world_size() == 1)
         self.state = TrainingState(
             network_on(self.device, network),
             self.phases,
@@ -151,7 +150,7 @@ class Trainer:
                     place = self.phases.place(state.step)
                     if place.phase > state.phase:
                         state.enter_phase(place.phase)
-                        self.captured, self.warm = None, 0
+                        self.takes_step.begin_phase()
                     losses = self._take_step(self._next_batch(), place)
                     state.step += 1
                     self._log(losses, place, bar)
@@ -236,24 +235,10 @@ class Trainer:
                 optimizers.apply(update, divisor, self.settings.clip_gradients)
                 losses[update.optimizer] = update.loss.detach()
 
-        if self.captured is None and self._is_worth_capturing(batch):
-            self.captured = CapturedStep(take, batch)
-        self.warm += 1
-        fits = self.captured is not None and self.captured.fits(batch)
-        losses = self.captured(batch) if self.captured is not None and fits else take(batch)
+        losses = self.takes_step(take, batch, state.objective.capturable)
         if state.average is not None:
             state.average.update(predictor)
         return losses
-
-    def _is_worth_capturing(self, batch: Batch) -> bool:
-        """Whether the next step of this phase is captured; the first ones never are."""
-        return (
-            self.settings.cuda_graph
-            and self.warm >= WARM_UP
-            and self.state.objective.capturable
-            and world_size() == 1
-            and may_be_captured(batch)
-        )
 
     def _divisor(self, phase: Phase, batch: Batch) -> float:
         """What the losses of a phase are divided by, measured on its first batch."""

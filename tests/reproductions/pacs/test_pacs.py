@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from eqrm.reproductions.pacs.findings import Difference, PacsFindings
+from eqrm.reproductions.pacs.findings import AccuracyGain, PacsFindings
 from eqrm.reproductions.pacs.run import _answer, _checks, _tables
 from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
 from eqrm.reproductions.registry import reproduction
+from eqrm.reproductions.swept import FinishedSweep
 from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.records import Checkpoint, RunRecord
 
@@ -67,7 +68,7 @@ def test_means_errors_and_paired_differences_are_those_of_scipy() -> None:
 
 
 def test_a_difference_within_its_interval_is_not_a_gain() -> None:
-    verdicts = [Difference(mean, 1.0).verdict for mean in (0.9, 1.1, -1.1)]
+    verdicts = [AccuracyGain(mean, 1.0).verdict for mean in (0.9, 1.1, -1.1)]
     assert verdicts == ["not distinguishable", "above", "below"]
 
 
@@ -75,8 +76,10 @@ def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
     found = findings(left_out=(EXACT, "photo", 2))
     assert [row[0] for row in _tables(found)[0].rows] == [ERM]
     assert _answer(found) == ""
-    checks = _checks(found, len(VALUES) - 1, len(VALUES))
-    assert [check.holds for check in checks[:1]] == [False]
+    assert [check.claim for check in _checks(found)] == [
+        "ERM's accuracy, averaged over the domains"
+    ]
+    assert not FinishedSweep([record("ERM", "photo", 0, 0.5)], 2, [], 0.0).check().holds
 
 
 @pytest.fixture

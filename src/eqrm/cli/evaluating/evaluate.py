@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.cli.evaluating.class_columns import suggesting_classes
 from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
 from eqrm.cli.options import (
     SEVERAL,
@@ -30,8 +31,8 @@ from eqrm.cli.options import (
     separated,
     typed_command,
 )
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.text import counted, listed, printable
+from eqrm.errors import SettingError
+from eqrm.text import counted, printable
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
@@ -53,12 +54,6 @@ Partial = Annotated[
 Merge = Annotated[
     bool, option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge")
 ]
-WITHOUT_PROBABILITIES = (
-    "the label is missing or not a number",
-    "predictions (--prediction) are missing",
-)
-"""In errors about labels that come without the probabilities of their classes."""
-FEWEST_CLASSES = 2
 REPEAT = "Repeat the option for several predictors."
 
 
@@ -239,8 +234,7 @@ def evaluate(
             in_text = (output, report, figures, test_after, test_last, *in_time.asked)
             _write_part(partial, data, measured, in_text)
             return
-        with _suggesting_classes(files, label, prediction or []):
-            found = run(data, **measured, **later)
+        found = suggesting_classes(lambda: run(data, **measured, **later), files, label, prediction)
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
     summary = summarised(found, certified, confidence, in_time=in_time)
     text = _formatted(found, table, summary, format, intervals)
@@ -251,32 +245,6 @@ def evaluate(
         say(found.left_out.strip(), err=True)
     if output is None:
         say(text)
-
-
-@contextmanager
-def _suggesting_classes(
-    files: Sequence[str], label: str | None, predictions: Sequence[str]
-) -> Iterator[None]:
-    """Name the columns of probabilities per class where labels are text, or nothing is given."""
-    from eqrm.data.tables.files import opened
-    from eqrm.data.tables.sources import MEMORY
-
-    try:
-        yield
-    except (DomainDataError, SettingError) as error:
-        told = str(error)
-        if label is None or not any(each in told for each in WITHOUT_PROBABILITIES):
-            raise
-        if any("{class}" in name for name in predictions):
-            raise
-        with opened(list(files), None, MEMORY) as table:
-            found = [name for name in table.types if name.startswith("p_")]
-        if len(found) >= FEWEST_CLASSES:
-            error.args = (
-                f"{told} The columns {listed(found)} look like probabilities of classes, as 'eqrm "
-                "predict' writes them: use --prediction 'p_{class}'.",
-            )
-        raise
 
 
 def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequence[object]) -> None:

@@ -29,7 +29,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Difference:
+class AccuracyGain:
     """Of the mean accuracy over domains between two methods, in points, with its interval.
 
     Runs are paired by trial, in which all methods have the same split of the examples. The interval
@@ -85,7 +85,9 @@ class PacsFindings:
         """The standard error of :meth:`mean` over seeds; None of one seed."""
         return _error([self.accuracies(method, domain, rule) for domain in self.domains])
 
-    def difference(self, method: str, other: str = ERM, rule: str = MAIN_RULE) -> Difference | None:
+    def difference(
+        self, method: str, other: str = ERM, rule: str = MAIN_RULE
+    ) -> AccuracyGain | None:
         """Between two methods; None of one seed."""
         from scipy.stats import t
 
@@ -105,7 +107,7 @@ class PacsFindings:
             return None
         freedom = sum(len(each) - 1 for each in pairs)
         width = float(t.ppf(0.5 + 0.5 * CONFIDENCE, freedom)) * error
-        return Difference(fmean(map(fmean, pairs)), width)
+        return AccuracyGain(fmean(map(fmean, pairs)), width)
 
 
 def _error(by_domain: Sequence[Sequence[float]]) -> float | None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import POSITIVE_INTEGER
-from eqrm.errors import EqrmError
 from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.outcome import Check, Outcome, Picture, Progress, ResultTable
 from eqrm.reproductions.pacs.findings import MAIN_RULE, RULES, PacsFindings
 from eqrm.reproductions.pacs.settings import (
@@ -20,38 +16,26 @@ from eqrm.reproductions.pacs.settings import (
     SIZES,
     PacsSettings,
 )
-from eqrm.sweeps.engines.local import LocalEngine
-from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.progress import SweepLines
-from eqrm.sweeps.records import read_records
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.reproductions.swept import SweptReproduction
 from eqrm.text import duration
 from eqrm.training.training_settings import torch_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SWEEP = "sweep"
 REQUIREMENTS = "the requirements of this reproduction"
 
 
 @dataclass
-class Pacs(Reproduction):
+class Pacs(SweptReproduction):
     """Accuracies on each domain of PACS when it is left out of training, for eight methods.
 
     Args:
-        device: as in the configuration of a run: "auto" takes a GPU where there is one.
-        workers: how many runs are trained at the same time.
+        device, workers: see :class:`~eqrm.reproductions.swept.SweptReproduction`.
         pretrained: True for the ImageNet weights of the installed package, or a file with them;
             False starts from random weights.
-
-    The sweep is kept in ``sweep`` in the output folder: finished runs are not trained again, also
-    when the folder was copied to another machine, and ``eqrm table`` reads it.
     """
 
-    device: str = "auto"
-    workers: int = 1
     pretrained: bool | str = True
 
     name = "pacs"
@@ -69,39 +53,20 @@ class Pacs(Reproduction):
         """Not on which device, nor by how many processes."""
         return {} if self.pretrained is True else {"pretrained": self.pretrained}
 
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """See :meth:`Reproduction.run`; the sweep is kept in ``output``."""
-        self._folder = output / SWEEP
-        return super().run(output, size, seed, progress)
-
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
         settings = SIZES[size]
         device = torch_device(self.device).type
-        folder = SweepFolder(self._folder)
-        planned = planned_sweep(
-            settings.plan(seed, device, self.pretrained), "The plan of PACS", folder=folder
-        )
-        engine = LocalEngine(self._folder, workers=self.workers)
-        lines = SweepLines(lambda line: progress(_share(folder, len(planned.runs)), line))
-        result = run_sweep(planned, folder, engine, retry_failed=True, shown=lines)
-        records = read_records(self._folder)
-        failures = [f"Run {each.run}: {each.error}" for each in result.failures]
-        if not records:
-            raise EqrmError("No run of PACS was finished. " + " ".join(failures))
-        findings = PacsFindings(settings, records)
-        seconds = sum(folder.seconds(run.run) or 0.0 for run in planned.runs)
+        done = self.swept(settings.plan(seed, device, self.pretrained), progress)
+        findings = PacsFindings(settings, done.records)
         return Outcome(
             settings={
                 **asdict(settings),
                 "network": "EfficientNet-lite0, ImageNet weights, batch norm frozen",
                 "device of the runs": device,
-                "wall-clock time of all runs, added up": duration(seconds),
+                "wall-clock time of all runs, added up": duration(done.seconds),
             },
-            checks=_checks(findings, len(records), len(planned.runs)),
+            checks=[done.check(), *_checks(findings)],
             tables=_tables(findings),
             pictures=[
                 Picture(
@@ -111,13 +76,9 @@ class Pacs(Reproduction):
                     lambda: _draw(findings),
                 )
             ],
-            remarks=[*_remarks(findings), *failures],
+            remarks=[*_remarks(findings), *done.failures],
             answer=_answer(findings),
         )
-
-
-def _share(folder: SweepFolder, runs: int) -> float:
-    return sum(folder.is_finished(place["run"]) for place in folder.runs()) / runs
 
 
 def _tables(findings: PacsFindings) -> list[ResultTable]:
@@ -152,16 +113,8 @@ def _cell(values: list[float]) -> str:
     return f"{fmean(values):.1f} ± {stdev(values) / len(values) ** 0.5:.1f}"
 
 
-def _checks(findings: PacsFindings, finished: int, planned: int) -> list[Check]:
-    found = [
-        Check(
-            "every run is finished",
-            finished == planned,
-            f"{finished} of {planned}",
-            "all of them",
-            REQUIREMENTS,
-        )
-    ]
+def _checks(findings: PacsFindings) -> list[Check]:
+    found = []
     least = findings.settings.least_accuracy
     if least is not None and findings.is_complete(ERM):
         mean = findings.mean(ERM)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eqrm.errors import EqrmError
 from eqrm.reproductions.outcome import Progress
 from eqrm.reproductions.quantile_selection.settings import LINEAR, OBJECTIVES, SelectionSettings
-from eqrm.sweeps.engines.local import LocalEngine
-from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.records import RunRecord, read_records
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.reproductions.swept import run_plan
+from eqrm.sweeps.records import RunRecord
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,8 @@ def _run_split(
     settings: SelectionSettings, seed: int, split: int, folder: Path, workers: int
 ) -> SplitRuns:
     parts = [
-        _run_plan(settings.plan(seed, split), folder / f"split-{split}", workers),
-        _run_plan(settings.linear_plan(seed, split), folder / f"split-{split}-linear", 1),
+        run_plan(settings.plan(seed, split), folder / f"split-{split}", workers),
+        run_plan(settings.linear_plan(seed, split), folder / f"split-{split}-linear", 1),
     ]
     runs: dict[str, list[RunRecord]] = {name: [] for name in (*OBJECTIVES, LINEAR)}
     for record in (record for part in parts for record in part.records):
@@ -68,24 +64,4 @@ def _run_split(
         sum(part.planned for part in parts),
         failures,
         sum(part.seconds for part in parts),
-    )
-
-
-@dataclass(frozen=True)
-class _FinishedSweep:
-    records: list[RunRecord]
-    planned: int
-    failures: list[str]
-    seconds: float
-
-
-def _run_plan(plan: dict[str, Any], path: Path, workers: int) -> _FinishedSweep:
-    folder = SweepFolder(path)
-    planned = planned_sweep(plan, f"The plan of {path.name}", folder=folder)
-    result = run_sweep(planned, folder, LocalEngine(path, workers=workers), retry_failed=True)
-    return _FinishedSweep(
-        read_records(path),
-        len(planned.runs),
-        [f"{path.name}, run {each.run}: {each.error}" for each in result.failures],
-        sum(folder.seconds(run.run) or 0.0 for run in planned.runs),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from eqrm.checks import (
     SEED,
     Rule,
     check_fields,
+    one_of,
     optional,
     ruled,
 )
@@ -35,6 +36,10 @@ from eqrm.training.runs.config_reading import plain_values, read_as, with_change
 from eqrm.training.training_settings import ADDED, TrainingSettings
 
 Names = list[str | int | float]
+STEPS, EPOCHS = "steps", "epochs"
+UNITS = (STEPS, EPOCHS)
+ANY_EPOCH = 10_000
+"""Steps of an epoch, where a configuration is checked without its data."""
 DOMAINS = Rule(
     "a list of domains, or a share of them: a number strictly between 0 and 1",
     lambda given: isinstance(given, list) or OPEN_FRACTION.holds(given),
@@ -97,13 +102,15 @@ class PredictorConfig:
     """Which predictor: a name that ``eqrm.predictors`` knows, its loss and its settings.
 
     ``outputs`` and ``loss`` follow from the targets unless given: cross-entropy over the
-    classes for integers.
+    classes for integers. ``start_from`` is the folder of a finished run of the same network, whose
+    weights it begins with: ERM first, then another objective from there.
     """
 
     name: str
     loss: str | None = None
     outputs: int | None = ruled(None, optional(COUNT))
     settings: dict[str, Any] = field(default_factory=dict)
+    start_from: str | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -151,6 +158,9 @@ class RunConfig:
         steps: of all phases together.
         phases: ``"recommended"`` (by the objective), ``"single"`` (the objective alone), or a
             list of phases.
+        unit: what ``steps`` (of the run and of listed phases), ``evaluate_every`` and
+            ``checkpoint_every`` count: ``"steps"``, or ``"epochs"``, in each of which as many
+            examples are drawn as there are to train on.
 
     >>> config = RunConfig.read(
     ...     {
@@ -176,9 +186,11 @@ class RunConfig:
     schedule: str = "constant"
     batches: SamplerSettings = field(default_factory=SamplerSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    unit: str = field(default=STEPS, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)
+        one_of(self.unit, UNITS, "unit")
         for number, phase in enumerate(self.phases if isinstance(self.phases, list) else []):
             if isinstance(phase.objective, Objective):
                 raise SettingError(f"phases[{number}].objective must be a name in a configuration.")
@@ -201,13 +213,35 @@ class RunConfig:
         """From a YAML file."""
         return cls.read(read_yaml(Path(path)), changes)
 
-    def made_phases(self, num_domains: int, domain_sizes: Any = None) -> tuple[Phase, ...]:
-        """The phases, for data with this many domains."""
+    def made_phases(
+        self, num_domains: int, domain_sizes: Any = None, steps_per_unit: int | None = None
+    ) -> tuple[Phase, ...]:
+        """The phases in steps, for data with this many domains.
+
+        Without ``steps_per_unit``, epochs have some length, which is not that of the data.
+        """
+        if steps_per_unit is None:
+            steps_per_unit = 1 if self.unit == STEPS else ANY_EPOCH
         minimised = self.objective.make(num_domains, domain_sizes)
+        own = self.steps * steps_per_unit, self.learning_rate, self.schedule
         if self.phases == "recommended":
-            return recommended_phases(minimised, self.steps, self.learning_rate, self.schedule)
+            return recommended_phases(minimised, *own)
         listed = [Phase()] if isinstance(self.phases, str) else self.phases
-        return completed_phases(listed, minimised, self.steps, self.learning_rate, self.schedule)
+        in_steps = [
+            each if each.steps is None else replace(each, steps=each.steps * steps_per_unit)
+            for each in listed
+        ]
+        return completed_phases(in_steps, minimised, *own)
+
+    def training_in_steps(self, steps_per_unit: int) -> TrainingSettings:
+        """The settings of training with intervals in steps."""
+        own, per_unit = self.training, steps_per_unit
+        evaluate, save = own.evaluate_every, own.checkpoint_every
+        return replace(
+            own,
+            evaluate_every=None if evaluate is None else evaluate * per_unit,
+            checkpoint_every=None if save is None else save * per_unit,
+        )
 
     def plain(self) -> dict[str, Any]:
         """Every field, defaults included (except of fields added later), in plain values."""

@@ -7,11 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from eqrm.data.batches import DomainBatches
-from eqrm.errors import CheckpointError
+from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.writing import write_text
+from eqrm.predictors.base import Predictor
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
-from eqrm.training.runs.config import DataConfig, RunConfig
+from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
 from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.trainer import Trained, Trainer
@@ -75,25 +76,49 @@ def trainer_on(
     gives_up: Callable[[], bool] | None = None,
 ) -> Trainer:
     """The trainer of a run, on data that was read before."""
-    phases = config.made_phases(data.train.num_domains, data.train.counts)
     seed = config.training.seed if config.batches.seed is None else config.batches.seed
     chosen = replace(config.batches, seed=seed, rank=rank(), world_size=world_size())
     with naming_field("batches"):
         batches = DomainBatches(data.train, **asdict(chosen))
+    per_unit = batches.steps_per_epoch if config.unit == EPOCHS else 1
+    phases = config.made_phases(data.train.num_domains, data.train.counts, per_unit)
     seed_everything(config.training.seed)  # the first weights, the same in every process
     with naming_field("predictor"):
         network = PredictorSpec.of(config.predictor, data).predictor(config.predictor)
+        if config.predictor.start_from is not None:
+            _start_from(network, Path(config.predictor.start_from))
     return Trainer(
         network,
         data.train,
         phases,
         batches,
         held_out=data.held_out,
-        settings=config.training,
+        settings=config.training_in_steps(per_unit),
         folder=run_folder(config, output),
         progress=progress,
         gives_up=gives_up,
     )
+
+
+def _start_from(network: Predictor, folder: Path) -> None:
+    """Give a network the weights of a finished run."""
+    files = RunFolder(folder)
+    if not files.done:
+        raise DataFileError(
+            f"start_from: {folder} does not hold a finished run: the file DONE is missing. Give "
+            "the folder of a run of 'eqrm train-network' that has ended."
+        )
+    weights = files.read_weights()
+    own = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    other = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if own != other:
+        name = min(name for name in {*own, *other} if own.get(name) != other.get(name))
+        raise SettingError(
+            f"start_from: the weights {name!r} have shape {own.get(name, 'none')} in this network "
+            f"and {other.get(name, 'none')} in {folder}. Give a run of the same network, whose "
+            "objective has no network of its own."
+        )
+    network.load_state_dict(weights)
 
 
 def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:

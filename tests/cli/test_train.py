@@ -104,6 +104,34 @@ def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
     assert "eqrm train patients.csv" not in (written / "summary.txt").read_text()
 
 
+def test_the_folder_of_a_training_predicts_by_its_chosen_model(
+    trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = trained
+    chosen = json.loads((folder / "out" / "files.json").read_text())
+    file = chosen["models"][chosen["recommended"]]
+    last = out.strip().splitlines()[-1]
+    assert last == f"Predict: eqrm predict out/{file} NEW.csv --output predictions.csv"
+    hospitals(number=1).to_csv(tmp_path / "t.csv", index=False)
+    given = {"file.csv": folder / "out" / file, "folder.csv": folder / "out"}
+    for name, model in given.items():
+        asked = ["predict", str(model), str(tmp_path / "t.csv"), "--output", str(tmp_path / name)]
+        code, said, err = run(capsys, *asked)
+        assert code == 0, err
+        assert ("Predicted by the chosen model" in said) == (name == "folder.csv")
+    assert (tmp_path / "file.csv").read_bytes() == (tmp_path / "folder.csv").read_bytes()
+
+
+def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {"written by": "eqrm train", "files": ["models/a.safetensors"], "recommended": "b"}
+    (tmp_path / "files.json").write_text(json.dumps(content))
+    output = str(tmp_path / "p.csv")
+    code, _, err = run(capsys, "predict", str(tmp_path), "t.csv", "--output", output)
+    assert (code, f"Give one of the files in {tmp_path / 'models'}" in err) == (2, True)
+
+
 def test_training_twice_replaces_what_the_first_one_wrote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

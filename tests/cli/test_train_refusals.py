@@ -70,6 +70,20 @@ def test_a_table_that_cannot_be_used_is_one_line(
     refuse_in_one_line(capsys, tmp_path, ["--target", "ill", "--domain", "hospital"], words)
 
 
+def test_warnings_are_lines_without_source_and_each_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = hospitals(number=6).assign(paid="8,4", day=["30.04.2024", "01.05.2024"] * 75)
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    options = ["--target", "ill", "--domain", "hospital", "--order", "day", "--feature", "day,scna"]
+    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *options)
+    assert (code, printed) == (2, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("Warning: Column 'day' holds dates written as day.month.year")
+    assert "eqrm: " in rest[0]
+    assert not any("Warning" in line for line in rest)
+
+
 def test_a_domain_in_training_and_test_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -247,6 +247,59 @@ def test_absent_columns_are_named_with_the_nearest_that_is_there() -> None:
         encoder.transform({"ages": [1.0]})
 
 
+ROWS = 4000
+DRAWS = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("patient_id", DRAWS.integers(100_000, 120_000, ROWS), " and is named like an identifier"),
+        ("KundenNr", DRAWS.integers(0, 3 * ROWS, ROWS), " and is named like an identifier"),
+        ("who", DRAWS.integers(10**8, 10**9, ROWS), ", spread evenly from 10"),
+    ],
+)
+def test_integers_that_seldom_repeat_may_be_identifiers(
+    name: str, values: np.ndarray, words: str
+) -> None:
+    values[:2] = values[2]  # some repeat
+    columns = {name: values, "x": DRAWS.normal(size=ROWS)}
+    domains = np.repeat(np.arange(40), ROWS // 40)
+    encoder = TableEncoder.fit(columns, domains=domains)
+    assert encoder.names == ("x",)
+    assert f"different integers in 4,000 rows{words}" in encoder.notes[0]
+    assert "and left out. To use it, list it in --feature." in encoder.notes[0]
+    assert name in TableEncoder.fit(columns, domains=domains, asked=[name]).names
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("income", DRAWS.lognormal(10.5, 0.5, ROWS).round()),
+        ("price_cents", DRAWS.lognormal(13, 1.5, ROWS).round()),
+        ("population", (1e4 * DRAWS.pareto(1.2, ROWS)).round() + 1000),
+        ("salary", DRAWS.integers(20_000, 100_000, ROWS)),
+        ("paid", DRAWS.integers(10_000, 90_000, ROWS)),
+        ("seen", DRAWS.integers(1_600_000_000, 1_690_000_000, ROWS)),
+        ("visits", DRAWS.poisson(40, ROWS)),
+        ("patient_id", DRAWS.integers(0, 500, ROWS)),
+        ("metres", np.abs(DRAWS.normal(0, 1e8, ROWS)).round()),
+    ],
+)
+def test_measurements_that_seldom_repeat_are_features(name: str, values: np.ndarray) -> None:
+    values[:2] = values[2]
+    domains = np.repeat(np.arange(40), ROWS // 40)
+    assert TableEncoder.fit({name: values}, domains=domains).names == (name,)
+
+
+def test_advice_on_dates_is_for_columns_with_dates() -> None:
+    words = [f"word {number}" for number in range(1001)]
+    with pytest.raises(DomainDataError, match=r"free text, leave it out \(--drop note\)\.$"):
+        TableEncoder.fit({"note": words})
+    with pytest.raises(DomainDataError, match=r"; write dates as 2013-01-31\.$"):
+        TableEncoder.fit({"note": [*words, "28.12.2022"]})
+
+
 def test_identifiers_are_refused_as_categories() -> None:
     names = [f"patient {i}" for i in range(MOST_CATEGORIES + 1)]
     with pytest.raises(DomainDataError, match=r"1,001 different values.*identifier"):

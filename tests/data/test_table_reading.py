@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.data.tables.reading import read_columns, read_table
+from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.reading import read_columns, read_table, read_test_table
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 
 
@@ -226,15 +229,90 @@ def test_truth_values_are_the_same_numbers_in_both_kinds_of_file(tmp_path: Path)
     assert from_csv.target.tolist() == ["True", "False", "True"]
 
 
-def test_dates_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"day seen": ["28/12/2022", "01/02/2023", ""], "y": [0, 1, 0]})
-    frame["hospital"] = ["a", "b", "a"]
+@pytest.mark.parametrize(
+    ("days", "form"),
+    [
+        (["30.04.2024", "4.5.2024 7:30", ""], "day.month.year"),
+        (["03.04.2024", "04.05.2024"], "day.month.year"),
+        (["28/12/2022", "01/02/2023", "NA"], "day/month/year"),
+        (["12/28/2022", "02/01/2023 17:45:10"], "month/day/year"),
+        (["28-12-2022", "01-02-2023"], "day-month-year"),
+    ],
+)
+def test_dates_of_another_form_are_read_where_day_and_month_are_certain(
+    tmp_path: Path, days: list[str], form: str
+) -> None:
+    frame = pd.DataFrame({"day": days, "y": range(len(days))})
+    frame["hospital"] = [f"H{i}" for i in range(len(frame))]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    first = form.startswith("day")
+    truth = [pd.to_datetime(each, dayfirst=first, errors="coerce") for each in days]
+    for data in (tmp_path / "t.csv", frame):
+        with pytest.warns(EqrmWarning, match=f"'day' holds dates written as {form}, such as"):
+            table = read_table(data, "y", "hospital")
+        assert table.date_forms == {"day": form}
+        np.testing.assert_array_equal(table.columns["day"], pd.DatetimeIndex(truth).values)
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (["03/04/2024", "04/05/2024"], "'03/04/2024', in which day and month cannot be told apart"),
+        (["28/12/2022", "12/28/2022"], "but also '12/28/2022': day and month change places"),
+        (["04.30.2024", "04.05.2024"], "'04.30.2024', which is no date if day.month.year is meant"),
+        (["28.12.22", "01.02.23"], "'28.12.22', with a year of two digits"),
+        (["28.12.2022", "2023-01-01"], "beside dates in other forms"),
+    ],
+)
+def test_dates_that_may_be_confused_are_refused_by_name(
+    tmp_path: Path, days: list[str], words: str
+) -> None:
+    frame = pd.DataFrame({"day seen": days, "y": [0, 1], "hospital": ["a", "b"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
     for data in (tmp_path / "t.csv", frame):
-        with pytest.raises(DomainDataError, match=r"dates such as '28/12/2022'.*--drop 'day seen'"):
+        with pytest.raises(DomainDataError, match=re.escape(words)) as caught:
             read_table(data, "y", "hospital")
+        assert "Write all of them as 2013-01-31" in str(caught.value)
+        assert "--drop 'day seen'" in str(caught.value)
         found = read_table(data, "y", "hospital", categories=["day seen"])
         assert found.categories == ("day seen",)
+
+
+def test_a_word_among_dates_of_another_form_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"A;1;{day}\n" for day in ("28.12.2022", "30.12.2022", "soon"))
+    with pytest.raises(DomainDataError, match="holds dates, but also 'soon', in 1 of 3 rows"):
+        read(tmp_path, "hospital;y;day\n" + rows)
+
+
+def test_new_tables_are_read_in_the_form_of_training(tmp_path: Path) -> None:
+    days = ["02/03/2024", "04/30/2024", "05/01/2024"]
+    frame = pd.DataFrame({"day": days, "y": [0, 1, 0], "hospital": ["a", "b", "c"]})
+    with pytest.warns(EqrmWarning, match="month/day/year"):
+        table = read_table(frame, "y", "hospital")
+    saved = json.loads(json.dumps(TablePreprocessor.fit(table).to_dict()))
+    found = TablePreprocessor.from_dict(saved)
+    new = tmp_path / "new.csv"
+    new.write_text("day\n02/03/2024\n2024-02-03\n")  # alone, nobody could tell
+    matrix = found.matrix(new)
+    np.testing.assert_array_equal(matrix[0], matrix[1])
+    trained = found.encoder.transform(table.columns)
+    np.testing.assert_array_equal(found.matrix(frame), trained)
+    np.testing.assert_array_equal(found.encoder.transform(frame), trained)  # of text
+    new.write_text("day\n30/04/2024\n")
+    with pytest.raises(DomainDataError, match="Convert them to dates, written as month/day/year"):
+        found.matrix(new)
+    test = frame.assign(hospital=["d", "e", "f"])[:1]
+    assert str(read_test_table(test, table).columns["day"][0])[:10] == "2024-02-03"
+    del saved["encoder"]["columns"][0]["form"]  # as earlier versions saved them
+    with pytest.raises(DomainDataError, match="written as year-month-day"):
+        TablePreprocessor.from_dict(saved).matrix(frame)
+
+
+def test_dates_of_another_form_order_rows(tmp_path: Path) -> None:
+    text = "hospital;y;x;day\na;1;2;30.04.2024\nb;0;3;01.05.2024\nc;0;1;02.01.2023\n"
+    with pytest.warns(EqrmWarning, match=r"day\.month\.year"):
+        table = read(tmp_path, text, order="day")
+    assert table.split(table.in_time(after="2024-04-30"))[1].domain_names == ("b",)
 
 
 def test_rows_without_a_part_of_their_domain_can_be_skipped(tmp_path: Path) -> None:

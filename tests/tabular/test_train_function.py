@@ -224,6 +224,60 @@ def test_errors_name_keywords_where_the_command_names_options() -> None:
     assert "--" not in str(caught.value)
 
 
+def test_output_is_the_folder_that_the_command_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    hospitals(number=12).to_csv(table, index=False)
+    options = ["--target", "ill", "--domain", "hospital", "--measure", "mean"]
+    ours, theirs = tmp_path / "python", tmp_path / "command"
+    assert run(capsys, "train", str(table), *options, "--output", str(theirs))[0] == 0
+    found = eqrm.train(table, "ill", "hospital", measure="mean", output=ours)
+    assert found.folder == eqrm.load(ours).folder == ours
+    written = [{str(p.relative_to(at)): p for p in at.rglob("*")} for at in (ours, theirs)]
+    assert written[0].keys() == written[1].keys()
+    for name in ("models/erm.safetensors", "evaluation.json", "risk-table.csv", "files.json"):
+        assert written[0][name].read_bytes() == written[1][name].read_bytes()
+    (ours / "files.json").unlink()
+    with pytest.raises(SettingError, match="contains other files"):
+        eqrm.train(table, "ill", "hospital", output=str(ours))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("alpha", r"Use levels\."),
+        ("feature", r"Use features\."),
+        ("category", r"Use categories\."),
+        ("missing_value", r"Use missing_values\."),
+        ("row_weight", r"Use weight\."),
+        ("report", r"Use output=FOLDER, .* or report\(path\) of the result"),
+        ("level", "Did you mean 'levels'"),
+    ],
+)
+def test_keywords_of_other_names_say_which_one_is_meant(given: str, meant: str) -> None:
+    with pytest.raises(SettingError, match=rf"eqrm\.train has no option '{given}'\. {meant}"):
+        eqrm.train("coloured-digits", **{given: 0.9})
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    frame = hospitals(number=6)
+    found = eqrm.train(frame, "ill", "hospital", measure="mean", drop="ward", features="age")
+    assert found.models["ERM"].preprocessor.encoder.features == ("age",)
+    given = {"categories": "scan", "missing_values": -999, "test_domains": "H001"}
+    with pytest.raises(DomainDataError, match="There is 1 domain to evaluate on"):
+        eqrm.train(frame, "ill", "hospital", measure="mean", **given)
+
+
+def test_values_of_the_wrong_kind_are_refused_together() -> None:
+    with pytest.raises(ListedProblemsError) as caught:
+        eqrm.train(hospitals(number=6), "ill", "hospital", skip_incomplete="yes", drop=5)
+    assert caught.value.problems == (
+        "skip_incomplete must be True or False, got 'yes'.",
+        "drop must be a name or a list of names, got 5.",
+    )
+
+
 @pytest.mark.parametrize("target", ["ill", "age"], ids=["classes", "numbers"])
 def test_fits_of_cross_fitting_are_counted(target: str) -> None:
     said: list[str] = []

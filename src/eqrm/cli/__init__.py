@@ -27,7 +27,7 @@ from eqrm.cli import (
     watch,
 )
 from eqrm.cli.evaluating import compare, evaluate
-from eqrm.cli.options import say
+from eqrm.cli.options import say, warnings_said
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable
@@ -62,6 +62,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -69,7 +70,8 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Handle the options that belong to no command."""
+    """Handle the options that belong to no command, and what every command has."""
+    context.with_resource(warnings_said())
 
 
 def main() -> None:

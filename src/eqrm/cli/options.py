@@ -6,13 +6,15 @@ import csv
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.errors import LevelError, SettingError
+from eqrm.errors import EqrmWarning, LevelError, SettingError
 from eqrm.text import printable
 
 if TYPE_CHECKING:
@@ -22,6 +24,28 @@ if TYPE_CHECKING:
 def say(text: object, *, err: bool = False) -> None:
     """Print a text, printable whatever the data in it: all that commands print."""
     typer.echo(printable(str(text)), err=err)
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """Print warnings of the package as lines on standard error, each once.
+
+    Python would print them with the file and the line of the source that gave them.
+    """
+    said = set[str]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", EqrmWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *at: Any, **more: Any) -> None:
+            if not issubclass(category, EqrmWarning):
+                others(message, category, *at, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                say(f"Warning: {message}", err=True)
+
+        warnings.showwarning = show
+        yield
 
 
 SEVERAL = "Separate several by commas, or repeat the option."

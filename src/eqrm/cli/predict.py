@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from eqrm.cli.options import SEVERAL, option, say, separated
-from eqrm.errors import DataFileError, EqrmWarning, SettingError
+from eqrm.errors import DataFileError, SettingError
 
 
 def predict(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Model file that 'eqrm train' saved, or run folder of 'eqrm train-network'."
+            help="Model file of 'eqrm train', or its folder for the chosen model; or run folder of "
+            "'eqrm train-network'."
         ),
     ],
     table: Annotated[
@@ -48,9 +48,4 @@ def predict(
             f"The model {str(model)!r} does not exist. 'eqrm train' and 'eqrm train-network' write "
             "models."
         )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EqrmWarning)
-        found = predict_file(model, table, output, unseen, separated(keep or []))
-    for warning in caught:
-        say(f"Warning: {warning.message}", err=True)
-    say(found)
+    say(predict_file(model, table, output, unseen, separated(keep or [])))

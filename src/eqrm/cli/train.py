@@ -38,6 +38,7 @@ from eqrm.cli.options import (
 )
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
+from eqrm.text import typed
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
@@ -170,12 +171,15 @@ def train(
 
 
 def _tell_files(written: list[Path], output: Path, models: int) -> None:
+    from eqrm.tabular.model import chosen_file
+
     names = [path for path in written if path.parent == output]
     say(f"\nReport: {output / 'report.html'}")
     say(f"Models: {output / 'models'} ({models}, for eqrm predict)")
     say(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
     if not any(path.suffix == ".svg" for path in names):
         say("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
+    say(f"Predict: eqrm predict {typed(chosen_file(output))} NEW.csv --output predictions.csv")
 
 
 def _kept(output: Path, step: str) -> str:

@@ -7,24 +7,32 @@ checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import OPEN_FRACTION, Problems, refuse_unknown
+from eqrm.checks import FLAG, OPEN_FRACTION, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
-from eqrm.errors import DataFileError, EqrmError, ListedProblemsError
+from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
 from eqrm.level import Level
-from eqrm.tabular.output_folder import listed_files
+from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.request import TrainingRequest, in_python
+from eqrm.tabular.request import FLAGS, LISTS, OPTIONS, TrainingRequest, in_python
 
 if TYPE_CHECKING:
     from eqrm.tabular.result import TrainingResult
 
 ENCODING, WRITING = "encoding the table", "writing"
+MEANT = {option[2:].replace("-", "_"): field for field, option in OPTIONS.items()} | {
+    "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
+    "result"
+}
+"""Keywords that :func:`train` does not have, and what they stand for."""
+OWN = ("target", "domain", "levels", "confidence", "output", "progress")
+"""Keywords of :func:`train` itself."""
 
 
 def train(
@@ -34,6 +42,7 @@ def train(
     *,
     levels: Sequence[Level | float | str] | float | str | None = None,
     confidence: float = 0.95,
+    output: str | Path | None = None,
     progress: bool | Callable[[str], None] = False,
     **options: Any,
 ) -> TrainingResult:
@@ -48,8 +57,10 @@ def train(
         domain: the column that names each row's domain, or several that are joined.
         levels: a level or several to train for (default 0.9).
         confidence: of intervals and certificates.
+        output: a folder to write everything to, as the option ``--output`` of the command does:
+            report, summary, tables and models. It is new, or that of an earlier training.
         progress: whether to show a bar; or a function that is called with the name of each step.
-        options: what the options of the command are called, with underscores: of the table
+        options: the other options of the command: of the table
             ``within``, ``features``, ``drop``, ``categories``, ``order``, ``weight`` (a column),
             ``missing_values``, ``skip_incomplete``, ``max_missing``, ``weather``; of the held-out
             domains ``test`` (another table), ``test_domains``, ``test_share``, ``test_after``,
@@ -68,7 +79,7 @@ def train(
     ['prediction', 'p_0', 'p_1']
     """
     with _naming_keywords():
-        return _train(data, target, domain, levels, confidence, progress, options)
+        return _train(data, target, domain, levels, confidence, output, progress, options)
 
 
 @contextmanager
@@ -84,7 +95,7 @@ def _naming_keywords() -> Iterator[None]:
 
 
 def _with_keywords(text: str) -> str:
-    return in_python(text, ["target", "domain", "levels", "confidence", *_known()])
+    return in_python(text, _keywords())
 
 
 def _train(
@@ -93,25 +104,64 @@ def _train(
     domain: Any,
     levels: Any,
     confidence: float,
+    output: str | Path | None,
     progress: Any,
     options: dict[str, Any],
 ) -> TrainingResult:
+    check_all(*(partial(_check_keyword, name) for name in options))
     given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
-    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
-    refuse_unknown(options, _known(), "eqrm.train", "option")
     problems, plan = Problems(), TrainingPlan.of()
+    for name in FLAGS:
+        with problems.noted():
+            FLAG.check(options.get(name, False), name)
+    for name in (*LISTS, "test_domains"):
+        value = options.pop(name, None)
+        if value is not None:
+            with problems.noted():
+                options[name] = _listed(name, value)
+    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     with problems.noted():
         OPEN_FRACTION.check(confidence, "confidence")
+    folder = None if output is None else Path(output)
+    if folder is not None:
+        with problems.noted():
+            check_folder(folder)
     with problems.noted():
         plan = TrainingPlan.of(given, **parts[2])
     columns = TableColumns(target or "", domain or (), **parts[0])
     request = TrainingRequest(data, columns, **parts[1])
+
+    def run(tell: Callable[[str], None]) -> TrainingResult:
+        found = run_training(request, plan, confidence, problems, tell, say=_with_keywords)
+        return found if folder is None else found.saved(folder)
+
     if callable(progress):
-        return run_training(request, plan, confidence, problems, progress, say=_with_keywords)
+        return run(progress)
     from eqrm.tabular.steps import steps_shown
 
     with steps_shown(5 + len(plan.levels), shown=progress) as tell:
-        return run_training(request, plan, confidence, problems, tell, say=_with_keywords)
+        return run(tell)
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    """The values of a keyword that takes one or several.
+
+    >>> _listed("drop", "note"), _listed("missing_values", -999)
+    (['note'], ['-999'])
+    """
+    values = name == "missing_values"
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    if not (several or values or isinstance(given, str)):
+        raise SettingError(f"{name} must be a name or a list of names, got {given!r}.")
+    found = list(given) if several else [given]
+    return [str(each) for each in found] if values else found
+
+
+def _check_keyword(name: str) -> None:
+    """Raise for a keyword that does not exist, and say which one is meant."""
+    if name in MEANT:
+        raise SettingError(f"eqrm.train has no option {name!r}. Use {MEANT[name]}.")
+    refuse_unknown([name], _keywords(), "eqrm.train", "option")
 
 
 def run_training(
@@ -144,14 +194,13 @@ def run_training(
     return TrainingResult.of(training, compare_training(training, confidence), command)
 
 
-def _known() -> list[str]:
+def _keywords() -> list[str]:
     kinds = TableColumns, TrainingRequest, TrainingPlan
-    return [name for kind in kinds for name in _names(kind)]
+    return [*OWN, *(name for kind in kinds for name in _names(kind))]
 
 
 def _names(kind: type[Any]) -> list[str]:
-    own = {"data", "columns", "target", "domain", "levels"}
-    return [field.name for field in fields(kind) if field.name not in own]
+    return [f.name for f in fields(kind) if f.name not in ("data", "columns", *OWN)]
 
 
 def _options_of(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from eqrm.data.tables.task import Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
+from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
+from eqrm.tabular.references import ERM, trained_name
 from eqrm.training.runs.loading import TableNetwork, load_table_network
 
 FORMAT = "eqrm table model 1"
@@ -74,13 +76,51 @@ def save_table_model(model: TableModel, path: Path) -> None:
     save_model(model.estimator, path, attached)
 
 
+def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """The files of a training's models by name, and the name of the one that was chosen.
+
+    ``content`` is what the training listed; earlier versions did not list names.
+    """
+    files = dict(content.get("models") or _by_stem(content["files"]))
+    usual = next((name for name in files if name == trained_name(Level(0.9))), ERM)
+    return files, one_of(content.get("recommended", usual), files, "model")
+
+
+def chosen_file(folder: Path) -> Path:
+    """The file of the model that a training chose, in its folder."""
+    try:
+        files, chosen = saved_models(listed_files(folder) or {})
+        return folder / files[chosen]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataFileError(
+            f"The folder {folder} does not say which of its models was chosen ({error}). Give one "
+            f"of the files in {folder / 'models'}, or train again."
+        ) from None
+
+
+def _by_stem(files: list[str]) -> dict[str, str]:
+    """The models of a folder that does not list their names."""
+    found = {}
+    for file in files:
+        stem = Path(file).stem
+        if not file.startswith("models"):
+            continue
+        name = ERM if stem == "erm" else stem.replace("alpha-", "α = ")
+        found[name.replace("recalibrated-", "ERM recalibrated for ")] = file
+    if not found:
+        raise DomainDataError("it holds no model")
+    return found
+
+
 def load_table_model(path: Path) -> TableModel | TableNetwork:
     """The model of a file that :func:`save_table_model` wrote, or of a network's run folder.
 
-    Anything else is refused.
+    Of the folder of a training it is the model that was chosen. Anything else is refused.
     """
     if path.is_dir():
-        return load_table_network(path)
+        if listed_files(path) is None:
+            return load_table_network(path)
+        path = chosen_file(path)
     saved = read_model(path)
     content = saved.attached
     if content is None or content.get("format") != FORMAT:

@@ -20,7 +20,8 @@ from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, SettingError
 from eqrm.files.writing import refuse_unwritable, whole_file
-from eqrm.tabular.model import load_table_model
+from eqrm.tabular.model import chosen_file, load_table_model
+from eqrm.tabular.output_folder import listed_files
 from eqrm.text import counted, did_you_mean
 
 ENDINGS = (".csv", ".parquet")
@@ -73,7 +74,10 @@ def predict_file(
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
     rows = len(predictions[PREDICTION])
-    return f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}"
+    found = f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}"
+    if model_file.is_dir() and listed_files(model_file) is not None:
+        found = f"Predicted by the chosen model, {chosen_file(model_file)}.\n{found}"
+    return found
 
 
 def predicted_columns(model: Any, data: Any, unseen: str = "warn") -> tuple[dict[str, Any], str]:

@@ -37,6 +37,7 @@ OPTIONS = {
     "missing_values": "--missing-value",
     "levels": "--alpha",
     "settings": "--set",
+    "weight": "--row-weight",
 }
 """Fields whose option on the command line has another name."""
 FLAGS = ("skip_incomplete", "weather")

@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import one_of
 from eqrm.data.tables.frames import data_frame
-from eqrm.errors import DataFileError, DomainDataError
+from eqrm.errors import DataFileError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.files.writing import whole_files
-from eqrm.level import Level
 from eqrm.markup import lines_in_html
 from eqrm.tabular.comparison import TrainingComparison, table_levels
-from eqrm.tabular.model import load_table_model
+from eqrm.tabular.model import load_table_model, saved_models
 from eqrm.tabular.output import REPORT, SUMMARY, summary_of, write_training, write_training_report
 from eqrm.tabular.output_folder import LISTED, check_folder, listed_files
 from eqrm.tabular.predictions import predicted_columns
-from eqrm.tabular.references import ERM, trained_name
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import in_words
 from eqrm.text import counted
@@ -46,6 +44,7 @@ class TrainingResult:
         summary: the verdict and everything beside it, in words.
         risk_table: mean and quantiles of risk, with intervals.
         printed: the part of the summary that the command prints; all of it once loaded.
+        folder: where everything was written to or loaded from; None where it was not.
     """
 
     models: Mapping[str, Any]
@@ -56,6 +55,7 @@ class TrainingResult:
     printed: str
     _write: Callable[[Path], list[Path]]
     _report: Callable[[Path], None]
+    folder: Path | None = None
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class TrainingResult:
         if content is None:
             raise DataFileError(f"The folder {folder} was not written by 'eqrm train'.")
         try:
-            files = content.get("models") or _by_stem(content["files"])
+            files, best = saved_models(content)
             models = {name: load_table_model(folder / file) for name, file in files.items()}
             evaluation = Evaluation.from_dict(
                 json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
@@ -88,8 +88,6 @@ class TrainingResult:
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())
             levels = tuple(dict.fromkeys(level for level in given if level is not None))
-            usual = next((n for n in models if n == trained_name(Level(0.9))), ERM)
-            best = one_of(content.get("recommended", usual), models, "model")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DataFileError):
                 raise
@@ -110,7 +108,7 @@ class TrainingResult:
         def report(to: Path) -> None:
             shutil.copyfile(folder / REPORT, to)
 
-        return cls(models, best, evaluation, summary, table, summary, write, report)
+        return cls(models, best, evaluation, summary, table, summary, write, report, folder)
 
     def __repr__(self) -> str:
         return (
@@ -158,16 +156,7 @@ class TrainingResult:
         """
         return self._write(Path(folder))
 
-
-def _by_stem(files: list[str]) -> dict[str, str]:
-    """The models of a folder that does not list their names."""
-    found = {}
-    for file in files:
-        stem = Path(file).stem
-        if not file.startswith("models"):
-            continue
-        name = ERM if stem == "erm" else stem.replace("alpha-", "α = ")
-        found[name.replace("recalibrated-", "ERM recalibrated for ")] = file
-    if not found:
-        raise DomainDataError("it holds no model")
-    return found
+    def saved(self, folder: Path) -> TrainingResult:
+        """The same, written to a folder that it knows."""
+        self.save(folder)
+        return replace(self, folder=folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -137,8 +138,12 @@ def is_padded(text: str) -> bool:
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
 
 
-def dates_in(text: NDArray[np.str_]) -> Column | None:
+def dates_in(
+    text: NDArray[np.str_], moment_in: Callable[[str], np.datetime64 | None] = moment_of
+) -> Column | None:
     """The dates in a column of text, NaT where missing; None if some of it is anything else.
+
+    ``moment_in`` reads one date, by default in ISO's form.
 
     >>> dates_in(np.array(["2013-01-31", "", "NA"]))
     array(['2013-01-31T00:00:00.000000', 'NaT', 'NaT'], dtype='datetime64[us]')
@@ -149,7 +154,7 @@ def dates_in(text: NDArray[np.str_]) -> Column | None:
     moments, dated = [], False
     for value in distinct.tolist():
         missing = value.strip().lower() in MISSING_NUMBERS
-        moment = moment_of(None if missing else value)
+        moment = moment_of(None) if missing else moment_in(value)
         if moment is None:
             return None
         dated = dated or not missing

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.checks import one_of
 from eqrm.data.tables.columns import (
     MISSING_NUMBERS,
     Column,
-    dates_in,
     is_dates,
     is_numbers,
     missing_in,
     number_of,
 )
+from eqrm.data.tables.written_dates import FORMS, dates_as, is_dated
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.text import did_you_mean, listed, typed
 
@@ -104,10 +105,11 @@ class CategoryColumn:
         missing = missing_in(column)
         found = np.unique(np.where(missing, "", column)).tolist()
         if len(found) > MOST_CATEGORIES:
+            dated = "; write dates as 2013-01-31" if any(map(is_dated, found)) else ""
             raise DomainDataError(
                 f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
                 f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
-                f"identifier, leave it out (--drop {typed(name)}); write dates as 2013-01-31."
+                f"identifier or free text, leave it out (--drop {typed(name)}){dated}."
             )
         return cls(name, tuple(found))
 
@@ -155,6 +157,7 @@ class DateColumn:
     ``year`` and ``days`` are mean and standard deviation in training; ``months`` and ``weekdays``
     are those that occur there, with an indicator each. What is the same in every row is left out.
     Missing dates become the mean, with an indicator column; with ``native`` they stay missing.
+    ``form`` is how text writes the dates, "" in ISO's form.
     """
 
     name: str
@@ -165,6 +168,7 @@ class DateColumn:
     weekdays: tuple[int, ...]
     may_be_missing: bool
     native: bool = False
+    form: str = ""
 
     @classmethod
     def fit(cls, name: str, column: Column, native: bool = False) -> DateColumn:
@@ -210,13 +214,13 @@ class DateColumn:
 
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
-        found = dates_in(column) if column.dtype.kind == "U" else column
+        found = dates_as(column, self.form) if column.dtype.kind == "U" else column
         if found is None and set(np.char.lower(np.char.strip(column))) <= MISSING_NUMBERS:
             found = np.full(len(column), np.datetime64("NaT", "us"))
         if found is None or not is_dates(found):
             raise DomainDataError(
                 f"Column {self.name!r} held dates in training, but now it holds something else "
-                f"such as {str(column[0])!r}. Write dates as 2013-01-31."
+                f"such as {str(column[0])!r}. Write dates as {self.form or '2013-01-31'}."
             )
         missing = np.isnat(found)
         if not self.may_be_missing and not self.native:
@@ -265,6 +269,8 @@ def part_to_dict(part: Encoded) -> dict[str, Any]:
     content = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(part).items()}
     if not content.get("native", True):
         del content["native"]
+    if not content.get("form", True):
+        del content["form"]
     return {"kind": kind_of(part), **content}
 
 
@@ -285,6 +291,7 @@ def part_from_dict(content: Mapping[str, Any]) -> Encoded:
             tuple(range(7)[int(day)] for day in content["weekdays"]),
             bool(content["may_be_missing"]),
             native,
+            one_of(content.get("form", ""), ("", *FORMS), "form of dates"),
         )
     return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
 

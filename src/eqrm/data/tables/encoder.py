@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from eqrm.data.tables.encoded_columns import (
 )
 from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
+from eqrm.data.tables.kinds import date_kind
 from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError
 from eqrm.text import typed
@@ -77,13 +78,15 @@ class TableEncoder:
         domains: NDArray[np.int64] | None = None,
         asked: Collection[str] = (),
         missing_values: Collection[str] = (),
+        date_forms: Mapping[str, str] | None = None,
         rows: str = "rows",
     ) -> TableEncoder:
         """Learn means, scales, categories and first dates from the columns of a frame.
 
         With ``domains``, the number of each row's domain, identifiers are left out, but for columns
-        that were ``asked`` for. ``rows`` is what messages call the rows, such as "training rows".
-        All problems are one error.
+        that were ``asked`` for. ``date_forms`` are the forms that dates had in files where these
+        were not ISO's: new files are read in the same way. ``rows`` is what messages call the
+        rows, such as "training rows". All problems are one error.
         """
         parts: list[Encoded] = []
         notes: list[str] = []
@@ -106,7 +109,10 @@ class TableEncoder:
                         notes.append(about)
                         continue
                 told = _about_missing(name, values, limit, native, rows)
-                parts.append(_kind(values).fit(str(name), values, native))
+                part = _kind(values).fit(str(name), values, native)
+                if isinstance(part, DateColumn):
+                    part = replace(part, form=(date_forms or {}).get(part.name, ""))
+                parts.append(part)
                 notes += [*told, *_about(parts[-1], len(values), rows)]
         problems.refuse("The table", alone=True)
         if not parts:
@@ -129,8 +135,14 @@ class TableEncoder:
         return tuple(part.name for part in self.columns)
 
     def kinds(self) -> dict[str, str]:
-        """Whether each column that is used holds a "number", a "category" or a "date"."""
-        return {part.name: kind_of(part) for part in self.columns}
+        """Whether each column that is used holds a "number", a "category" or a "date".
+
+        Dates of another form than ISO's have it in their kind: "date day.month.year".
+        """
+        return {
+            part.name: date_kind(part.form) if isinstance(part, DateColumn) else kind_of(part)
+            for part in self.columns
+        }
 
     def transform(self, frame: Any, unseen: str = "warn") -> Matrix:
         """The matrix (n, features) of a frame with (at least) these columns, found by name.

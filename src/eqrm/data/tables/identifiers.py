@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,23 @@ FEWEST_ROWS, FEWEST_DOMAINS = 50, 10
 EXACT = 2.0**53
 """Beyond this number, every float64 is an integer."""
 SAMPLE = 1000
+ALMOST_ALL, FEWEST_SPREAD, FAR_ABOVE, EVEN = 0.9, 1000, 1000, 0.06
+"""Share of values that differ, rows and numbers per row that a column needs to look drawn at random
+by its values alone, and the largest distance from an even distribution; drawn at random, 1,000 rows
+are within it in 99.8% of all cases."""
+SINCE_1970 = (3e8, 2.2e9)
+"""Seconds from 1979 to 2039."""
+ENDS = frozenset({"no", "nr", "number", "key", "pk"})
+ANYWHERE = frozenset({"id", "ids", "identifier", "uuid", "guid"})
+"""Words at the end of an identifier's name, and anywhere in it."""
+OWNERS = (
+    *("patient", "customer", "user", "client", "person", "member", "employee", "student"),
+    *("account", "order", "invoice", "transaction", "case", "record", "row", "product", "item"),
+    *("session", "visit", "stay", "device", "loan", "policy", "claim", "ticket", "subject"),
+    *("encounter", "admission", "contract", "household", "vehicle"),
+)
+"""What identifiers are written together with: userid."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zäöüß]+|\d+")
 KEEP = "To use it, list it in --feature."
 
 
@@ -20,8 +39,9 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
     """What an identifier is called in notes; None if the column is not one.
 
     An identifier is an integer or a text with another value in every row, an integer that numbers
-    the domains, or a text that names them; and free text, which hardly ever repeats. ``domains``
-    (n,) are numbered in the order of their names.
+    the domains, or a text that names them; an integer that seldom repeats and has the name of an
+    identifier, or looks drawn at random from far more numbers than there are rows; and free text,
+    which hardly ever repeats. ``domains`` (n,) are numbered in the order of their names.
 
     >>> rows = np.arange(60)
     >>> identifier_note("stay", rows + 1000.0, rows // 5)
@@ -50,9 +70,53 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
             f"has {len(distinct):,} different texts in {len(column):,} rows: it is free text or an "
             "identifier"
         )
+    elif kind == "integer" and (why := _seldom_repeats(name, values, distinct)):
+        what = f"has {len(distinct):,} different integers in {len(values):,} rows{why}"
     else:
         return None
     return f"Column {name!r} {what}, and left out. {KEEP}"
+
+
+def is_identifiers_name(name: str) -> bool:
+    """Whether a column is named like an identifier.
+
+    >>> [is_identifiers_name(name) for name in ("patient_id", "CustomerID", "userid", "invoice no")]
+    [True, True, True, True]
+    >>> [is_identifiers_name(name) for name in ("paid", "humid", "number_of_visits", "idle_hours")]
+    [False, False, False, False]
+    """
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words:
+        return False
+    owned = any(words[-1] == f"{thing}{end}" for thing in OWNERS for end in ("id", "nr", "no"))
+    return words[-1] in ENDS or bool({*words} & ANYWHERE) or owned
+
+
+def _seldom_repeats(name: str, values: Column, distinct: Column) -> str:
+    """Why integers of which some repeat are an identifier; "" if nothing says so."""
+    if 2 * len(distinct) > len(values) and is_identifiers_name(name):
+        return " and is named like an identifier: it is taken for one"
+    if len(distinct) > ALMOST_ALL * len(values) and _drawn_at_random(values, distinct):
+        span = f"from {distinct[0]:.0f} to {distinct[-1]:.0f}"
+        return f", spread evenly {span}: it is taken for an identifier"
+    return ""
+
+
+def _drawn_at_random(values: Column, distinct: Column) -> bool:
+    """Whether integers lie evenly in a range far larger than their number.
+
+    Prices, incomes, distances and populations do not: most of them are small and a few large.
+    Times in seconds since 1970 may, and are measurements.
+    """
+    first, last = distinct[0], distinct[-1]
+    if len(values) < FEWEST_SPREAD or first < 0 or last - first < FAR_ABOVE * len(values):
+        return False
+    begin, end = SINCE_1970
+    if any(begin <= first / unit and last / unit <= end for unit in (1.0, 1e3, 1e6)):
+        return False
+    places = (np.sort(values) - first) / (last - first)
+    expected = np.arange(1, len(values) + 1) / len(values)
+    return bool(np.abs(places - expected).max() < EVEN)  # Kolmogorov's distance
 
 
 def _may_be_one(column: Column, domains: NDArray[np.int64]) -> bool:

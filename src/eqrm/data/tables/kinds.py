@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,18 @@ from numpy.typing import NDArray
 from eqrm.data.tables.columns import (
     MISSING_NUMBERS,
     Column,
-    dates_in,
     is_dates,
     is_numbers,
     is_padded,
     number_of,
 )
-from eqrm.data.times import moment_of
+from eqrm.data.tables.written_dates import (
+    dates_as,
+    is_dated,
+    moment_in,
+    refuse_other_dates,
+    written_dates,
+)
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.text import typed
 
@@ -34,15 +39,24 @@ NUMBER, CATEGORY, DATE, TARGET, DOMAIN = "number", "category", "date", "target",
 SHOWN = 3
 _WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
-_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})(\s.*)?")
+
+
+def date_kind(form: str = "") -> str:
+    """The kind of a column of dates that are written in a form ("": ISO's)."""
+    return f"{DATE} {form}".strip()
 
 
 def column_of_text(
-    name: str, text: NDArray[np.str_], kind: str = "", missing: Collection[str] = ()
+    name: str,
+    text: NDArray[np.str_],
+    kind: str = "",
+    missing: Collection[str] = (),
+    forms: MutableMapping[str, str] | None = None,
 ) -> Column:
     """Numbers, dates or categories, as the kind says ("": as the values say).
 
-    ``missing`` are values that mean a missing one.
+    ``missing`` are values that mean a missing one. ``forms`` takes the form in which dates are
+    written, where that is not ISO's.
 
     >>> column_of_text("age", np.array(["31", "?", "NA"]), missing=["?"])
     array([31., nan, nan])
@@ -52,7 +66,7 @@ def column_of_text(
     text = _without(text, missing)
     if kind == CATEGORY:
         return text
-    if kind != DATE:
+    if not kind.startswith(DATE):
         distinct, place = np.unique(text, return_inverse=True)
         parsed = [number_of(value) for value in distinct.tolist()]
         if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
@@ -71,13 +85,28 @@ def column_of_text(
         if kind == NUMBER or mostly:
             shown = odd or distinct[wrong].tolist()
             raise DomainDataError(_among(name, NUMBER, kind, shown, in_rows))
-    if kind in ("", DATE):
-        dates = dates_in(text)
+    if kind == "" or kind.startswith(DATE):
+        dates = _dates_of(name, text, kind, forms)
         if dates is not None:
             return dates
         _refuse_among_dates(name, text, kind)
         refuse_other_dates(name, text)
     return text
+
+
+def _dates_of(
+    name: str, text: NDArray[np.str_], kind: str, forms: MutableMapping[str, str] | None
+) -> Column | None:
+    """The dates in a column of text: in ISO's form, in that of the kind, or as the values say."""
+    dates = dates_as(text, kind.removeprefix(DATE).strip())
+    if dates is not None or kind:
+        return dates
+    found = written_dates(name, text)
+    if found is None:
+        return None
+    if forms is not None:
+        forms[name] = found[1]
+    return found[0]
 
 
 def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | None:
@@ -120,9 +149,11 @@ def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[
         f"{np.flatnonzero(in_rows)[0] + 1:,})"
     )
     if kind:
+        form = kind.removeprefix(DATE).strip() or "year-month-day" if what == DATE else ""
+        written = f", written as {form}" if form else ""
         return (
             f"Column {name!r} held {what}s in training, but here it holds {where}. Convert them "
-            f"to {what}s; leave missing values empty."
+            f"to {what}s{written}; leave missing values empty."
         )
     return (
         f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
@@ -134,29 +165,24 @@ def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[
 def _refuse_among_dates(name: str, text: NDArray[np.str_], kind: str) -> None:
     """Raise if a column must hold dates and does not, or if most of its values are dates."""
     distinct, place = np.unique(text, return_inverse=True)
-    bare = [value.strip() for value in distinct.tolist()]
-    wrong = np.array([v.lower() not in MISSING_NUMBERS and moment_of(v) is None for v in bare])
-    dated = np.array([moment_of(value) is not None for value in bare])
-    if kind == DATE or dated[place].sum() > wrong[place].sum():
+    bare, form = [value.strip() for value in distinct.tolist()], kind.removeprefix(DATE).strip()
+    dated = np.array([moment_in(v, form) is not None if kind else is_dated(v) for v in bare])
+    wrong = np.array([v.lower() not in MISSING_NUMBERS for v in bare]) & ~dated
+    if kind or (wrong.any() and dated[place].sum() > wrong[place].sum()):
         values = distinct[wrong].tolist() or [""]
         raise DomainDataError(_among(name, DATE, kind, values, wrong[place] | ~dated[place]))
 
 
-def refuse_other_dates(name: str, text: NDArray[np.str_]) -> None:
-    """Raise if most values are dates in another form than ISO's: day and month may be confused."""
-    sample = text[:: max(1, len(text) // 1000)]
-    present = [value for value in sample.tolist() if value.strip()]
-    dated = [value for value in present if _OTHER_DATE.fullmatch(value.strip())]
-    if 2 * len(dated) > len(present):
-        raise DomainDataError(
-            f"Column {name!r} holds dates such as {dated[0]!r}. Write them as 2013-01-31, so that "
-            f"day and month cannot be confused; or read them as categories (--category "
-            f"{typed(name)}), or leave the column out (--drop {typed(name)})."
-        )
-
-
-def column_of_values(name: str, column: Column, kind: str, missing: Collection[str]) -> Column:
+def column_of_values(
+    name: str,
+    column: Column,
+    kind: str,
+    missing: Collection[str],
+    forms: MutableMapping[str, str] | None = None,
+) -> Column:
     """A column of a table in memory, as the kind says: text may hold dates, never numbers.
+
+    ``forms`` as for :func:`column_of_text`.
 
     >>> column_of_values("ward", np.array([1.0, 2.5]), "category", [])
     array(['1', '2.5'], dtype='<U3')
@@ -170,9 +196,9 @@ def column_of_values(name: str, column: Column, kind: str, missing: Collection[s
     if is_dates(column) or kind in (CATEGORY, TARGET):
         return column if is_dates(column) else _without(column, missing)
     text = _without(column, missing)
-    if kind in (NUMBER, DATE):
+    if kind:
         return column_of_text(name, text, kind)
-    dates = dates_in(text)
+    dates = _dates_of(name, text, kind, forms)
     if dates is None:
         refuse_other_dates(name, text)
     return text if dates is None else dates

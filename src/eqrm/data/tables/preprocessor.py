@@ -51,7 +51,13 @@ class TablePreprocessor:
         """
         problems, ids = Problems(), table.numbered_domains.ids
         with problems.noted():
-            encoder = TableEncoder.fit(table.columns, domains=ids, asked=table.asked, **options)
+            encoder = TableEncoder.fit(
+                table.columns,
+                domains=ids,
+                asked=table.asked,
+                date_forms=table.date_forms,
+                **options,
+            )
         with problems.noted():
             kind = Task.of(table.target, task)
         problems.refuse("The table", alone=True)

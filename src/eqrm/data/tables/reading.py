@@ -15,9 +15,10 @@ from eqrm.checks import Problems
 from eqrm.data.tables.columns import Column, absent_in, is_numbers, refuse_absent_domains
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.kinds import CATEGORY, DATE, DOMAIN, NUMBER, TARGET
+from eqrm.data.tables.kinds import CATEGORY, DOMAIN, NUMBER, TARGET, date_kind
 from eqrm.data.tables.sources import MEMORY, ColumnSource, Data, source_of
 from eqrm.data.tables.table import NO_ROWS, Table
+from eqrm.data.tables.written_dates import written_dates
 from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
 from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.text import counted
@@ -113,6 +114,8 @@ class _Reader:
         columns = self.source.read(read, self.problems, chosen.missing_values)
         # Apart: as a feature the same column is of another kind.
         times, weights = (self._own(name, kind, absent) for name, kind in self._extra)
+        with self.problems.noted():
+            times = _with_dates(self.order or "", times)
         features = {name: columns[name] for name in names if name in columns}
         target, domains = columns.get(chosen.target), self._joined(columns)
         parts = {
@@ -145,6 +148,7 @@ class _Reader:
                     weight_name=chosen.weight or "weight",
                     asked=chosen.asked,
                     missing_values=tuple(chosen.missing_values),
+                    date_forms={n: f for n, f in self.source.date_forms.items() if n in features},
                     notes=notes,
                 )
         if len(self.problems) == before:
@@ -256,6 +260,17 @@ class _Reader:
         return ~left_out, (note,)
 
 
+def _with_dates(name: str, times: Column | None) -> Column | None:
+    """Times as they are, or dates where they are dates in another form than ISO's."""
+    if times is None or np.asarray(times).dtype.kind not in "OU":
+        return times
+    values = np.asarray(times).tolist()
+    if not all(value is None or isinstance(value, str) for value in values):
+        return times
+    found = written_dates(name, np.array([value or "" for value in values], dtype=str))
+    return times if found is None else found[0]
+
+
 def _filled(part: Column | None) -> Column | None:
     """A column with its first value where it has none."""
     gone = np.zeros(0, dtype=bool) if part is None else absent_in(part)
@@ -269,7 +284,7 @@ def _filled(part: Column | None) -> Column | None:
 def read_test_table(data: Data, like: Table, missing_values: Collection[str] = ()) -> Table:
     """The same columns from other files, each of the kind that it has in this table."""
     kinds = dict.fromkeys(like.numbers, NUMBER) | dict.fromkeys(like.categories, CATEGORY)
-    kinds |= dict.fromkeys(like.dates, DATE)
+    kinds |= {name: date_kind(like.date_forms.get(name, "")) for name in like.dates}
     target = NUMBER if is_numbers(like.target) else CATEGORY
     wanted = {**kinds, like.target_name: target, **dict.fromkeys(like.domain_columns, DOMAIN)}
     weighted = like.weights is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,6 +41,10 @@ class ColumnSource(Protocol):
     def names(self) -> Sequence[str]:
         """The columns that there are."""
 
+    @property
+    def date_forms(self) -> Mapping[str, str]:
+        """The form of dates by column, where columns that were read do not have ISO's."""
+
     def check(self, name: str) -> object:
         """Raise if a column does not exist, or more than once."""
 
@@ -69,6 +73,7 @@ class FileSource:
 
     def __init__(self, files: TableFiles) -> None:
         self.files = files
+        self.date_forms: dict[str, str] = {}
 
     @property
     def label(self) -> str:
@@ -104,7 +109,7 @@ class FileSource:
         columns: dict[str, Column] = {}
         for name in wanted:
             with problems.noted():
-                columns[name] = _decided(name, found[name], kinds[name], missing)
+                columns[name] = _decided(name, found[name], kinds[name], missing, self.date_forms)
         return columns
 
     def _expression(self, name: str, kind: str) -> str:
@@ -132,6 +137,7 @@ class FrameSource:
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
+        self.date_forms: dict[str, str] = {}
 
     @property
     def names(self) -> Sequence[str]:
@@ -159,17 +165,19 @@ class FrameSource:
                     stored = as_column(values, name)
                     # A categorical says itself that it holds categories.
                     own = CATEGORY if hasattr(getattr(values, "cat", values), "codes") else kind
-                    values = column_of_values(name, stored, own, missing)
+                    values = column_of_values(name, stored, own, missing, self.date_forms)
                 columns[name] = values
         return columns
 
 
-def _decided(name: str, values: Any, kind: str, missing: Collection[str]) -> Column:
+def _decided(
+    name: str, values: Any, kind: str, missing: Collection[str], forms: MutableMapping[str, str]
+) -> Column:
     """A column that was fetched, of its kind."""
     if kind == DOMAIN:  # named, and refused where missing, by the table
         return np.array(fetched_list(values), dtype=object)
     if values.dtype.kind == "O":
-        return column_of_text(name, _as_text(values, name), kind, missing)
+        return column_of_text(name, _as_text(values, name), kind, missing, forms)
     if values.dtype.kind == "M":
         return np.asarray(np.ma.filled(values, np.datetime64("NaT")), dtype="datetime64[us]")
     numbers = np.ma.filled(values.astype(np.float64), np.nan)

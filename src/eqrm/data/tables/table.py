@@ -42,8 +42,9 @@ class Table:
     numbers, where the domains' names are not their times. ``key`` holds the columns that the
     domains were joined from, where there are several; nested domains are split by whole groups.
     ``weights`` is how much each row counts within its domain. ``asked`` are columns that were
-    asked for by name, ``missing_values`` what means a missing value in the table's files, and
-    ``notes`` what was done to the table when it was read.
+    asked for by name, ``missing_values`` what means a missing value in the table's files,
+    ``notes`` what was done to the table when it was read, and ``date_forms`` how the dates of a
+    column were written where that was not ISO's form.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names
@@ -63,6 +64,7 @@ class Table:
     asked: tuple[str, ...] = ()
     missing_values: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    date_forms: Mapping[str, str] = field(default_factory=dict)
     _ids: NDArray[np.int64] = field(init=False, repr=False)
     _names: NDArray[np.str_] = field(init=False, repr=False)
 

@@ -1,0 +1,139 @@
+"""Dates in another form than ISO's: 30.04.2024, 30/04/2024 or 04/30/2024.
+
+With dots the day comes first. With slashes or hyphens it may come first or second, so the column as
+a whole must tell: a number above 12 in exactly one of the two places. A model keeps the form that
+its training rows had.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.data.tables.columns import MISSING_NUMBERS, Column, dates_in
+from eqrm.data.times import moment_of
+from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.text import typed
+
+FORMS = (
+    "day.month.year",
+    *("day/month/year", "month/day/year"),
+    *("day-month-year", "month-day-year"),
+)
+SAMPLE = 1000
+_WRITTEN = re.compile(
+    r"(?P<one>\d{1,2})(?P<separator>[./-])(?P<two>\d{1,2})(?P=separator)(?P<year>\d{4})"
+    r"(,?[ T](?P<hour>\d{1,2})(?P<rest>:\d{2}(:\d{2}(\.\d{1,9})?)?))?"
+)
+_SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}(\s.*)?")
+
+
+def moment_in(text: str, form: str) -> np.datetime64 | None:
+    """The moment of a date that is written in this form or in ISO's; None of anything else.
+
+    >>> moment_in("30.04.2024 17:45", "day.month.year"), moment_in("30/04/2024", "month/day/year")
+    (np.datetime64('2024-04-30T17:45:00.000000'), None)
+    """
+    iso = moment_of(text)
+    if iso is not None or not form:
+        return iso
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is None or found["separator"] not in form:
+        return None
+    day, month = found["one"], found["two"]
+    if form.startswith("month"):
+        day, month = month, day
+    time = f"T{found['hour']:0>2}{found['rest']}" if found["hour"] else ""
+    try:
+        return np.datetime64(f"{found['year']}-{month:0>2}-{day:0>2}{time}", "us")
+    except ValueError:
+        return None
+
+
+def is_dated(text: str) -> bool:
+    """Whether a text looks like a date with a year of four digits, of whatever form.
+
+    >>> is_dated("2013-01-31"), is_dated("31/01/2013"), is_dated("31/01/13"), is_dated("soon")
+    (True, True, False, False)
+    """
+    return moment_of(text) is not None or _WRITTEN.fullmatch(text.strip()) is not None
+
+
+def dates_as(text: NDArray[np.str_], form: str) -> Column | None:
+    """The dates in a column whose form is known, as :func:`dates_in` gives them."""
+    return dates_in(text, partial(moment_in, form=form))
+
+
+def written_dates(name: str, text: NDArray[np.str_]) -> tuple[Column, str] | None:
+    """Dates and their form, with a warning; None if the values are not all such dates.
+
+    Dates of which nobody can tell day and month are an error.
+
+    >>> written_dates("seen", np.array(["03/04/2024"]))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: Column 'seen' holds dates such as '03/04/2024', in which ...
+    """
+    if not any(_WRITTEN.fullmatch(value.strip()) for value in _sample(text)):
+        return None
+    bare = [value.strip() for value in np.unique(text).tolist()]
+    present = [value for value in bare if value.lower() not in MISSING_NUMBERS]
+    found = [_WRITTEN.fullmatch(value) for value in present]
+    matches = [match for match in found if match is not None]
+    separators = {match["separator"] for match in matches}
+    if len(matches) < len(present) or len(separators) > 1:
+        return None
+    form = _form_of(name, matches, separators.pop())
+    dates = dates_as(text, form)
+    if dates is None:
+        wrong = next(value for value in present if moment_in(value, form) is None)
+        raise _refusal(name, wrong, f"which is no date if {form} is meant, as in other rows")
+    warnings.warn(
+        f"Column {name!r} holds dates written as {form}, such as {present[0]!r}. They are read as "
+        "dates.",
+        EqrmWarning,
+        stacklevel=2,
+    )
+    return dates, form
+
+
+def _form_of(name: str, matches: list[re.Match[str]], separator: str) -> str:
+    """Whether the day is first or second."""
+    if separator == ".":
+        return FORMS[0]
+    first = next((m[0] for m in matches if int(m["one"]) > 12), None)
+    second = next((m[0] for m in matches if int(m["two"]) > 12), None)
+    if first is None and second is None:
+        why = "in which day and month cannot be told apart: no row has a number above 12 in them"
+        raise _refusal(name, matches[0][0], why)
+    if first is not None and second is not None:
+        raise _refusal(name, first, f"but also {second!r}: day and month change places")
+    parts = ["month", "day"] if first is None else ["day", "month"]
+    return separator.join([*parts, "year"])
+
+
+def refuse_other_dates(name: str, text: NDArray[np.str_]) -> None:
+    """Raise if most values are dates in several forms, or in one whose year is not certain."""
+    present = [value for value in _sample(text) if value.strip()]
+    dated = [v for v in present if is_dated(v) or _SHORT_YEAR.fullmatch(v.strip())]
+    if 2 * len(dated) > len(present):
+        short = next((v for v in dated if not is_dated(v)), None)
+        why = "beside dates in other forms" if short is None else "with a year of two digits"
+        raise _refusal(name, short or dated[0], why)
+
+
+def _refusal(name: str, value: str, why: str) -> DomainDataError:
+    return DomainDataError(
+        f"Column {name!r} holds dates such as {value!r}, {why}. Write all of them as 2013-01-31; "
+        f"or read them as categories (--category {typed(name)}), or leave the column out (--drop "
+        f"{typed(name)})."
+    )
+
+
+def _sample(text: NDArray[np.str_]) -> list[str]:
+    found: list[str] = text[:: max(1, len(text) // SAMPLE)].tolist()
+    return found

@@ -38,6 +38,7 @@ UNMEASURED = {
     "evaluation/test_noise.py",
     "evaluation/test_page.py",
     "examples/test_evaluation_tour.py",
+    "gpu/test_augmentation_kernel.py",
     "gpu/test_kernels.py",
     "linear/test_minimisers.py",
     "linear/test_sklearn_conformity.py",

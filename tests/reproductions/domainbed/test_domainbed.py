@@ -36,6 +36,7 @@ def test_its_methods_are_those_of_the_papers_tables() -> None:
     assert {label.lower() for label in rows} == set(METHODS)
 
 
+@pytest.mark.slow
 def test_the_plan_is_the_whole_protocol(vlcs: Path) -> None:
     study = DomainBed(dataset="VLCS", pretrained=False, device="cpu", objectives="erm, eqrm")
     planned = planned_sweep(study.plan("full", 0), "The plan")

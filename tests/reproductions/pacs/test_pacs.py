@@ -96,6 +96,7 @@ def small_pacs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_plan_has_every_method_once_per_domain_and_trial(small_pacs: Path) -> None:
     planned = planned_sweep(SIZES["quick"].plan(0, "cpu", False), "The plan")
     assert len({run.run for run in planned.runs}) == 8

@@ -12,8 +12,8 @@ import pytest
 
 from eqrm.errors import EqrmError, SettingError
 from eqrm.reproductions import reproduction
+from eqrm.reproductions import swept as swept_module
 from eqrm.reproductions.base import write_page
-from eqrm.reproductions.quantile_selection import experiment as experiment_module
 from eqrm.reproductions.quantile_selection import run as run_module
 from eqrm.reproductions.quantile_selection.checks import check_selection
 from eqrm.reproductions.quantile_selection.experiment import SplitRuns
@@ -259,7 +259,7 @@ TINY = SelectionSettings(
 def test_a_tiny_study_runs_and_continues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(run_module.SIZES, "quick", TINY)
     monkeypatch.setattr(  # worker processes take seconds to start
-        experiment_module, "LocalEngine", lambda path, workers: HereEngine(SweepFolder(path))
+        swept_module, "LocalEngine", lambda path, workers: HereEngine(SweepFolder(path))
     )
     study = QuantileSelectionStudy()
     first = study.run(tmp_path, "quick")

@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from eqrm.data.tables.encoded_columns import MOST_CATEGORIES, UnseenCategoryWarning
 from eqrm.data.tables.encoder import TableEncoder
+from eqrm.data.tables.identifiers import identifier_note
 from eqrm.errors import DomainDataError, SettingError
 
 RNG = np.random.default_rng(0)
@@ -268,7 +269,7 @@ def test_integers_that_seldom_repeat_may_be_identifiers(
     encoder = TableEncoder.fit(columns, domains=domains)
     assert encoder.names == ("x",)
     assert f"different integers in 4,000 rows{words}" in encoder.notes[0]
-    assert "and left out. To use it, list it in --feature." in encoder.notes[0]
+    assert "and left out. To use it, list it in --feature with" in encoder.notes[0]
     assert name in TableEncoder.fit(columns, domains=domains, asked=[name]).names
 
 
@@ -335,3 +336,18 @@ def test_a_column_of_very_many_values_is_named_with_the_option_that_leaves_it_ou
     assert "each is estimated from about 4 rows, and training takes much longer" in note
     assert note.endswith("(--drop 'my code').")
     assert TableEncoder.fit({"my code": codes[:100] * 4}).notes == ()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_measurements_that_happen_to_differ_in_all_rows_are_no_identifiers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    domains = np.arange(300) // 10
+    income = np.unique(np.rint(rng.lognormal(10.5, 0.7, 400)))[:300]
+    seconds = np.unique(rng.integers(1_600_000_000, 1_700_000_000, 400))[:300].astype(float)
+    for name, values in (("income", income), ("visited", seconds)):
+        assert identifier_note(name, rng.permutation(values), domains) is None
+    drawn = rng.permutation(np.unique(rng.integers(0, 10**9, 300)).astype(float))
+    counted = rng.permutation(1000.0 + 3.0 * np.arange(300))
+    for name, values in (("code", counted), ("stay_id", rng.permutation(income)), ("code", drawn)):
+        ids = domains[: len(values)]
+        assert "identifier" in (identifier_note(name, values, ids) or "")

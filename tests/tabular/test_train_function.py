@@ -19,7 +19,13 @@ from sklearn.svm import LinearSVC
 import eqrm
 from cli.commands import hospitals, run
 from cli.test_train_real_tables import messy
-from eqrm.errors import DataFileError, DomainDataError, ListedProblemsError, SettingError
+from eqrm.errors import (
+    DataFileError,
+    DomainDataError,
+    EqrmWarning,
+    ListedProblemsError,
+    SettingError,
+)
 from eqrm.tabular import steps as shown_steps
 
 pytestmark = pytest.mark.usefixtures("no_figure")
@@ -57,7 +63,10 @@ def test_train_save_load_and_predict_equal_the_command(
     found = eqrm.train(table, "ill", "hospital", **given)
     words, said = (" ".join(text.split()) for text in (found.printed, printed))
     assert words in said.replace("--test-share", "test_share").replace("--feature", "features")
-    assert ("list it in --feature." in said, "list it in features." in words) == (True, True)
+    assert ("list it in --feature with" in said, "list it in features with" in words) == (
+        True,
+        True,
+    )
     assert " --" not in words
     found.save(tmp_path / "python")
     again = eqrm.load(tmp_path / "python")
@@ -297,3 +306,21 @@ def test_without_a_terminal_a_line_now_and_then_says_what_is_done(
         for step in ("reading", f"{shown_steps.INSIDE}fit 1", "fit 2", "writing"):
             tell(step)
     assert capsys.readouterr().err.splitlines() == ["31 s: fit 1", "70 s: writing"]
+
+
+def test_an_output_below_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match=r"is a file, so that .* cannot be created"):
+        eqrm.train(hospitals(number=40), "ill", "hospital", output=tmp_path / "file" / "inside")
+
+
+@pytest.mark.filterwarnings("ignore:Column 'seen' is missing")
+def test_a_prediction_without_any_date_is_one_with_missing_dates(tmp_path: Path) -> None:
+    table = hospitals(number=40)
+    days = np.datetime64("2024-01-01") + np.arange(len(table)) % 300
+    table["when"] = [f"{day:%d.%m.%Y}" for day in days.astype(object)]
+    with pytest.warns(EqrmWarning, match="day.month.year"):
+        found = eqrm.train(table, "ill", "hospital", measure="mean")
+    new = table.head(3).assign(when="")
+    with pytest.warns(EqrmWarning, match="'when' is missing in 3 of 3 rows"):
+        assert len(found.predict(new)) == 3

@@ -31,6 +31,10 @@ def check_folder(folder: Path, ours: Collection[str] | None = None) -> None:
             f"The folder {folder} contains other files. Choose a new one, or empty it."
         )
     above = folder if folder.is_dir() else _first_that_exists(folder)
+    if not above.is_dir():
+        raise SettingError(
+            f"{above} is a file, so that {folder} cannot be created. Choose another."
+        )
     if not os.access(above, os.W_OK):
         raise SettingError(f"The folder {above} is not writable. Choose another.")
 

@@ -32,16 +32,19 @@ OWNERS = (
 )
 """What identifiers are written together with: userid."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zäöüß]+|\d+")
-KEEP = "To use it, list it in --feature."
+KEEP = "To use it, list it in --feature with all others that are to be used."
+GAPS = 10
+"""Numbers per row up to which integers that all differ count rows, with gaps."""
 
 
 def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> str | None:
     """What an identifier is called in notes; None if the column is not one.
 
-    An identifier is an integer or a text with another value in every row, an integer that numbers
-    the domains, or a text that names them; an integer that seldom repeats and has the name of an
-    identifier, or looks drawn at random from far more numbers than there are rows; and free text,
-    which hardly ever repeats. ``domains`` (n,) are numbered in the order of their names.
+    An identifier is a text with another value in every row, an integer that counts the rows, an
+    integer that numbers the domains, or a text that names them; an integer that seldom or never
+    repeats and has the name of an identifier, or looks drawn at random from far more numbers than
+    there are rows; and free text, which hardly ever repeats. ``domains`` (n,) are numbered in the
+    order of their names.
 
     >>> rows = np.arange(60)
     >>> identifier_note("stay", rows + 1000.0, rows // 5)
@@ -61,7 +64,7 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
         return None
     kind = "integer" if is_numbers(column) else "text"
     distinct, place = np.unique(values, return_inverse=True)
-    if len(distinct) == len(values):
+    if len(distinct) == len(values) and (kind == "text" or _counts_rows(name, distinct)):
         what = f"has a different {kind} in every row: it is an identifier"
     elif _names_domains(distinct, place, ids, numbers=kind == "integer"):
         what = f"{'numbers' if kind == 'integer' else 'names'} the domains: it is an identifier"
@@ -92,6 +95,12 @@ def is_identifiers_name(name: str) -> bool:
     return words[-1] in ENDS or bool({*words} & ANYWHERE) or owned
 
 
+def _counts_rows(name: str, distinct: Column) -> bool:
+    """Whether integers that all differ are an identifier, and no measurement such as an income."""
+    few_gaps = distinct[-1] - distinct[0] < GAPS * len(distinct)
+    return bool(few_gaps or is_identifiers_name(name) or _drawn_at_random(distinct, distinct))
+
+
 def _seldom_repeats(name: str, values: Column, distinct: Column) -> str:
     """Why integers of which some repeat are an identifier; "" if nothing says so."""
     if 2 * len(distinct) > len(values) and is_identifiers_name(name):
@@ -109,14 +118,16 @@ def _drawn_at_random(values: Column, distinct: Column) -> bool:
     Times in seconds since 1970 may, and are measurements.
     """
     first, last = distinct[0], distinct[-1]
-    if len(values) < FEWEST_SPREAD or first < 0 or last - first < FAR_ABOVE * len(values):
+    few = len(values) < FEWEST_SPREAD and len(distinct) < len(values)
+    if few or first < 0 or last - first < FAR_ABOVE * len(values):
         return False
     begin, end = SINCE_1970
     if any(begin <= first / unit and last / unit <= end for unit in (1.0, 1e3, 1e6)):
         return False
     places = (np.sort(values) - first) / (last - first)
     expected = np.arange(1, len(values) + 1) / len(values)
-    return bool(np.abs(places - expected).max() < EVEN)  # Kolmogorov's distance
+    # Kolmogorov's distance, which is larger by chance where there are fewer.
+    return bool(np.abs(places - expected).max() < EVEN * max(1.0, SAMPLE / len(values)) ** 0.5)
 
 
 def _may_be_one(column: Column, domains: NDArray[np.int64]) -> bool:

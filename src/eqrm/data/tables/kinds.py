@@ -60,6 +60,8 @@ def column_of_text(
 
     >>> column_of_text("age", np.array(["31", "?", "NA"]), missing=["?"])
     array([31., nan, nan])
+    >>> column_of_text("age", np.array(["31", "-999.0"]), missing=["-999"])
+    array([31., nan])
     >>> column_of_text("seen", np.array(["2013-01-31", ""]))
     array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
     """
@@ -76,7 +78,7 @@ def column_of_text(
             parsed, wrong = numbers, np.zeros(len(distinct), bool)
         if not wrong.any():
             found: Column = np.array(parsed, dtype=np.float64)[place]
-            return found
+            return _without_codes(found, missing)
         # An identifier such as 007 is not a number: as one, it would be the same as 7.
         odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
         in_rows, present = wrong[place], np.char.strip(text) != ""
@@ -89,6 +91,8 @@ def column_of_text(
         dates = _dates_of(name, text, kind, forms)
         if dates is not None:
             return dates
+        if kind and all(each.strip().lower() in MISSING_NUMBERS for each in np.unique(text)):
+            return np.full(len(text), "NaT", dtype="datetime64[us]")
         _refuse_among_dates(name, text, kind)
         refuse_other_dates(name, text)
     return text
@@ -190,8 +194,7 @@ def column_of_values(
     array([31., nan])
     """
     if is_numbers(column):
-        codes = [number for each in missing if (number := number_of(each)) is not None]
-        column = np.where(np.isin(column, codes), np.nan, column) if codes else column
+        column = _without_codes(column, missing)
         return _as_text(column) if kind == CATEGORY else column
     if is_dates(column) or kind in (CATEGORY, TARGET):
         return column if is_dates(column) else _without(column, missing)
@@ -211,6 +214,12 @@ def _as_text(numbers: Column) -> NDArray[np.str_]:
         for each in numbers.tolist()
     ]
     return np.array(texts, dtype=str)
+
+
+def _without_codes(numbers: Column, missing: Collection[str]) -> Column:
+    """The numbers without those that mean a missing one, however these are written."""
+    codes = [number for each in missing if (number := number_of(each)) is not None]
+    return np.where(np.isin(numbers, codes), np.nan, numbers) if codes else numbers
 
 
 def _without(text: NDArray[Any], missing: Collection[str]) -> NDArray[np.str_]:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import eqrm
+from eqrm.data.tables.kinds import column_of_text
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_columns, read_table, read_test_table
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
@@ -346,3 +347,23 @@ def test_a_word_that_means_missing_among_numbers_makes_no_numbers(tmp_path: Path
     rows = "".join(f"A;1;{'none' if i % 3 else 'tv'}\n" for i in range(9))
     table = read(tmp_path, "hospital;y;promotion\n" + rows)
     assert set(table.columns["promotion"].tolist()) == {"none", "tv"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2023/01/31", "2023/02/01"],
+        ["01/31/2023 7:45 PM"],
+        ["30 Apr 2024"],
+        ["April 30, 2024"],
+        ["30.04.2024."],
+    ],
+)
+def test_dates_in_forms_that_are_not_read_are_refused(values: list[str]) -> None:
+    with pytest.raises(DomainDataError, match="in a form that is not read"):
+        column_of_text("when", np.array(values))
+
+
+@pytest.mark.parametrize("value", ["Room 12 2024", "12 Main 2024", "192.168.0.1", "2.0.11"])
+def test_other_texts_are_no_dates(value: str) -> None:
+    assert column_of_text("code", np.array([value])).tolist() == [value]

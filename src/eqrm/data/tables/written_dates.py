@@ -29,7 +29,14 @@ _WRITTEN = re.compile(
     r"(?P<one>\d{1,2})(?P<separator>[./-])(?P<two>\d{1,2})(?P=separator)(?P<year>\d{4})"
     r"(,?[ T](?P<hour>\d{1,2})(?P<rest>:\d{2}(:\d{2}(\.\d{1,9})?)?))?"
 )
-_SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}(\s.*)?")
+_SHORT_YEAR = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}(\s.*)?")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_OTHER = re.compile(
+    r"(\d{4}([./])\d{1,2}\2\d{1,2}|\d{1,2}([./-]) ?\d{1,2}\3 ?\d{4}"
+    rf"|\d{{1,2}}\.?[ -]{_MONTH}\.?[ -]\d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}})(\W.*)?",
+    re.IGNORECASE,
+)
+"""2013/01/31, 31.01.2013 with a time in words, 31 Jan 2013, January 31, 2013."""
 
 
 def moment_in(text: str, form: str) -> np.datetime64 | None:
@@ -117,13 +124,31 @@ def _form_of(name: str, matches: list[re.Match[str]], separator: str) -> str:
 
 
 def refuse_other_dates(name: str, text: NDArray[np.str_]) -> None:
-    """Raise if most values are dates in several forms, or in one whose year is not certain."""
-    present = [value for value in _sample(text) if value.strip()]
-    dated = [v for v in present if is_dated(v) or _SHORT_YEAR.fullmatch(v.strip())]
-    if 2 * len(dated) > len(present):
-        short = next((v for v in dated if not is_dated(v)), None)
-        why = "beside dates in other forms" if short is None else "with a year of two digits"
-        raise _refusal(name, short or dated[0], why)
+    """Raise if most values are dates in several forms, or in one that is not read.
+
+    >>> refuse_other_dates("seen", np.array(["2013/01/31"]))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: Column 'seen' holds dates such as '2013/01/31', in a form that ...
+    >>> refuse_other_dates("version", np.array(["3.6.27", "2.0.11"]))
+    """
+    present = [value.strip() for value in _sample(text) if value.strip()]
+    short = [each for value in present if (each := _SHORT_YEAR.fullmatch(value)) is not None]
+    if not all(map(_may_be_day_and_month, short)):
+        return  # versions, and the like
+    others = [v for v in present if not is_dated(v) and _OTHER.fullmatch(v) is not None]
+    dated = [v for v in present if is_dated(v)]
+    if 2 * (len(dated) + len(short) + len(others)) > len(present):
+        if short:
+            raise _refusal(name, short[0][0], "with a year of two digits")
+        if others:
+            raise _refusal(name, others[0], "in a form that is not read")
+        raise _refusal(name, dated[0], "beside dates in other forms")
+
+
+def _may_be_day_and_month(found: re.Match[str]) -> bool:
+    low, high = sorted((int(found[1]), int(found[3])))
+    return 1 <= low <= 12 and high <= 31
 
 
 def _refusal(name: str, value: str, why: str) -> DomainDataError:

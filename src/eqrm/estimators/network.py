@@ -14,6 +14,7 @@ from itertools import pairwise, repeat
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -157,12 +158,13 @@ class Examples:
         some, most = min(domains or self.domains, self.domains), examples or max(counts)
         if some == self.domains and most >= max(counts):
             yield from repeat(None)
-        rows: list[Tensor] = list(torch.argsort(self.ids, stable=True).split(counts))
+        # In numpy, whose slices take a tenth of the time of those of tensors.
+        rows = [part.numpy() for part in torch.argsort(self.ids, stable=True).split(counts)]
         used, waiting = list(counts), list[int]()
 
-        def next_rows(domain: int) -> Tensor:
+        def next_rows(domain: int) -> NDArray[np.int64]:
             if used[domain] + most > counts[domain]:
-                rows[domain] = rows[domain][torch.from_numpy(random.permutation(counts[domain]))]
+                rows[domain] = rows[domain][random.permutation(counts[domain])]
                 used[domain] = 0
             used[domain] += most
             return rows[domain][used[domain] - most : used[domain]]
@@ -172,7 +174,7 @@ class Examples:
                 left = set(waiting)  # they come last in the next round, not twice in a batch
                 waiting += sorted(random.permutation(self.domains).tolist(), key=left.__contains__)
             chosen, waiting = waiting[:some], waiting[some:]
-            yield torch.cat([next_rows(domain) for domain in chosen])
+            yield torch.from_numpy(np.concatenate([next_rows(domain) for domain in chosen]))
 
 
 def train_network(

@@ -19,8 +19,6 @@ from torch.nn import functional
 
 from eqrm.gpu.launching import Launcher
 
-Padding = tuple[int, int, int, int]
-
 ELEMENTS = 1024
 """Of a block of pixels × channels."""
 WARPS = 4
@@ -175,7 +173,7 @@ class FrozenNorm(torch.autograd.Function):
         variance: Tensor,
         eps: float,
         highest: float | None,
-        padding: Padding = (0, 0, 0, 0),
+        padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     ) -> Tensor:
         sizes = _sizes(x, padding)
         shape = (len(x), x.shape[1], *sizes[-2:])
@@ -220,7 +218,7 @@ class FrozenNorm(torch.autograd.Function):
         return gradient, by_weight, by_bias, None, None, None, None, None
 
 
-def _sizes(x: Tensor, padding: Padding) -> tuple[int, ...]:
+def _sizes(x: Tensor, padding: tuple[int, int, int, int]) -> tuple[int, ...]:
     """Channels, height and width, how far the image moves, and height and width when padded."""
     height, width = x.shape[2:]
     left, right, top, bottom = padding

@@ -12,14 +12,16 @@ from eqrm.data.datasets.catalogue import published
 from eqrm.data.fetching.data_root import data_root
 from eqrm.data.fetching.downloads import by_hand
 from eqrm.errors import EqrmError
+from eqrm.predictors.pretrained import read_weights
 from eqrm.reproductions.base import Report, Reproduction, no_progress
-from eqrm.reproductions.outcome import Check, Progress
+from eqrm.reproductions.outcome import Check, Progress, ResultTable
 from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.progress import SweepLines
 from eqrm.sweeps.records import RunRecord, read_records
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.cells import SweepTables
 
 SWEEP = "sweep"
 
@@ -84,20 +86,50 @@ def absent_data(dataset: str) -> list[str]:
     return [f"The data root {root} lacks {'; '.join(absent)}. {by_hand(entry, root)}"]
 
 
+def absent_weights(pretrained: str | bool | None, network: str) -> list[str]:
+    """What is missing of the weights that a network of images starts from; False is random ones."""
+    if pretrained is False:
+        return []
+    if not isinstance(pretrained, str):
+        return [
+            f"No file with ImageNet weights of {network} was given. Give one with --set "
+            "pretrained=FILE (.safetensors or .pth, with the names of torchvision), or start from "
+            "random weights with --set pretrained=false."
+        ]
+    try:
+        read_weights(pretrained)
+    except EqrmError as error:
+        return [str(error)]
+    return []
+
+
+def result_tables(tables: SweepTables) -> list[ResultTable]:
+    """The tables of a sweep as those of a reproduction."""
+    return [
+        ResultTable(
+            f"{each.rule}-{each.kind}",
+            each.title,
+            ["method", *each.columns],
+            [[row.label, *(cell.text for cell in row.cells)] for row in each.rows],
+        )
+        for each in tables.tables
+    ]
+
+
 def _share(folder: SweepFolder, planned: PlannedSweep) -> float:
     return sum(folder.is_finished(run.run) for run in planned.runs) / len(planned.runs)
 
 
 @dataclass
 class SweptReproduction(Reproduction):
-    """A reproduction with one sweep, which is kept in ``sweep`` in the output folder.
+    """A reproduction whose runs are kept in ``sweep`` in the output folder, one sweep or several.
 
     Args:
         device: as in the configuration of a run: "auto" takes a GPU where there is one.
         workers: how many runs are trained at the same time.
 
     Finished runs are not trained again, also where the folder was copied to another machine, and
-    ``eqrm table`` reads it.
+    ``eqrm table`` reads them.
     """
 
     device: str = "auto"

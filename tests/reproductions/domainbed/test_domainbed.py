@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from cli.commands import run
 from eqrm.errors import DataFileError, SettingError
 from eqrm.reproductions.domainbed.run import METHODS, DomainBed
 from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.tables.published import published_rows
+from reproductions.small_images import write_images
 
 VLCS = ("Caltech101", "LabelMe")
 """Two of its four domains: enough to leave one out."""
@@ -20,13 +19,7 @@ VLCS = ("Caltech101", "LabelMe")
 
 @pytest.fixture
 def vlcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    draw = np.random.default_rng(0)
-    for domain in VLCS:
-        for number in range(60):
-            folder = tmp_path / "data" / "VLCS" / domain / ("bird", "car")[number % 2]
-            folder.mkdir(parents=True, exist_ok=True)
-            pixels = draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / f"{number}.jpg")
+    write_images(tmp_path / "data" / "VLCS", VLCS, 60)
     monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
     return tmp_path
 

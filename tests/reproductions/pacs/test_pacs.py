@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from scipy import stats
 
 from eqrm.reproductions.pacs.findings import AccuracyGain, PacsFindings
@@ -17,6 +16,7 @@ from eqrm.reproductions.registry import reproduction
 from eqrm.reproductions.swept import FinishedSweep
 from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.records import Checkpoint, RunRecord
+from reproductions.small_images import write_images
 
 SETTINGS = PacsSettings()
 DRAW = np.random.default_rng(0)
@@ -85,13 +85,7 @@ def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
 @pytest.fixture
 def small_pacs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Six tiny images per domain, in two classes, in the layout of the dataset."""
-    draw = np.random.default_rng(0)
-    for domain in SETTINGS.held_out:
-        for number in range(6):
-            folder = tmp_path / "data" / "PACS" / domain / ("cat", "dog")[number % 2]
-            folder.mkdir(parents=True, exist_ok=True)
-            pixels = draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / f"{number}.png")
+    write_images(tmp_path / "data" / "PACS", SETTINGS.held_out, 6)
     monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
     return tmp_path
 

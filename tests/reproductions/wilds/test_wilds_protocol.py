@@ -54,7 +54,7 @@ def test_molecules_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.Monke
     study = Wilds(dataset="ogb-molpcba", predictor=gin, batches=[6], examples=2, **SMALL)  # type: ignore[arg-type]
     report = study.run(tmp_path / "out")
     assert report.verdict == "1 of 1 checks hold"
-    table = next(each for each in report.outcome.tables if each.name == "quantiles")
+    table = next(each for each in report.outcome.tables if each.name == "validation-quantiles")
     own = [str(row[0]) for row in table.rows if "(paper)" not in str(row[0])]
     assert own == ["ERM", *(f"EQRM α={level:g}" for level in LEVELS)]
     assert any("(paper)" in str(row[0]) for row in table.rows)

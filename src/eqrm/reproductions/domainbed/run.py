@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.errors import DataFileError, EqrmError, SettingError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.objectives.registry import OBJECTIVES
-from eqrm.predictors.pretrained import read_weights
-from eqrm.reproductions.outcome import Outcome, Progress, ResultTable
-from eqrm.reproductions.swept import SweptReproduction, absent_data
+from eqrm.reproductions.outcome import Outcome, Progress
+from eqrm.reproductions.swept import (
+    SweptReproduction,
+    absent_data,
+    absent_weights,
+    result_tables,
+)
 from eqrm.sweeps.protocols import FOLDERS_OF_IMAGES, PROTOCOLS, SMALL_IMAGES
 from eqrm.sweeps.selection import SELECTION_RULES
 from eqrm.sweeps.tables.tabulating import sweep_tables
@@ -86,18 +90,8 @@ class DomainBed(SweptReproduction):
     def missing(self) -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
         found = absent_data(self.dataset)
-        if self.dataset in FOLDERS_OF_IMAGES and self.pretrained is not False:
-            try:
-                if not isinstance(self.pretrained, str):
-                    network = self.predictor or NETWORK
-                    raise DataFileError(
-                        f"No file with ImageNet weights of {network} was given. Give one with "
-                        "--set pretrained=FILE (.safetensors or .pth, with the names of "
-                        "torchvision), or start from random weights with --set pretrained=false."
-                    )
-                read_weights(self.pretrained)
-            except EqrmError as error:
-                found.append(str(error))
+        if self.dataset in FOLDERS_OF_IMAGES:
+            found += absent_weights(self.pretrained, self.predictor or NETWORK)
         return found
 
     def plan(self, size: str, seed: int) -> dict[str, Any]:
@@ -139,15 +133,7 @@ class DomainBed(SweptReproduction):
                 "wall-clock time of all runs, added up": duration(done.seconds),
             },
             checks=[done.check()],
-            tables=[
-                ResultTable(
-                    f"{each.rule}-{each.kind}",
-                    each.title,
-                    ["method", *each.columns],
-                    [[row.label, *(cell.text for cell in row.cells)] for row in each.rows],
-                )
-                for each in tables.tables
-            ],
+            tables=result_tables(tables),
             pictures=[],
             remarks=[
                 tables.error_note,

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, one_of
-from eqrm.errors import DataFileError, EqrmError
-from eqrm.predictors.pretrained import read_weights
-from eqrm.reproductions.base import Report, Reproduction, no_progress
-from eqrm.reproductions.outcome import Outcome, Progress, ResultTable
-from eqrm.reproductions.swept import FinishedSweep, absent_data, run_plan
+from eqrm.errors import DataFileError
+from eqrm.reproductions.outcome import Outcome, Progress
+from eqrm.reproductions.swept import (
+    FinishedSweep,
+    SweptReproduction,
+    absent_data,
+    absent_weights,
+    result_tables,
+    run_plan,
+)
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import RISK, TrainingDomainValidation
 from eqrm.sweeps.sweep_folder import SweepFolder
@@ -60,7 +65,7 @@ PROTOCOLS = {
 
 
 @dataclass
-class Wilds(Reproduction):
+class Wilds(SweptReproduction):
     """Test-domain risks of ERM and of EQRM at five levels, begun from ERM's weights.
 
     Args:
@@ -74,12 +79,11 @@ class Wilds(Reproduction):
         examples: of each domain in a batch of EQRM.
         trials: repetitions with other seeds.
         settings: of the dataset, such as the size of images.
-        device: as in the configuration of a run: "auto" takes a GPU where there is one.
-        workers: how many runs are trained at the same time.
+        device, workers: see :class:`~eqrm.reproductions.swept.SweptReproduction`.
 
-    The sweeps are in ``erm`` and ``eqrm-0``, ``eqrm-1``, … of the output folder; finished runs are
-    not trained again. Give the output folder as a relative path to go on with on another machine:
-    the runs of EQRM name those of ERM by their paths.
+    The sweeps are in ``sweep/erm`` and ``sweep/eqrm-0``, ``sweep/eqrm-1``, … of the output folder.
+    Give that as a relative path to go on with on another machine: the runs of EQRM name those of
+    ERM by their paths.
     """
 
     dataset: str = "iwildcam"
@@ -92,8 +96,6 @@ class Wilds(Reproduction):
     examples: int = 4
     trials: int = 3
     settings: dict[str, Any] | None = None
-    device: str = "auto"
-    workers: int = 1
 
     name = "wilds"
     title = "WILDS: quantiles of the risk over test domains"
@@ -118,24 +120,9 @@ class Wilds(Reproduction):
     def missing(self) -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
         found = absent_data(self.dataset)
-        if self.protocol.pretrained and self.pretrained is not False and self.predictor is None:
-            try:
-                if not isinstance(self.pretrained, str):
-                    raise DataFileError(
-                        "No file with ImageNet weights of resnet50 was given. Give one with --set "
-                        "pretrained=FILE, or start from random weights with --set pretrained=false."
-                    )
-                read_weights(self.pretrained)
-            except EqrmError as error:
-                found.append(str(error))
+        if self.protocol.pretrained and self.predictor is None:
+            found += absent_weights(self.pretrained, "resnet50")
         return found
-
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """See :meth:`Reproduction.run`; the sweeps are kept in ``output``."""
-        self._folder = output
-        return super().run(output, size, seed, progress)
 
     def erm_plan(self, seed: int) -> dict[str, Any]:
         """The sweep of ERM, as YAML would hold it (docs/sweeps.md)."""
@@ -222,15 +209,7 @@ class Wilds(Reproduction):
                 "wall-clock time of all runs, added up": duration(whole.seconds),
             },
             checks=[whole.check()],
-            tables=[
-                ResultTable(
-                    each.kind,
-                    each.title,
-                    ["method", *each.columns],
-                    [[row.label, *(cell.text for cell in row.cells)] for row in each.rows],
-                )
-                for each in tables.tables
-            ],
+            tables=result_tables(tables),
             pictures=[],
             remarks=[
                 tables.error_note,

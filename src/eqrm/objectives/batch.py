@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +27,8 @@ class Batch:
         domains: (n,) integers from 0 to num_domains − 1. A batch may leave domains out.
         num_domains: how many domains there are in the training data.
         names: the domains' names, used in errors; empty when they have none.
+        sizes: where the rows of each domain lie together, how many there are of each domain, in the
+            order of the rows; None where that is not known without a look at ``domains``.
 
     >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.tensor([4, 0, 4]), 5)
     >>> {domain: rows.tolist() for domain, rows in batch.rows_by_domain().items()}
@@ -37,6 +40,7 @@ class Batch:
     domains: Tensor
     num_domains: int
     names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.domains.ndim != 1 or self.domains.dtype != torch.long:
@@ -54,6 +58,10 @@ class Batch:
         if self.names and len(self.names) != self.num_domains:
             raise DomainDataError(
                 f"names must have one name per domain ({self.num_domains}), got {len(self.names)}."
+            )
+        if self.sizes is not None and sum(self.sizes) != len(self.domains):
+            raise DomainDataError(
+                f"sizes must add up to the {len(self.domains)} examples, got {sum(self.sizes)}."
             )
 
     def num_present(self) -> Tensor:
@@ -87,6 +95,13 @@ class Batch:
         order = torch.argsort(self.domains, stable=True)
         return dict(zip(present.tolist(), order.split(counts.tolist()), strict=True))
 
+    def parts(self, values: Tensor) -> list[Tensor]:
+        """The rows of (n, …) values that belong to each domain present; waits for a device only
+        where ``sizes`` is not known."""
+        if self.sizes is not None:
+            return list(values.split(self.sizes))
+        return [values[rows] for rows in self.rows_by_domain().values()]
+
     def by_domain(self) -> dict[int, Batch]:
         """The part of the batch that comes from each domain present."""
         return {
@@ -95,6 +110,17 @@ class Batch:
             )
             for domain, rows in self.rows_by_domain().items()
         }
+
+
+def sizes_of(domains: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """How many rows each domain has, where the rows of every domain lie together.
+
+    >>> sizes_of(np.array([3, 3, 1])), sizes_of(np.array([3, 1, 3]))
+    ((2, 1), None)
+    """
+    ends = np.flatnonzero(np.diff(domains)) + 1
+    together = len(np.unique(domains)) == len(ends) + 1
+    return tuple(np.diff(ends, prepend=0, append=len(domains)).tolist()) if together else None
 
 
 def mean_risk(losses: Tensor, batch: Batch) -> Tensor:

@@ -130,10 +130,9 @@ class IGA(Objective):
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor; costs one backward pass per domain."""
-        rows = batch.rows_by_domain()
-        self.require_domains(len(rows), "the batch")
         losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
-        risks = [losses[r].mean() for r in rows.values()]
+        risks = [part.mean() for part in batch.parts(losses)]
+        self.require_domains(len(risks), "the batch")
         parameters = tuple(p for p in predictor.parameters() if p.requires_grad)
         loss = torch.stack(risks).mean()
         loss = loss + self.penalty_weight * self.penalty(risks, parameters)

@@ -35,6 +35,8 @@ class CapturedStep:
 
     def fits(self, batch: Batch) -> bool:
         """Whether a batch has the shape of the one that was captured."""
+        if batch.sizes != self._batch.sizes:
+            return False
         pairs = zip(_tensors(self._batch), _tensors(batch), strict=True)
         return all(own.shape == other.shape and own.dtype == other.dtype for own, other in pairs)
 
@@ -70,13 +72,14 @@ class StepTaker:
 
 
 def may_be_captured(batch: Batch) -> bool:
-    """Whether all of a batch is tensors on a GPU.
+    """Whether all of a batch is tensors on a GPU, its rows sorted by domain.
 
     >>> may_be_captured(Batch(torch.zeros(1, 2), torch.zeros(1), torch.tensor([0]), 1))
     False
     """
     tensors = _tensors(batch)
-    return all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
+    on_gpu = all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
+    return on_gpu and batch.sizes is not None
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

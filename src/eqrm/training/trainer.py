@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
-from eqrm.objectives.batch import Batch
+from eqrm.objectives.batch import Batch, sizes_of
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.training.captured_step import StepTaker
@@ -116,6 +116,7 @@ class Trainer:
         network = as_predictor(predictor, loss, self.settings.batch_norm)
         check_run(network, data, self.phases, batches, held_out or {}, self.settings)
         self.description = description_of_run(network, data, self.phases, batches, self.settings)
+        self._domains = data.domains.cpu().numpy()
         self.data = resident(data, self.device)
         self.held_out = {
             name: resident(part, self.device) for name, part in (held_out or {}).items()
@@ -208,7 +209,8 @@ class Trainer:
             x = x.contiguous(memory_format=torch.channels_last)  # as the network is
         if augment is not None:
             x = augment(x, numbers, self.settings.seed, self.state.step)
-        return Batch(x, y, domains, self.data.num_domains, self.data.names)
+        sizes = sizes_of(self._domains[numbers.cpu().numpy()])
+        return Batch(x, y, domains, self.data.num_domains, self.data.names, sizes)
 
     def _take_step(self, batch: Batch, place: Place) -> Mapping[str, Tensor]:
         """Apply every update of one step; returns the last loss by optimizer."""

@@ -58,7 +58,7 @@ class TrainingSettings:
         augment: random changes of the training images; None for none.
         cuda_graph: on one GPU, capture the step as a CUDA graph and replay it, where batches are
             tensors of one shape and the objective does the same in every step (ERM, EQRM, VREx,
-            GroupDRO, superquantile, IRM). It needs Adam or AdamW.
+            GroupDRO, superquantile, IRM, CORAL, MMD). It needs Adam or AdamW.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):

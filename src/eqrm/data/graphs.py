@@ -132,12 +132,12 @@ class Graphs:
         numbers = torch.arange(len(rows))
         first_node = torch.repeat_interleave(nodes.cumsum(0) - nodes, edges)
         device = self.x.device
-        edge_rows = edge_rows.to(device, non_blocking=True)
+        edge_rows = _sent(edge_rows, device)
         return GraphBatch(
-            x=self.x[node_rows.to(device, non_blocking=True)].long(),
-            edge_index=self.edge_index[:, edge_rows].long() + first_node.to(device),
+            x=self.x[_sent(node_rows, device)].long(),
+            edge_index=self.edge_index[:, edge_rows].long() + _sent(first_node, device),
             edge_attr=self.edge_attr[edge_rows].long(),
-            batch=torch.repeat_interleave(numbers, nodes).to(device, non_blocking=True),
+            batch=_sent(torch.repeat_interleave(numbers, nodes), device),
             num_graphs=len(rows),
         )
 
@@ -149,6 +149,13 @@ class Graphs:
             edge_index=self.edge_index.to(device),
             edge_attr=self.edge_attr.to(device),
         )
+
+
+def _sent(values: Tensor, device: torch.device) -> Tensor:
+    """Values from the CPU, without waiting for what a GPU is doing."""
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
 def _parts(ends: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

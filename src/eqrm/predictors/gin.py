@@ -50,7 +50,8 @@ class CategoricalEncoder(nn.Module):
 
     def __init__(self, sizes: Sequence[int], width: int) -> None:
         super().__init__()
-        # All embeddings in one table, and one look-up instead of nine.
+        # All embeddings in one table, and one product of matrices instead of nine look-ups: its
+        # gradient needs no sorting, and is the same in every run.
         starts = torch.tensor([0, *sizes]).cumsum(0)[:-1]
         self.register_buffer("offsets", starts, persistent=False)
         self.table = nn.Embedding(sum(sizes), width)
@@ -59,8 +60,17 @@ class CategoricalEncoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Σ over features of their embeddings."""
+        return self.of_indicators(self.indicators(features))
+
+    def indicators(self, features: Tensor) -> Tensor:
+        """(n, features) integers → (n, values of all features): 1 for the values that they have."""
+        weight = self.table.weight
         rows = features.to(torch.long) + self.offsets
-        return functional.embedding_bag(rows, self.table.weight, mode="sum")
+        return weight.new_zeros(len(rows), len(weight)).scatter_(1, rows, 1.0)
+
+    def of_indicators(self, indicators: Tensor) -> Tensor:
+        """The same of :meth:`indicators`, which encoders of the same features can share."""
+        return indicators @ self.table.weight
 
 
 class GINLayer(nn.Module):
@@ -77,12 +87,15 @@ class GINLayer(nn.Module):
             nn.Linear(2 * width, width),
         )
 
-    def forward(self, h: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
-        """New embeddings of the atoms, (atoms, width)."""
+    def forward(self, h: Tensor, edge_index: Tensor, bonds: Tensor) -> Tensor:
+        """New embeddings of the atoms, (atoms, width); ``bonds`` are indicators of the edges."""
         source, target = edge_index
-        messages = functional.relu(h[source] + self.bond_encoder(edge_attr))
-        received = torch.zeros_like(h).index_add(0, target, messages.to(h.dtype))
-        result: Tensor = self.mlp((1 + self.eps) * h + received)
+        # index_select, since the gradient of h[source] sorts
+        messages = functional.relu(
+            h.index_select(0, source) + self.bond_encoder.of_indicators(bonds)
+        )
+        own = (1 + self.eps) * h
+        result: Tensor = self.mlp(own.index_add(0, target, messages.to(own.dtype)))
         return result
 
 
@@ -106,17 +119,19 @@ class GINFeatures(nn.Module):
         """(graphs, width), differentiable in everything but the graphs."""
         h = self.atom_encoder(graphs.x)
         virtual = self.virtual_node.expand(graphs.num_graphs, -1)
+        bonds = self.layers[0].bond_encoder.indicators(graphs.edge_attr)
         last = len(self.layers) - 1
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            h = h + virtual[graphs.batch]
-            heard = sum_by_graph(h, graphs.batch, graphs.num_graphs) + virtual
-            h = norm(layer(h, graphs.edge_index, graphs.edge_attr))
+            h = h + virtual.index_select(0, graphs.batch)
+            heard = virtual.index_add(0, graphs.batch, h.to(virtual.dtype))
+            h = norm(layer(h, graphs.edge_index, bonds))
             if number < last:
                 h = functional.relu(h)
                 virtual = self._dropped(self.virtual_mlps[number](heard))
             h = self._dropped(h)
-        counts = torch.bincount(graphs.batch, minlength=graphs.num_graphs).clamp(min=1)
-        mean = sum_by_graph(h, graphs.batch, graphs.num_graphs) / counts.unsqueeze(1)
+        ones = h.new_ones(len(h), 1)  # counting with bincount would wait for a GPU
+        counts = sum_by_graph(ones, graphs.batch, graphs.num_graphs).clamp(min=1)
+        mean = sum_by_graph(h, graphs.batch, graphs.num_graphs) / counts
         return mean.to(h.dtype)
 
     def _dropped(self, h: Tensor) -> Tensor:

@@ -23,10 +23,11 @@ from torch import nn
 from eqrm.data import DomainBatches
 from eqrm.errors import EqrmError
 from eqrm.objectives import EQRM, ERM, GroupDRO, Objective, RiskMemory, Superquantile, VREx
+from eqrm.predictors import MLP
 from eqrm.training import Phase, Trainer
 from eqrm.training.processes import process_group, rank, world_size
 from eqrm.training.runs.run_folder import RunFolder
-from training.small_worlds import network, regression, settings, weights
+from training.small_worlds import classification, network, regression, settings, weights
 
 DOMAINS = 7
 PARTS = regression(DOMAINS + 3, examples=24).splits(test=["d7", "d8", "d9"])
@@ -119,6 +120,27 @@ def resumed_is_the_same(folder: Path, steps: int) -> bool:
     return torch.equal(weights(whole.predictor), weights(again("killed").fit().predictor))
 
 
+def metrics(names: tuple[str, ...] = ("macro-f1", "roc-auc")) -> dict[str, Any]:
+    """Metrics of held-out data; one split has a single example, fewer than there are processes."""
+    parts = classification(6, examples=9).splits(test=["d4", "d5"])
+    assert parts.test is not None
+    held_out = {"test": parts.test, "one": parts.test.at(torch.tensor([0]))}
+    batches = DomainBatches(parts.train, 2, 4, seed=5, rank=rank(), world_size=world_size())
+    torch.manual_seed(0)
+    found = Trainer(
+        MLP(4, 3, width=8),
+        parts.train,
+        [Phase("erm", 3)],
+        batches,
+        held_out=held_out,
+        settings=settings(metrics=list(names)),
+    ).fit()
+    return {
+        split: {name: each.to_dict() for name, each in risks.metrics.items()}
+        for split, risks in found.risks.items()
+    }
+
+
 def refusals() -> dict[str, str]:
     """What several processes refuse before they start."""
     batches = DomainBatches(PARTS.train, rank=rank(), world_size=world_size())
@@ -152,6 +174,7 @@ def main(folder: Path, steps: int, objectives: list[str]) -> None:
         extra = {
             "resumed": resumed_is_the_same(folder / f"resumed-{world_size()}", 12),
             "refusals": refusals(),
+            "metrics": metrics(),
         }
         if rank() == 0:
             content = {"cases": found, **extra}

@@ -92,6 +92,19 @@ def test_what_would_train_differently_is_refused_before_it_starts(found: dict[in
     check_refusals(found[1], found[2])
 
 
+@two_processes
+def test_two_processes_measure_the_metrics_of_one(found: dict[int, Found]) -> None:
+    one, two = (found[n]["metrics"] for n in (1, 2))
+    assert one["test"]["macro-f1"]["pooled"] > 0.0
+    assert one["one"]["roc-auc"]["pooled"] is None
+    for split, by_name in one.items():
+        for name, each in by_name.items():
+            other = two[split][name]
+            assert other["pooled"] == pytest.approx(each["pooled"], rel=1e-6)
+            for own, theirs in zip(each["domains"], other["domains"], strict=True):
+                assert theirs == pytest.approx(own, rel=1e-6)
+
+
 @pytest.mark.full
 def test_one_two_and_four_processes_train_every_objective_alike(tmp_path: Path) -> None:
     objectives = list(several_processes.OBJECTIVES)

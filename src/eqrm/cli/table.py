@@ -40,10 +40,20 @@ def table(
     metric: Annotated[
         str | None,
         option(
-            "accuracy or risk: what rules judge by and what is reported (default: accuracy where "
-            "it was recorded; the rule quantile judges by risk)."
+            "accuracy, risk, or a metric of training.metrics (macro-f1, average-precision, "
+            "roc-auc): what rules judge by and what is reported (default: accuracy where it was "
+            "recorded; the rule quantile judges by risk)."
         ),
     ] = None,
+    pooled: Annotated[
+        bool,
+        option(
+            "The metric of all examples together, as WILDS has it, not its mean over domains: for "
+            "the rule training-domain and what is reported. Needs --metric.",
+            None,
+            "--pooled",
+        ),
+    ] = False,
     levels: Annotated[
         list[str] | None,
         option(f"Levels of the quantile tables (default: 0,.25,.5,.75,.9,.99,1). {SEVERAL}"),
@@ -87,14 +97,16 @@ def table(
         lambda: _refuse_empty("--rule", rule, names),
         lambda: _refuse_empty("--levels", levels, asked),
         *(partial(parsed_level, level, "--levels") for level in asked),
-        lambda: TableSettings(metric, divisor=divisor),
+        lambda: TableSettings(metric, divisor=divisor, pooled=pooled),
         lambda: parsed_level(alpha),
         *(partial(_rule, name, "0.9", checkpoints, None) for name in names or SELECTION_RULES),
     )
     write = FORMATS[_format(as_format, output)]
     at = [str(parsed_level(level, "--levels")) for level in asked]
-    settings = TableSettings(metric, at or LEVELS, divisor, published)
-    rules = dict(_rule(name, alpha, checkpoints, metric) for name in names or SELECTION_RULES)
+    settings = TableSettings(metric, at or LEVELS, divisor, published, pooled)
+    rules = dict(
+        _rule(name, alpha, checkpoints, metric, pooled) for name in names or SELECTION_RULES
+    )
     found = sweep_tables(
         sweep_records(folder),
         rules,
@@ -136,7 +148,7 @@ def _refuse_empty(name: str, given: list[str] | None, values: list[str]) -> None
 
 
 def _rule(
-    name: str, alpha: str, checkpoints: str | None, metric: str | None
+    name: str, alpha: str, checkpoints: str | None, metric: str | None, pooled: bool = False
 ) -> tuple[str, SelectionRule]:
     """A selection rule under its registered name, with those of the options that it has."""
     from eqrm.sweeps.selection import SELECTION_RULES
@@ -144,5 +156,6 @@ def _rule(
     known = SELECTION_RULES.settings(name)
     level = str(parsed_level(alpha))
     given: dict[str, Any] = {"alpha": level, "checkpoints": checkpoints, "metric": metric}
+    given["pooled"] = pooled or None
     wanted = {k: v for k, v in given.items() if v is not None and k in known}
     return SELECTION_RULES.name_of(name), SELECTION_RULES.make(name, given=wanted)

@@ -62,6 +62,17 @@ class DomainMetric:
         named = zip(self.domains, self.values, strict=True)
         return {name: found.reason for name, found in named if found.value is None}
 
+    @property
+    def defined(self) -> int:
+        """How many domains have the metric."""
+        return len(self.domains) - len(self.undefined)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the domains that have the metric; None if there are none."""
+        found = [each.value for each in self.values if each.value is not None]
+        return float(np.mean(found)) if found else None
+
     @cached_property
     def risks(self) -> MeasuredRisks:
         """1 − metric of the domains that have it; raises if there are fewer than two."""
@@ -132,7 +143,7 @@ class MetricEvaluation:
     def varies(self) -> bool:
         """Whether at least two domains have the metric, as tables over domains need."""
         first = next(iter(self.predictors.values()))
-        return len(first.domains) - len(first.undefined) >= FEWEST_DOMAINS
+        return first.defined >= FEWEST_DOMAINS
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -151,7 +162,7 @@ class MetricEvaluation:
     def to_text(self, table: RiskTable | None = None, intervals: bool = True) -> str:
         """Pooled and mean over domains, then the risk table of 1 − metric."""
         first = next(iter(self.predictors.values()))
-        have = len(first.domains) - len(first.undefined)
+        have = first.defined
         rows = [["", *map(one_line, self.predictors)]]
         rows.append(["pooled examples", *(str(each.pooled) for each in self.predictors.values())])
         if not self.varies:

@@ -5,6 +5,7 @@ from .planned_runs import PlannedSweep as PlannedSweep
 from .planned_runs import planned_sweep as planned_sweep
 from .records import Checkpoint as Checkpoint
 from .records import RunRecord as RunRecord
+from .records import SplitMetric as SplitMetric
 from .records import read_records as read_records
 from .selection import SELECTION_RULES as SELECTION_RULES
 from .selection import LeaveOneDomainOut as LeaveOneDomainOut

@@ -117,7 +117,7 @@ def _train_network(
 
 
 def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a run's metrics say of risks and accuracies per domain, step by step.
+    """What a run's metrics say of risks, accuracies and other metrics, step by step.
 
     The final evaluation takes the place of another one after the same step: it measures the
     weights that the run ended with.
@@ -134,6 +134,8 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         at["risks"][line["split"]] = line["risks"]
         if "accuracies" in line:
             at["accuracies"][line["split"]] = line["accuracies"]
+        if "metrics" in line:
+            at.setdefault("metrics", {})[line["split"]] = line["metrics"]
     return [found[step] for step in sorted(found)]
 
 

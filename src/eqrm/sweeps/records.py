@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,58 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
+class SplitMetric:
+    """A metric of a split: of all its examples together, and of the domains that have it.
+
+    ``pooled`` is None where the metric is not defined, as the ROC-AUC of one class.
+    """
+
+    pooled: float | None
+    domains: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON."""
+        return {"pooled": self.pooled, "domains": dict(self.domains)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> SplitMetric:
+        """What :meth:`to_dict` or ``metrics.jsonl`` says, which lists domains without it as None.
+
+        >>> SplitMetric.from_dict({"pooled": 0.5, "domains": {"a": 0.5, "b": None}})
+        SplitMetric(pooled=0.5, domains={'a': 0.5})
+        """
+        given, pooled = content.get("domains", {}), content["pooled"]
+        domains = {name: value for name, value in given.items() if value is not None}
+        if not all(map(is_number, [*domains.values(), *([] if pooled is None else [pooled])])):
+            raise TypeError("a metric that is not a number")
+        return cls(pooled, domains)
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """What was measured after a step of a run: by split, and in it by domain.
 
     The splits are ``"train"`` (what is trained on), ``"validation"`` (the examples that are held
     out of each domain, training and test domains both; or whole validation domains) and ``"test"``
-    (the rest of each test domain). ``accuracies`` has no entry for a split without classes.
+    (the rest of each test domain). ``accuracies`` has no entry for a split without classes;
+    ``metrics`` are by split and by name, those that the run was asked for (``training.metrics``).
     """
 
     step: int
     risks: Mapping[str, Mapping[str, float]]
     accuracies: Mapping[str, Mapping[str, float]]
+    metrics: Mapping[str, Mapping[str, SplitMetric]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types, ready for JSON; without metrics, what earlier versions wrote."""
+        found = {"step": self.step, "risks": self.risks, "accuracies": self.accuracies}
+        if not self.metrics:
+            return found
+        metrics = {
+            split: {name: each.to_dict() for name, each in by_name.items()}
+            for split, by_name in self.metrics.items()
+        }
+        return {**found, "metrics": metrics}
 
 
 @dataclass(frozen=True)
@@ -87,11 +128,7 @@ class RunRecord(RunPlace):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads them."""
-        measured = [
-            {"step": each.step, "risks": each.risks, "accuracies": each.accuracies}
-            for each in self.checkpoints
-        ]
-        return {**self.place(), "checkpoints": measured}
+        return {**self.place(), "checkpoints": [each.to_dict() for each in self.checkpoints]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> RunRecord:
@@ -122,7 +159,11 @@ def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
                 raise TypeError("a measured value that is not a number")
     if not is_integer(content["step"]):
         raise TypeError("a step that is not an integer")
-    return Checkpoint(content["step"], content["risks"], content["accuracies"])
+    metrics = {
+        split: {name: SplitMetric.from_dict(each) for name, each in by_name.items()}
+        for split, by_name in content.get("metrics", {}).items()
+    }
+    return Checkpoint(content["step"], content["risks"], content["accuracies"], metrics)
 
 
 def record_path(folder: Path, run: str, name: str = RECORD) -> Path:

@@ -21,14 +21,17 @@ import torch
 
 from eqrm.checks import one_of
 from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
-from eqrm.errors import EqrmError
+from eqrm.errors import EqrmError, SettingError
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.level import Level
 from eqrm.registry import Registry
 from eqrm.sweeps.records import Checkpoint, RunRecord
 from eqrm.text import listed
 
 ACCURACY, RISK = "accuracy", "risk"
-METRICS = (ACCURACY, RISK)
+METRICS = (ACCURACY, RISK, *(name for name in SET_METRICS if name != ACCURACY))
+"""What runs are selected and reported by; all but the risk are the better the higher. Those beside
+accuracy and risk are recorded where ``training.metrics`` asks for them."""
 BEST, LAST = "best", "last"
 VALIDATION, TEST = "validation", "test"
 
@@ -82,8 +85,9 @@ class Choice:
 class SelectionRule(ABC):
     """Score every checkpoint and take the highest score.
 
-    ``metric`` is what scores are computed from: "accuracy" or "risk". ``checkpoints`` is "best"
-    (over all checkpoints of a run) or "last" (no early stopping).
+    ``metric`` is what scores are computed from: "accuracy", "risk", or one of ``METRICS`` that was
+    recorded; domains that cannot have it do not count. ``checkpoints`` is "best" (over all
+    checkpoints of a run) or "last" (no early stopping).
     """
 
     title: ClassVar[str]
@@ -123,22 +127,30 @@ class SelectionRule(ABC):
         return Choice(best, unjudged)
 
     def _mean_score(self, values: Iterable[float]) -> float:
-        """The mean accuracy, or minus the mean risk; correctly rounded, so that ties are ties."""
-        return fmean(values) if self.metric == ACCURACY else -fmean(values)
+        """The mean metric, or minus the mean risk; correctly rounded, so that ties are ties."""
+        return -fmean(values) if self.metric == RISK else fmean(values)
 
 
 @dataclass(frozen=True)
 class TrainingDomainValidation(SelectionRule):
     """The mean over training domains of what was measured on their validation examples.
 
-    Whole validation domains count too. DomainBed's IIDAccuracySelectionMethod.
+    Whole validation domains count too. DomainBed's IIDAccuracySelectionMethod. ``pooled`` is the
+    metric of all validation examples together, as WILDS selects by macro-F1 and average precision.
     """
 
     title: ClassVar[str] = "training-domain validation"
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_pooled_risk(self.metric, self.pooled)
 
     def scores(
         self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
     ) -> list[float]:
+        if self.pooled:
+            return [_of_validation(c, self.metric, candidates) for c in checkpoints]
         return [
             self._mean_score(_of_seen_domains(c, self.metric, candidates).values())
             for c in checkpoints
@@ -178,7 +190,7 @@ class LeaveOneDomainOut(SelectionRule):
                 )
             found.append(
                 self._mean_score(
-                    _of_domain(steps[own.step], self.metric, TEST, domain)
+                    _of_domains(steps[own.step], self.metric, TEST, [domain])[0]
                     for steps, domain in zip(by_step, needed, strict=True)
                 )
             )
@@ -200,17 +212,16 @@ class OracleSelection(SelectionRule):
         self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
     ) -> list[float]:
         domains = sorted(candidates.held_out)
-        return [
-            self._mean_score(_of_domain(c, self.metric, VALIDATION, d) for d in domains)
-            for c in checkpoints
-        ]
+        values = [_of_domains(c, self.metric, VALIDATION, domains) for c in checkpoints]
+        return [self._mean_score(each) for each in values]
 
 
 @dataclass(frozen=True)
 class QuantileSelection(SelectionRule):
     """The α-quantile over validation domains of their risk, the lower the better.
 
-    With ``metric="accuracy"`` the risk is the error rate. ``interpolation`` is that of
+    With ``metric="accuracy"`` the risk is the error rate, with another metric than the risk 1
+    minus this metric, of domains that have it. ``interpolation`` is that of
     :class:`eqrm.Empirical`: "step" is the paper's quantile, with which m domains and α > 1 − 1/m
     give the largest risk.
     """
@@ -235,7 +246,7 @@ class QuantileSelection(SelectionRule):
 
     def _quantile(self, values: list[float]) -> float:
         """The quantile of finite risks; infinite where one is not finite."""
-        risks = [1.0 - value for value in values] if self.metric == ACCURACY else values
+        risks = values if self.metric == RISK else [1.0 - value for value in values]
         if not all(map(math.isfinite, risks)):
             return math.inf
         ordered = sorted(risks)
@@ -261,33 +272,87 @@ def _shares_of_ranks(
     return tuple((rank, share) for rank, share in enumerate(found) if share)
 
 
-def reported(selected: Selected, held_out: Iterable[str], metric: str) -> float | None:
-    """The mean over held-out domains of the test metric; None where one was not measured."""
-    values = _values(selected.checkpoint, metric).get(TEST, {})
-    found = [values.get(domain) for domain in held_out]
-    return None if None in found or not found else fmean(v for v in found if v is not None)
+def refuse_pooled_risk(metric: str | None, pooled: bool) -> None:
+    """Refuse what was not recorded of all examples together.
+
+    >>> refuse_pooled_risk("risk", True)
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: Only metrics of training.metrics are recorded of all examples ...
+    """
+    if pooled and metric in (None, RISK):
+        raise SettingError(
+            "Only metrics of training.metrics are recorded of all examples together, got "
+            f"{'no metric' if metric is None else repr(metric)}. Choose "
+            f"{', '.join(name for name in METRICS if name != RISK)}, or leave out pooled."
+        )
 
 
-def _values(checkpoint: Checkpoint, metric: str) -> Mapping[str, Mapping[str, float]]:
-    return checkpoint.accuracies if metric == ACCURACY else checkpoint.risks
+def reported(
+    selected: Selected, held_out: Iterable[str], metric: str, pooled: bool = False
+) -> float | None:
+    """The mean over held-out domains of the test metric; None where one was not measured.
+
+    Domains that cannot have the metric do not count. ``pooled`` is the metric of all test examples.
+    """
+    checkpoint = selected.checkpoint
+    if pooled:
+        known = checkpoint.metrics.get(TEST, {}).get(metric)
+        return None if known is None else known.pooled
+    try:
+        return fmean(_of_domains(checkpoint, metric, TEST, held_out))
+    except UnjudgedRunError:
+        return None
+
+
+def of_split(checkpoint: Checkpoint, metric: str, split: str) -> Mapping[str, float]:
+    """The metric of each domain of a split; without domains that cannot have it."""
+    if metric in (ACCURACY, RISK):
+        known = checkpoint.accuracies if metric == ACCURACY else checkpoint.risks
+        return known.get(split, {})
+    found = checkpoint.metrics.get(split, {}).get(metric)
+    return {} if found is None else found.domains
 
 
 def _of_seen_domains(
     checkpoint: Checkpoint, metric: str, candidates: Candidates
 ) -> dict[str, float]:
     """The validation values of the domains that are not held out."""
-    values = _values(checkpoint, metric).get(VALIDATION, {})
+    values = of_split(checkpoint, metric, VALIDATION)
     seen = {domain: value for domain, value in values.items() if domain not in candidates.held_out}
     if not seen:
         raise UnjudgedRunError(f"no validation {metric} of domains that are not held out")
     return seen
 
 
-def _of_domain(checkpoint: Checkpoint, metric: str, split: str, domain: str) -> float:
-    try:
-        return _values(checkpoint, metric)[split][domain]
-    except KeyError:
-        raise UnjudgedRunError(f"no {split} {metric} of the held-out domain {domain!r}") from None
+def _of_validation(checkpoint: Checkpoint, metric: str, candidates: Candidates) -> float:
+    """The metric of all validation examples, none of which may be of held-out domains."""
+    if not candidates.held_out.isdisjoint(checkpoint.risks.get(VALIDATION, {})):
+        raise UnjudgedRunError(
+            f"its pooled validation {metric} includes examples of held-out domains: set aside "
+            "whole validation domains (data.validation)"
+        )
+    found = checkpoint.metrics.get(VALIDATION, {}).get(metric)
+    if found is None or found.pooled is None:
+        why = "was not recorded (training.metrics)" if found is None else "is not defined"
+        raise UnjudgedRunError(f"its pooled validation {metric} {why}")
+    return found.pooled
+
+
+def _of_domains(
+    checkpoint: Checkpoint, metric: str, split: str, domains: Iterable[str]
+) -> list[float]:
+    """The metric of those held-out domains that have it; all of them must have been measured."""
+    values = of_split(checkpoint, metric, split)
+    recorded = metric in checkpoint.metrics.get(split, {}) and metric not in (ACCURACY, RISK)
+    measured = checkpoint.risks.get(split, {}) if recorded else values
+    asked = list(domains)
+    absent = next((domain for domain in asked if domain not in measured), None)
+    found = [values[domain] for domain in asked if domain in values]
+    if absent is not None or not found:
+        missing = next(iter(asked), "") if absent is None else absent
+        raise UnjudgedRunError(f"no {split} {metric} of the held-out domain {missing!r}")
+    return found
 
 
 def _domains_of(run: RunRecord) -> set[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MOST_BY_DEFAULT, MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
+from eqrm.evaluation.metric_evaluation import DomainMetric
 from eqrm.evaluation.references import References, references_of
 from eqrm.level import Level
 from eqrm.predictors.base import LOSSES, Predictor
 from eqrm.risks import MeasuredRisks, Numbers
 from eqrm.training.device_data import rows_on
+from eqrm.training.held_out_metrics import metric_record, metrics_of_outputs
 from eqrm.training.processes import rank, summed, world_size
 
 QUANTILES = (0.5, 0.9, 1.0)
@@ -39,13 +41,15 @@ class HeldOutRisks(MeasuredRisks):
     """The risks of the domains of held-out data, one or more, in the order of the data.
 
     ``accuracies`` (m,) is None where the predictor is not a classifier. ``rows`` are what
-    references are made of, after the last step and where they are known.
+    references are made of, after the last step and where they are known. ``metrics`` are those
+    that were asked for, by name.
     """
 
     split: str
     loss: str
     accuracies: Numbers | None
     rows: RowsOfPredictions | None = None
+    metrics: Mapping[str, DomainMetric] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -76,11 +80,27 @@ class HeldOutRisks(MeasuredRisks):
         }
         if self.accuracies is not None:
             found["accuracy"] = self.accuracy
-        if domains_listed is None or len(self.domains) <= domains_listed:
+        listed = domains_listed is None or len(self.domains) <= domains_listed
+        if self.metrics:
+            found["metrics"] = {
+                name: metric_record(each, listed) for name, each in self.metrics.items()
+            }
+        if listed:
             found["risks"] = dict(zip(self.domains, self.risks.tolist(), strict=True))
             if self.accuracies is not None:
                 found["accuracies"] = dict(zip(self.domains, self.accuracies.tolist(), strict=True))
         return found
+
+    @property
+    def pooled(self) -> dict[str, float]:
+        """The metrics of all examples together, by name; without those that are not defined."""
+        values = {name: each.pooled.value for name, each in self.metrics.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def curves(self) -> dict[str, float]:
+        """What TensorBoard shows of an evaluation."""
+        found = {"mean_risk": self.mean, "worst": self.quantile(1), **self.pooled}
+        return {f"{self.split}/{name}": value for name, value in found.items()}
 
     def evaluation(self, name: str = "predictor", alpha: LevelLike | None = None) -> Evaluation:
         """The same risks for tables, certificates and reports; needs two domains or more.
@@ -114,8 +134,11 @@ def measure(
     batch_size: int,
     precision: Callable[[], AbstractContextManager[Any]],
     keep_rows: bool = False,
+    metrics: Sequence[str] = (),
 ) -> HeldOutRisks:
     """The risks of a predictor on every domain of some data; ``keep_rows`` for its references.
+
+    ``metrics`` are the names of those that are measured too.
 
     Examples are taken domain by domain, so that predictors which adapt to a domain (ARM, MTL)
     see it in one piece as far as ``batch_size`` allows. Several processes share the work.
@@ -127,7 +150,7 @@ def measure(
     for part in order.split(batch_size):
         *measured, output = _measured(predictor, data, part, precision)
         found.append(measured)
-        outputs += [output] if keep_rows else []
+        outputs += [output] if keep_rows or metrics else []
     predictor.train(was_training)
     m, device = data.num_domains, next(predictor.parameters()).device
     empty = torch.zeros(0, dtype=torch.float64, device=device)
@@ -151,6 +174,9 @@ def measure(
         variances=variances.cpu().numpy(),
         accuracies=None if bool(accuracies.isnan().any()) else accuracies.cpu().numpy(),
         rows=_rows(predictor, data, order, outputs) if keep_rows else None,
+        metrics=metrics_of_outputs(metrics, predictor.loss, data, order, outputs)
+        if metrics
+        else {},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.images import freeze_batch_norm
 from eqrm.text import did_you_mean
 from eqrm.training.device_data import Batches
+from eqrm.training.held_out_metrics import check_metrics
 from eqrm.training.phases import Phases
 from eqrm.training.processes import (
     refuse_local_batch_norm,
@@ -67,8 +68,9 @@ def check_run(
         check_images(data.rows(torch.arange(min(2, len(data)))).x)
     _check_batches(batches, phases, data)
     _check_held_out(data, held_out, settings)
-    for what, part in {"training": data, **held_out}.items():
-        _check_outputs(predictor, part, what)
+    _check_outputs(predictor, data, "training")
+    for what, part in held_out.items():
+        _check_outputs(predictor, part, what, settings.metrics or ())
     _check_phases(predictor, phases, data.num_domains)
 
 
@@ -96,6 +98,11 @@ def _check_held_out(
             f"The domain {min(both)!r} is in the test data and in the training data. Test domains "
             "must not be used for training: remove it from one of the two."
         )
+    if settings.metrics and not held_out:
+        raise SettingError(
+            f"The metrics {', '.join(settings.metrics)} are measured on held-out data, and there "
+            "is none. Hold out validation or test domains, or leave out training.metrics."
+        )
     rule = settings.early_stopping
     if rule is not None and rule.split not in held_out:
         raise SettingError(
@@ -105,7 +112,9 @@ def _check_held_out(
 
 
 @torch.no_grad()
-def _check_outputs(predictor: Predictor, data: DomainData, what: str) -> None:
+def _check_outputs(
+    predictor: Predictor, data: DomainData, what: str, metrics: Sequence[str] = ()
+) -> None:
     """Two examples through the network, in evaluation mode; the targets of all of them."""
     device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
     part = data.rows(torch.arange(min(2, len(data))))
@@ -116,6 +125,7 @@ def _check_outputs(predictor: Predictor, data: DomainData, what: str) -> None:
         outputs = predictor(x, part.domains.to(device))
         with naming_field(f"The {what} data"):
             check_targets(predictor.loss, outputs.shape, data)
+            check_metrics(metrics, predictor.loss, outputs.shape, data)
         predictor.losses(outputs, part.y.to(device))
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
         raise SettingError(

@@ -71,7 +71,8 @@ class Lines(Display):
 
 def _quantiles(risks: HeldOutRisks) -> str:
     quantiles = " ".join(f"{level:g}: {risks.quantile(level):.4g}" for level in QUANTILES)
-    return f"{risks.split} risk {quantiles}"
+    metrics = "".join(f"  {name} {value:.4g}" for name, value in risks.pooled.items())
+    return f"{risks.split} risk {quantiles}{metrics}"
 
 
 @contextmanager

@@ -301,10 +301,7 @@ class Trainer:
             measured = self._measured()
         for risks in measured.values():
             self._record({"step": self.state.step, **risks.record(self.settings.domains_listed)})
-            self.board.add(
-                self.state.step,
-                {f"{risks.split}/mean_risk": risks.mean, f"{risks.split}/worst": risks.quantile(1)},
-            )
+            self.board.add(self.state.step, risks.curves())
             bar.evaluated(risks)
             watch = self.state.stopping
             in_last_phase = self.state.phase == len(self.phases) - 1
@@ -321,9 +318,10 @@ class Trainer:
             raise TrainingGivenUp(f"Given up after step {self.state.step} of {self.phases.steps}.")
 
     def _measured(self, keep_rows: bool = False) -> dict[str, HeldOutRisks]:
-        size = self.settings.evaluation_batch
+        size, metrics = self.settings.evaluation_batch, self.settings.metrics or ()
+        predictor, precision = self.state.predictor, self._precision
         return {
-            name: measure(name, self.state.predictor, part, size, self._precision, keep_rows)
+            name: measure(name, predictor, part, size, precision, keep_rows, metrics)
             for name, part in self.held_out.items()
         }
 

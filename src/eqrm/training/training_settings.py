@@ -13,6 +13,7 @@ from eqrm.checks import (
     OPEN_FRACTION,
     POSITIVE,
     SEED,
+    Rule,
     check_fields,
     integer,
     one_of,
@@ -21,11 +22,21 @@ from eqrm.checks import (
 )
 from eqrm.data.augmentation import Augmentation
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS, set_metric
 from eqrm.objectives.optimizers import CAPTURABLE, OptimizerChoice
 from eqrm.training.early_stopping import EarlyStopping
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")
+SEVERAL_METRICS = Rule(
+    f"a list of different metrics: {', '.join(SET_METRICS)}",
+    lambda given: (
+        isinstance(given, (list, tuple))
+        and bool(given)
+        and all(isinstance(name, str) for name in given)
+        and len(set(given)) == len(given)
+    ),
+)
 ADDED = {"added": True}
 """Metadata of a field added after version 0.1: it is not written at its default, so that the hash
 of a run, and what its checkpoints say of it, stay as they were."""
@@ -59,6 +70,9 @@ class TrainingSettings:
         cuda_graph: on one GPU, capture the step as a CUDA graph and replay it, where batches are
             tensors of one shape and the objective does the same in every step (ERM, EQRM, VREx,
             GroupDRO, superquantile, IRM, CORAL, MMD). It needs Adam or AdamW.
+        metrics: what evaluations measure beside the risk, as ``eqrm evaluate --metric`` does:
+            ``"accuracy"``, ``"macro-f1"``, ``"average-precision"`` or ``"roc-auc"``, of all
+            examples of a split together and of each of its domains; None for none.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
@@ -84,9 +98,15 @@ class TrainingSettings:
     evaluate_first: bool = field(default=False, metadata=ADDED)
     augment: Augmentation | None = field(default=None, metadata=ADDED)
     cuda_graph: bool = field(default=False, metadata=ADDED)
+    metrics: list[str] | None = field(
+        default=None, metadata={"rule": optional(SEVERAL_METRICS), **ADDED}
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.metrics is not None:
+            names = [set_metric(name).name for name in self.metrics]
+            object.__setattr__(self, "metrics", names)
         one_of(self.precision, PRECISIONS, "precision")
         one_of(self.batch_norm, BATCH_NORMS, "batch norm")
         if self.early_stopping is not None and self.evaluate_every is None:

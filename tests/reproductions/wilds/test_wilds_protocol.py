@@ -9,7 +9,17 @@ import pytest
 from cli.commands import run
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
 from eqrm.errors import SettingError
-from eqrm.reproductions.wilds.run import LEVELS, RATES, Wilds
+from eqrm.reproductions.outcome import Outcome
+from eqrm.reproductions.wilds.run import (
+    BY_METRIC,
+    BY_RISK,
+    ERM,
+    LEVELS,
+    RATES,
+    Wilds,
+    wilds_tables,
+)
+from eqrm.sweeps.records import Checkpoint, RunRecord, SplitMetric
 
 
 def test_the_plans_are_the_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +36,36 @@ def test_the_plans_are_the_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     wildcam = Wilds(dataset="iwildcam", device="cpu", pretrained=False)
     assert wildcam.erm_plan(0)["run"]["steps"] == 12
     assert wildcam.eqrm_plan(0, Path("x"))["grid"]["batches.domains"] == [8]
+    assert plan["run"]["training"]["metrics"] == ["average-precision"]
+    assert wildcam.erm_plan(0)["run"]["training"]["metrics"] == ["macro-f1"]
+
+
+def made(draw: int, risk: float, pooled: float, tested: float) -> RunRecord:
+    """A run whose validation domain has this risk and whose examples have this macro-F1."""
+    domains = {f"t{i}": tested + 0.01 * (i - 20) for i in range(41)}
+    metrics = {
+        "validation": {"macro-f1": SplitMetric(pooled, {"v": pooled})},
+        "test": {"macro-f1": SplitMetric(tested / 2, domains)},
+    }
+    risks = {"validation": {"v": risk}, "test": {name: 1 - f1 for name, f1 in domains.items()}}
+    checkpoint = Checkpoint(1, risks, {}, metrics)
+    return RunRecord(f"{draw}", "iwildcam", ERM, tuple(domains), draw, 0, {}, (checkpoint,))
+
+
+def test_the_metric_of_wilds_selects_beside_the_mean_risk() -> None:
+    found = wilds_tables([made(0, 0.1, 0.2, 0.4), made(1, 0.3, 0.9, 0.6)], "macro-f1")
+    cells = {
+        (table.rule, table.kind): [cell.text for cell in table.rows[0].cells]
+        for table in found.tables
+    }
+    assert cells[BY_RISK, "macro-f1-pooled"] == ["20.0", "20.0"]
+    assert cells[BY_METRIC, "macro-f1-pooled"] == ["30.0", "30.0"]
+    assert cells[BY_RISK, "macro-f1-over-domains"][:2] == ["41", "40.0"]
+    number, mean, low, high = cells[BY_METRIC, "macro-f1-over-domains"]
+    assert (number, mean) == ("41", "60.0")
+    assert 0 < float(low) < 60 < float(high) <= 100
+    assert {rule for rule, kind in cells if kind == "quantiles"} == {BY_RISK, BY_METRIC}
+    assert not found.unjudged
 
 
 def test_what_is_missing_is_said_with_its_source(
@@ -40,6 +80,16 @@ def test_what_is_missing_is_said_with_its_source(
     assert "--set pretrained=FILE" in said
     with pytest.raises(SettingError, match="Unknown dataset of WILDS 'camelyon'"):
         Wilds(dataset="camelyon")
+
+
+def assert_both_rules(outcome: Outcome, metric: str) -> None:
+    """Both rules have a table of the metric of all test examples, with a value in every row."""
+    tables = {table.name: table for table in outcome.tables}
+    for rule in (BY_RISK, BY_METRIC):
+        rows = tables[f"{rule}-{metric}-pooled"].rows
+        assert [row[0] for row in rows] == ["ERM", *(f"EQRM α={level:g}" for level in LEVELS)]
+        assert all(0.0 <= float(cell) <= 100.0 for row in rows for cell in row[1:])
+    assert any(f"by the {metric} of all validation" in remark for remark in outcome.remarks)
 
 
 SMALL = {"device": "cpu", "epochs": 1, "trials": 1, "rates": [1e-3]}
@@ -57,6 +107,7 @@ def test_molecules_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.Monke
     table = next(each for each in report.outcome.tables if each.name == "validation-quantiles")
     own = [str(row[0]) for row in table.rows if "(paper)" not in str(row[0])]
     assert own == ["ERM", *(f"EQRM α={level:g}" for level in LEVELS)]
+    assert_both_rules(report.outcome, "average-precision")
     assert any("(paper)" in str(row[0]) for row in table.rows)
 
 
@@ -68,6 +119,7 @@ def test_camera_traps_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.Mo
     study = Wilds(predictor=cnn, settings={"size": 28}, batches=[8], **SMALL)  # type: ignore[arg-type]
     report = study.run(tmp_path / "out")
     assert report.verdict == "1 of 1 checks hold"
+    assert_both_rules(report.outcome, "macro-f1")
     again = Wilds(predictor=cnn, settings={"size": 28}, batches=[8], **SMALL)  # type: ignore[arg-type]
     repeated = again.run(tmp_path / "out")
     assert [t.rows for t in repeated.outcome.tables] == [t.rows for t in report.outcome.tables]

@@ -22,7 +22,7 @@ from eqrm.evaluation.measuring.loss_columns import (
     template_columns,
 )
 from eqrm.evaluation.measuring.measurement_spec import MOST_ROWS, MeasurementSpec
-from eqrm.evaluation.measuring.set_metrics import SET_METRICS, read_tasks
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.text import listed
 
 Array = NDArray[Any]
@@ -109,7 +109,7 @@ def _columns(
     if CLASS in column and column not in table.types:
         found = template_columns(table, column, "class", 2)
         return list(found), [_number(table, each) for each in found.values()]
-    ranks = SET_METRICS[str(spec.metric)].read is read_tasks
+    ranks = SET_METRICS[str(spec.metric)].ranks
     identifier = table.column(column)
     if not table.types[column].endswith("]") and (ranks or is_probability(table, column)):
         return None, [_number(table, column)]

@@ -59,6 +59,11 @@ class SetMetric:
     read: Callable[[Any, Any], tuple[Array, Array]]
     of_read: Callable[[Array, Array], MetricValue]
 
+    @property
+    def ranks(self) -> bool:
+        """Whether it takes scores of tasks, which it ranks examples by, and not classes."""
+        return self.read is read_tasks
+
     def of(self, labels: Any, predictions: Any) -> MetricValue:
         """The metric of all examples.
 

@@ -10,6 +10,8 @@ from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.sweeps.selection import ACCURACY, RISK
 
 AVERAGES, QUANTILES = "averages", "quantiles"
+POOLED, OVER_DOMAINS = "-pooled", "-over-domains"
+"""What the kind of a table ends in: a metric of all examples, and intervals of its mean."""
 SWEEP, PAPER = "sweep", "paper"
 
 
@@ -66,9 +68,11 @@ class SweepRow:
 class SweepTable:
     """A table of one selection rule.
 
-    ``kind`` is "accuracy" or "risk" (a column per set of held-out domains), "quantiles" (of the
-    risk over held-out domains) or "averages" (a column per dataset, for which ``dataset`` is
-    empty). ``curves`` of a quantile table are the sorted risks of all trials, by objective.
+    ``kind`` is "accuracy", "risk" or another metric (a column per set of held-out domains), this
+    metric with "-pooled" (of all their examples together) or "-over-domains" (its mean with a
+    confidence interval), "quantiles" (of the risk over held-out domains) or "averages" (a column
+    per dataset, for which ``dataset`` is empty). ``curves`` of a quantile table are the sorted
+    risks of all trials, by objective.
     """
 
     kind: str
@@ -82,13 +86,29 @@ class SweepTable:
     @property
     def title(self) -> str:
         """What the table shows, and the selection rule."""
-        shown = {
-            ACCURACY: f"{self.dataset}: accuracy (%) on held-out domains",
-            RISK: f"{self.dataset}: risk on held-out domains",
-            QUANTILES: f"{self.dataset}: quantiles of the risk over held-out domains",
-            AVERAGES: "Average accuracy (%) over held-out domains, by dataset",
-        }
-        return f"{shown[self.kind]}. Selection: {self.rule_title}"
+        if self.kind == AVERAGES:
+            shown = "Average accuracy (%) over held-out domains, by dataset"
+        elif self.kind == QUANTILES:
+            shown = f"{self.dataset}: quantiles of the risk over held-out domains"
+        elif self.kind.endswith(POOLED):
+            shown = f"{self.dataset}: {self.measured} of all examples of held-out domains"
+        elif self.kind.endswith(OVER_DOMAINS):
+            shown = (
+                f"{self.dataset}: {self.measured}, mean over the held-out domains that have it, "
+                "with its confidence interval for new domains"
+            )
+        else:
+            shown = f"{self.dataset}: {self.measured} on held-out domains"
+        return f"{shown}. Selection: {self.rule_title}"
+
+    @property
+    def measured(self) -> str:
+        """What its numbers are, with their unit."""
+        if self.kind in (RISK, QUANTILES):
+            return RISK
+        if self.kind == AVERAGES:
+            return f"{ACCURACY} (%)"
+        return f"{self.kind.removesuffix(POOLED).removesuffix(OVER_DOMAINS)} (%)"
 
 
 @dataclass(frozen=True)

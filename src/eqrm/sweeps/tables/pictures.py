@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqrm.evaluation.presenting.plots import INK, new_figure, save_figure, shades
-from eqrm.sweeps.selection import RISK
-from eqrm.sweeps.tables.cells import PAPER, QUANTILES, SweepTable
+from eqrm.sweeps.tables.cells import OVER_DOMAINS, PAPER, QUANTILES, SweepTable
 from eqrm.text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def pictures_of(table: SweepTable) -> list[tuple[str, str]]:
     figures = []
     if table.curves and any(table.curves.values()):
         figures.append((draw_quantile_curves(table), f"Quantile curves. {table.title}"))
-    elif table.kind != QUANTILES:
+    elif table.kind != QUANTILES and not table.kind.endswith(OVER_DOMAINS):
         figures.append((draw_columns(table), f"Values with standard errors. {table.title}"))
     return [(_data_url(figure), alt) for figure, alt in figures]
 
@@ -57,7 +56,7 @@ def draw_columns(table: SweepTable) -> Figure:
         axes.set_xticklabels(names, parse_math=False)
         if max(map(len, names)) > MOST_LETTERS:
             axes.tick_params(axis="x", labelrotation=20)
-    axes.set_ylabel("risk" if table.kind == RISK else "accuracy (%)")
+    axes.set_ylabel(table.measured)
     _name_rows(axes, [row.objective for row in rows])
     return figure
 

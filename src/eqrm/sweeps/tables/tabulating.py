@@ -22,12 +22,17 @@ from eqrm.sweeps.selection import (
     SELECTION_RULES,
     TEST,
     Choice,
+    Selected,
     SelectionRule,
+    of_split,
+    refuse_pooled_risk,
     reported,
 )
 from eqrm.sweeps.tables.cells import (
     AVERAGES,
+    OVER_DOMAINS,
     PAPER,
+    POOLED,
     QUANTILES,
     SelectedRun,
     SweepCell,
@@ -36,6 +41,7 @@ from eqrm.sweeps.tables.cells import (
     SweepTables,
 )
 from eqrm.sweeps.tables.grid import DatasetGrid, RunKey, dataset_grids
+from eqrm.sweeps.tables.metric_intervals import COLUMNS, interval_cells
 from eqrm.sweeps.tables.published import (
     AVERAGE,
     REMARKS,
@@ -57,22 +63,26 @@ class TableSettings:
     """How tables are computed.
 
     Attributes:
-        metric: "accuracy" or "risk"; None is the accuracy of datasets that have it, else the risk.
+        metric: "accuracy", "risk" or another metric that was recorded (``training.metrics``); None
+            is the accuracy of datasets that have it, else the risk.
         levels: of the quantile tables.
         divisor: of the variance over trials: "trials", as DomainBed and the paper have it, or
             "trials-1", the unbiased one, which gives larger standard errors.
         published: whether to show the paper's numbers.
+        pooled: report the metric of all examples of the held-out domains, not its mean over them.
     """
 
     metric: str | None = None
     levels: Sequence[float | str] = LEVELS
     divisor: str = "trials"
     published: bool = True
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         check_all(
             lambda: self.metric is None or one_of(self.metric, METRICS, "metric"),
             lambda: one_of(self.divisor, DIVISORS, "divisor"),
+            lambda: refuse_pooled_risk(self.metric, self.pooled),
             *(partial(Level.of, level) for level in self.levels),
         )
 
@@ -149,12 +159,19 @@ class _Tabulated:
         }
 
     def tables(self) -> Iterator[SweepTable]:
-        """The table of held-out domains, and that of quantiles where risks were recorded."""
+        """The table of held-out domains, and that of quantiles where risks were recorded.
+
+        A metric beside accuracy and risk also has one of its mean over domains, with intervals.
+        """
         if all(choice.selected is None for choice in self.choices.values()):
             return
         columns = (*self.grid.columns.values(), AVERAGE)
         rows = [SweepRow(o, self._cells(o)) for o in self.grid.objectives]
-        yield self._table(self.metric, columns, rows)
+        pooled = POOLED if self.settings.pooled else ""
+        yield self._table(f"{self.metric}{pooled}", columns, rows)
+        if self.metric not in (ACCURACY, RISK):
+            rows = [SweepRow(o, self._interval_cells(o)) for o in self.grid.objectives]
+            yield self._table(f"{self.metric}{OVER_DOMAINS}", COLUMNS, rows)
         risks = {o: self._test_risks(o) for o in self.grid.objectives}
         if any(risks.values()):
             levels = [Level.of(level) for level in self.settings.levels]
@@ -178,7 +195,7 @@ class _Tabulated:
                     draw=found.run.draw,
                     step=found.checkpoint.step,
                     score=found.score,
-                    value=reported(found, held_out, self.metric),
+                    value=self._reported(found, held_out),
                     run=found.run.run,
                     settings=found.run.settings,
                 )
@@ -190,10 +207,9 @@ class _Tabulated:
             for run, reason in choice.unjudged.items():
                 runs[reason].append(run)
             found = choice.selected
-            if found is not None and reported(found, held_out, self.metric) is None:
-                runs[f"selected, but without test {self.metric} of every held-out domain"].append(
-                    found.run.run
-                )
+            if found is not None and self._reported(found, held_out) is None:
+                what = "all test examples" if self.settings.pooled else "every held-out domain"
+                runs[f"selected, but without test {self.metric} of {what}"].append(found.run.run)
         for reason, names in runs.items():
             yield (
                 f"{self.grid.dataset}, {self.rule.title}: {counted(len(names), 'run')} not "
@@ -218,10 +234,13 @@ class _Tabulated:
         found = {}
         for trial in self.grid.trials:
             selected = self.choices[objective, held_out, trial].selected
-            value = reported(selected, held_out, self.metric) if selected else None
+            value = self._reported(selected, held_out) if selected else None
             if value is not None:
                 found[trial] = value
         return found
+
+    def _reported(self, selected: Selected, held_out: frozenset[str]) -> float | None:
+        return reported(selected, held_out, self.metric, self.settings.pooled)
 
     def _is_complete(self, objective: str, held_out: frozenset[str]) -> bool:
         return not any(
@@ -241,8 +260,18 @@ class _Tabulated:
     def _cell(self, by_trial: Sequence[float], complete: bool, percent: bool = True) -> SweepCell:
         value, error = self.settings.mean_and_error(by_trial)
         every = complete and len(by_trial) == len(self.grid.trials)
-        shown = percent and self.metric == ACCURACY
+        shown = percent and self.metric != RISK
         return SweepCell(value, error, len(by_trial), every, shown)
+
+    def _interval_cells(self, objective: str) -> tuple[SweepCell, ...]:
+        chosen = [(h, self.choices[o, h, t].selected) for o, h, t in self.choices if o == objective]
+        measured = [
+            {d: v for d, v in of_split(s.checkpoint, self.metric, TEST).items() if d in held_out}
+            for held_out, s in chosen
+            if s is not None
+        ]
+        complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
+        return interval_cells(self.metric, measured, complete)
 
     def _test_risks(self, objective: str) -> dict[int, list[float]]:
         """The risks of all held-out domains, by trial, of trials that have all of them."""
@@ -278,7 +307,9 @@ def _metric_of(grid: DatasetGrid) -> str:
 def _title(rule: SelectionRule) -> str:
     alpha = getattr(rule, "alpha", None)
     level = "" if alpha is None else f", α = {alpha}"
-    return f"{rule.title}{level}, {rule.checkpoints} checkpoint"
+    pooled = " of all examples" if getattr(rule, "pooled", False) else ""
+    metric = "" if rule.metric in (ACCURACY, RISK) and not pooled else f" by {rule.metric}{pooled}"
+    return f"{rule.title}{metric}{level}, {rule.checkpoints} checkpoint"
 
 
 def _averages(

@@ -27,6 +27,7 @@ RESULTS_DO_NOT_DEPEND_ON = (
     "checkpoints_kept",
     "tensorboard",
     "domains_listed",
+    "metrics",
 )
 PROCESSES = ("rank", "world_size", "across")
 """Settings of the batches that say how they are shared out."""

@@ -1,4 +1,4 @@
-"""A training step of the GIN for molecules, beside the same network made of torch-geometric's parts.
+"""A step of the GIN for molecules, beside the same network made of torch-geometric's parts.
 
     PYTHONPATH=src python3 benchmarks/gin_step.py --output DIR
 

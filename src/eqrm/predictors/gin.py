@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +119,8 @@ class GINFeatures(nn.Module):
         """(graphs, width), differentiable in everything but the graphs."""
         h = self.atom_encoder(graphs.x)
         virtual = self.virtual_node.expand(graphs.num_graphs, -1)
-        bonds = self.layers[0].bond_encoder.indicators(graphs.edge_attr)
+        first = cast(GINLayer, self.layers[0])
+        bonds = first.bond_encoder.indicators(graphs.edge_attr)
         last = len(self.layers) - 1
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             h = h + virtual.index_select(0, graphs.batch)

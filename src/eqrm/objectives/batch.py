@@ -29,6 +29,9 @@ class Batch:
         names: the domains' names, used in errors; empty when they have none.
         sizes: where the rows of each domain lie together, how many there are of each domain, in the
             order of the rows; None where that is not known without a look at ``domains``.
+        weights: (n,) by how much each loss counts in the risk of its domain, 1 on average there;
+            None where all count the same. Only functions of the domains' risks
+            (:class:`~eqrm.objectives.risk_objective.RiskObjective`) take them into account.
 
     >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.tensor([4, 0, 4]), 5)
     >>> {domain: rows.tolist() for domain, rows in batch.rows_by_domain().items()}
@@ -41,6 +44,7 @@ class Batch:
     num_domains: int
     names: tuple[str, ...] = ()
     sizes: tuple[int, ...] | None = None
+    weights: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.domains.ndim != 1 or self.domains.dtype != torch.long:
@@ -63,6 +67,10 @@ class Batch:
             raise DomainDataError(
                 f"sizes must add up to the {len(self.domains)} examples, got {sum(self.sizes)}."
             )
+
+    def weighted(self, losses: Tensor) -> Tensor:
+        """Losses (n,) whose means by domain are the risks."""
+        return losses if self.weights is None else losses * self.weights.to(losses.dtype)
 
     def num_present(self) -> Tensor:
         """How many domains have an example in the batch; does not wait for the device."""
@@ -121,6 +129,23 @@ def sizes_of(domains: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
     ends = np.flatnonzero(np.diff(domains)) + 1
     together = len(np.unique(domains)) == len(ends) + 1
     return tuple(np.diff(ends, prepend=0, append=len(domains)).tolist()) if together else None
+
+
+def label_weights(y: Tensor, domains: Tensor, num_domains: int) -> Tensor:
+    """(n,) the labels of each example over the mean number of labels in its domain.
+
+    y is (n, labels), NaN where a label is missing. With these weights the risk of a domain is the
+    mean over all labels there that are present, whichever examples they belong to.
+
+    >>> nan = float("nan")
+    >>> label_weights(torch.tensor([[1.0, nan], [0.0, 1.0]]), torch.tensor([0, 0]), 1)
+    tensor([0.6667, 1.3333])
+    """
+    labels = (~y.isnan()).reshape(len(y), -1).sum(1).to(torch.float32)
+    totals = labels.new_zeros(2, num_domains)
+    totals = totals.index_add(1, domains, torch.stack([labels, torch.ones_like(labels)]))
+    in_domain, examples = totals.index_select(1, domains).unbind(0)
+    return labels * examples / in_domain.clamp(min=1.0)
 
 
 def mean_risk(losses: Tensor, batch: Batch) -> Tensor:

@@ -107,7 +107,7 @@ def _gradient_norm_at(
     device = next(predictor.parameters()).device
     copied = copy.deepcopy(predictor)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        losses = copied.losses(copied(batch.x, batch.domains), batch.y)
+        losses = batch.weighted(copied.losses(copied(batch.x, batch.domains), batch.y))
     return gradient_norm(loss(losses), [p for p in copied.parameters() if p.requires_grad])
 
 

@@ -106,7 +106,7 @@ class RiskObjective(Objective):
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""
-        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
+        losses = batch.weighted(predictor.losses(predictor(batch.x, batch.domains), batch.y))
         with batch.naming_errors():
             loss = self(losses, batch.domains, batch.num_domains)
         yield Update(loss, tuple(predictor.parameters()))

@@ -22,6 +22,7 @@ REPRODUCTIONS = Registry[type[Reproduction]](
         "domainbed": "eqrm.reproductions.domainbed.run:DomainBed",
         "wilds": "eqrm.reproductions.wilds.run:Wilds",
         "pacs": "eqrm.reproductions.pacs.run:Pacs",
+        "molecules": "eqrm.reproductions.molecules.run:Molecules",
         "intervals": "eqrm.reproductions.interval_coverage.run:IntervalCoverage",
     },
 )

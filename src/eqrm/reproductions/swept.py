@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,17 @@ from eqrm.predictors.pretrained import read_weights
 from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.outcome import Check, Progress, ResultTable
 from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps.plan import PlanProblems, read_plan
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.progress import SweepLines
+from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunRecord, read_records
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.training.training_settings import torch_device
 
-SWEEP = "sweep"
+SWEEP, FIRST_STAGE = "sweep", "erm"
 
 
 @dataclass(frozen=True)
@@ -56,17 +59,60 @@ def run_plan(
 ) -> FinishedSweep:
     """Train what is not finished of a plan, in this folder."""
     folder = SweepFolder(path)
+    if folder.begun:
+        folder.refuse_another_plan(plan, None)
+        if all(folder.is_finished(place["run"]) for place in folder.runs()):
+            return _finished(folder, [])  # needs neither the data nor the device of the runs
     planned = planned_sweep(plan, f"The plan of {path.name}", folder=folder)
     shown = SweepLines(lambda line: progress(_share(folder, planned), line))
     engine = LocalEngine(path, workers=workers)
     result = run_sweep(planned, folder, engine, retry_failed=True, shown=shown)
+    failures = [f"{path.name}, run {each.run}: {each.error}" for each in result.failures]
+    return _finished(folder, failures)
+
+
+def _finished(folder: SweepFolder, failures: Sequence[str]) -> FinishedSweep:
+    """What a folder has, whoever trained it."""
+    places = folder.runs()
     return FinishedSweep(
-        read_records(path),
-        len(planned.runs),
-        [f"{path.name}, run {each.run}: {each.error}" for each in result.failures],
-        sum(folder.seconds(run.run) or 0.0 for run in planned.runs),
-        planned.notes,
+        read_records(folder.path),
+        len(places),
+        failures,
+        sum(folder.seconds(place["run"]) or 0.0 for place in places),
+        protocol_notes(read_plan(with_protocol(folder.plan()), PlanProblems())),
     )
+
+
+def run_stages(
+    first: Mapping[str, Any],
+    then: Callable[[Path], Mapping[str, Any]],
+    path: Path,
+    workers: int,
+    progress: Progress = no_progress,
+) -> FinishedSweep:
+    """A plan of ERM, and for each of its runs a plan of runs that begin with its weights.
+
+    ``then`` makes the second plan from the folder of a run of the first. Its runs have the trial of
+    the run that they begin from.
+    """
+    erm = run_plan(first, path / FIRST_STAGE, workers, progress)
+    sweeps, records = [erm], list(erm.records)
+    for record in erm.records:
+        start = SweepFolder(path / FIRST_STAGE).of_run(record.run)
+        done = run_plan(then(start), path / second_stage(record.trial), workers, progress)
+        sweeps.append(done)
+        records += [replace(each, trial=record.trial) for each in done.records]
+    return FinishedSweep(
+        records,
+        sum(each.planned for each in sweeps),
+        [line for each in sweeps for line in each.failures],
+        sum(each.seconds for each in sweeps),
+    )
+
+
+def second_stage(trial: int) -> str:
+    """The folder of the sweep that begins from the weights of a trial of ERM."""
+    return f"eqrm-{trial}"
 
 
 def absent_data(dataset: str) -> list[str]:
@@ -125,7 +171,8 @@ class SweptReproduction(Reproduction):
     """A reproduction whose runs are kept in ``sweep`` in the output folder, one sweep or several.
 
     Args:
-        device: as in the configuration of a run: "auto" takes a GPU where there is one.
+        device: as in the configuration of a run: "auto" takes that of the runs that the output
+            folder has already, or else a GPU where there is one.
         workers: how many runs are trained at the same time.
 
     Finished runs are not trained again, also where the folder was copied to another machine, and
@@ -141,6 +188,15 @@ class SweptReproduction(Reproduction):
         """See :meth:`Reproduction.run`; the sweep is kept in ``output``."""
         self._folder = output / SWEEP
         return super().run(output, size, seed, progress)
+
+    def device_of_runs(self, stage: str = "") -> str:
+        """The kind of device that the plan of a stage names: cpu or cuda."""
+        output: Path | None = getattr(self, "_folder", None)  # known once it runs
+        if self.device == "auto" and output is not None:
+            folder = SweepFolder(output / stage)
+            if folder.begun:
+                return str(folder.plan()["run"]["training"]["device"])
+        return torch_device(self.device).type
 
     def swept(self, plan: Mapping[str, Any], progress: Progress) -> FinishedSweep:
         """All runs of a plan; an error if none was finished."""

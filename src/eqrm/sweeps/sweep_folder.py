@@ -52,6 +52,11 @@ class SweepFolder:
         self.path = Path(path)
         self._draws: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
+    @property
+    def begun(self) -> bool:
+        """Whether the folder has a plan."""
+        return (self.path / SWEEP).is_file()
+
     def begin(self, plan: Mapping[str, Any], places: list[dict[str, Any]]) -> None:
         """Make the folder for a plan and its runs; one that belongs to another plan is refused."""
         try:
@@ -61,7 +66,7 @@ class SweepFolder:
                 f"The folder {self.path} cannot be created: {error.strerror}. Choose another."
             ) from None
         self.refuse_another_plan(plan, places)
-        if not (self.path / SWEEP).is_file():
+        if not self.begun:
             content = {"plan": plan, "runs": places}
             write_checked_json(self.path / SWEEP, SWEEP_FORMAT, content)
 
@@ -72,7 +77,7 @@ class SweepFolder:
 
         ``places`` is None where the runs are not known, because the plan has problems.
         """
-        if not (self.path / SWEEP).is_file():
+        if not self.begun:
             there = self.path.iterdir() if self.path.is_dir() else ()
             known = (RUNS, DRAWS, JOBS)
             others = [p.name for p in there if p.name not in known and not p.name.startswith(".")]

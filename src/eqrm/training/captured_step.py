@@ -72,14 +72,14 @@ class StepTaker:
 
 
 def may_be_captured(batch: Batch) -> bool:
-    """Whether all of a batch is tensors on a GPU, its rows sorted by domain.
+    """Whether all of a batch is tensors on a GPU, its rows sorted by domain and of one weight.
 
     >>> may_be_captured(Batch(torch.zeros(1, 2), torch.zeros(1), torch.tensor([0]), 1))
     False
     """
     tensors = _tensors(batch)
     on_gpu = all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
-    return on_gpu and batch.sizes is not None
+    return on_gpu and batch.sizes is not None and batch.weights is None
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

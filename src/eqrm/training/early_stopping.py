@@ -1,4 +1,4 @@
-"""Stop when a quantile of the risk over validation domains no longer falls."""
+"""Stop when a quantile of the risk over validation domains, or its mean, no longer falls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class EarlyStopping:
     """When to stop.
 
     Attributes:
-        level: which quantile of the risk over the domains of ``split`` is watched.
+        level: which quantile of the risk over the domains of ``split`` is watched; None for its
+            mean.
         patience: how many evaluations in a row without improvement are allowed.
         split: the held-out data that is watched.
         smallest_gain: by how much the quantile must fall to count as an improvement.
@@ -32,13 +33,14 @@ class EarlyStopping:
     eqrm.errors.SettingError: patience must be an integer from 1 to 1,000,000,000, got 0.
     """
 
-    level: Level | float | str = 0.9
+    level: Level | float | str | None = 0.9
     patience: int = ruled(5, COUNT)
     split: str = "validation"
     smallest_gain: float = ruled(0.0, NON_NEGATIVE)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "level", Level.of(self.level))
+        if self.level is not None:
+            object.__setattr__(self, "level", Level.of(self.level))
         check_fields(self)
 
 
@@ -65,10 +67,10 @@ class StoppingWatch:
         """Whether patience has run out."""
         return self.waited >= self.rule.patience
 
-    def look(self, step: int, quantile: float, network: nn.Module) -> None:
+    def look(self, step: int, watched: float, network: nn.Module) -> None:
         """Take in one evaluation."""
-        if quantile < self.best - self.rule.smallest_gain or self.best_step < 0:
-            self.best, self.best_step, self.waited = quantile, step, 0
+        if watched < self.best - self.rule.smallest_gain or self.best_step < 0:
+            self.best, self.best_step, self.waited = watched, step, 0
             self.weights = {key: value.clone() for key, value in network.state_dict().items()}
         else:
             self.waited += 1

@@ -66,12 +66,35 @@ def check_run(
     refuse_local_batch_norm(predictor)
     if settings.augment is not None:
         check_images(data.rows(torch.arange(min(2, len(data)))).x)
+    if settings.domain_risk == "labels":
+        _check_pooled_labels(phases)
     _check_batches(batches, phases, data)
     _check_held_out(data, held_out, settings)
     _check_outputs(predictor, data, "training")
     for what, part in held_out.items():
         _check_outputs(predictor, part, what, settings.metrics or ())
     _check_phases(predictor, phases, data.num_domains)
+
+
+def _check_pooled_labels(phases: Phases) -> None:
+    others = sorted(
+        {
+            phase.minimised.name
+            for phase in phases.phases
+            if not isinstance(phase.minimised, RiskObjective)
+        }
+    )
+    if others:
+        raise SettingError(
+            "domain_risk: labels is for objectives that are functions of the domains' risks (ERM, "
+            f"EQRM, VREx, GroupDRO, superquantile, …), got {', '.join(others)}. Use one of those, "
+            "or domain_risk: examples."
+        )
+    if world_size() > 1:
+        raise SettingError(
+            f"domain_risk: labels needs one process, got {world_size()}. Train in one process, or "
+            "use domain_risk: examples."
+        )
 
 
 def _check_batches(batches: Batches, phases: Phases, data: DomainData) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
-from eqrm.objectives.batch import Batch, sizes_of
+from eqrm.objectives.batch import Batch, label_weights, sizes_of
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.training.captured_step import StepTaker
@@ -210,7 +210,10 @@ class Trainer:
         if augment is not None:
             x = augment(x, numbers, self.settings.seed, self.state.step)
         sizes = sizes_of(self._domains[numbers.cpu().numpy()])
-        return Batch(x, y, domains, self.data.num_domains, self.data.names, sizes)
+        m, weights = self.data.num_domains, None
+        if self.settings.domain_risk == "labels":
+            weights = label_weights(y, domains, m)
+        return Batch(x, y, domains, m, self.data.names, sizes, weights)
 
     def _take_step(self, batch: Batch, place: Place) -> Mapping[str, Tensor]:
         """Apply every update of one step; returns the last loss by optimizer."""
@@ -306,10 +309,10 @@ class Trainer:
             watch = self.state.stopping
             in_last_phase = self.state.phase == len(self.phases) - 1
             if watch is not None and risks.split == watch.rule.split and in_last_phase:
+                level = watch.rule.level
+                watched = risks.mean if level is None else risks.quantile(level)
                 with self._averaged():
-                    watch.look(
-                        self.state.step, risks.quantile(watch.rule.level), self.state.predictor
-                    )
+                    watch.look(self.state.step, watched, self.state.predictor)
 
     def _give_up_if_hopeless(self) -> None:
         if self.gives_up is None or self.state.step == self.phases.steps:

@@ -28,6 +28,7 @@ from eqrm.training.early_stopping import EarlyStopping
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")
+DOMAIN_RISKS = ("examples", "labels")
 SEVERAL_METRICS = Rule(
     f"a list of different metrics: {', '.join(SET_METRICS)}",
     lambda given: (
@@ -73,6 +74,10 @@ class TrainingSettings:
         metrics: what evaluations measure beside the risk, as ``eqrm evaluate --metric`` does:
             ``"accuracy"``, ``"macro-f1"``, ``"average-precision"`` or ``"roc-auc"``, of all
             examples of a split together and of each of its domains; None for none.
+        domain_risk: what the risk of a training domain is where examples have several labels, some
+            of them missing: the mean over its ``"examples"``, each of them the mean over its
+            labels; or the mean over all ``"labels"`` that are present in the domain, as OGB's
+            training code has it. Held-out risks are means over examples in both cases.
 
     >>> TrainingSettings(precision="fp8")
     Traceback (most recent call last):
@@ -98,6 +103,7 @@ class TrainingSettings:
     evaluate_first: bool = field(default=False, metadata=ADDED)
     augment: Augmentation | None = field(default=None, metadata=ADDED)
     cuda_graph: bool = field(default=False, metadata=ADDED)
+    domain_risk: str = field(default="examples", metadata=ADDED)
     metrics: list[str] | None = field(
         default=None, metadata={"rule": optional(SEVERAL_METRICS), **ADDED}
     )
@@ -109,6 +115,7 @@ class TrainingSettings:
             object.__setattr__(self, "metrics", names)
         one_of(self.precision, PRECISIONS, "precision")
         one_of(self.batch_norm, BATCH_NORMS, "batch norm")
+        one_of(self.domain_risk, DOMAIN_RISKS, "value of domain_risk")
         if self.early_stopping is not None and self.evaluate_every is None:
             raise SettingError(
                 "early_stopping needs evaluate_every, the steps between evaluations."
@@ -118,7 +125,7 @@ class TrainingSettings:
                 f"cuda_graph needs the optimizer {' or '.join(CAPTURABLE)}, got "
                 f"{self.optimizer.name}. Choose one of them, or leave out cuda_graph."
             )
-        self.torch_device()
+        known_device(self.device)
 
     def torch_device(self) -> torch.device:
         """The device to train on.
@@ -130,24 +137,35 @@ class TrainingSettings:
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of this name: auto, cpu, cuda or cuda:NUMBER.
+    """The device of this name, which must be there: auto, cpu, cuda or cuda:NUMBER.
 
     >>> torch_device("cpu")
     device(type='cpu')
     """
-    if name == "auto":
+    device = known_device(name)
+    if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingError(
+            f"The device {name!r} needs a GPU that torch can use, and none was found. "
+            "Use device: cpu, or auto."
+        )
+    return device
+
+
+def known_device(name: str) -> torch.device | None:
+    """The device of this name, whether or not this machine has it; None for auto.
+
+    Runs that were trained on a GPU are read, and jobs for other machines planned, without one.
+    """
+    if name == "auto":
+        return None
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         device = None
     if device is None or device.type not in ("cpu", "cuda"):
         raise SettingError(f"Unknown device {name!r}. Choose auto, cpu, cuda or cuda:NUMBER.")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SettingError(
-            f"The device {name!r} needs a GPU that torch can use, and none was found. "
-            "Use device: cpu, or auto."
-        )
     return device
 
 

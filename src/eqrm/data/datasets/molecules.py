@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import one_of
+from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of, refuse_unknown
 from eqrm.data.datasets.molecular_graphs import graphs_of
 from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
 from eqrm.data.domain_data import DomainData
@@ -21,6 +21,7 @@ from eqrm.data.fetching.cache import Stored, cached, file_key, progress
 from eqrm.data.fetching.data_root import data_file
 from eqrm.data.graphs import Graphs
 from eqrm.data.inputs import InputsAt
+from eqrm.data.splits import parts_of_domains
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
@@ -28,6 +29,7 @@ from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingErro
 INPUTS = ("graphs", "fingerprints")
 UNPARSEABLE = ("leave-out", "refuse")
 NOT_TASKS = ("smiles", "mol_id", "activity")
+PARTS = ("val", "test")
 
 
 def molecules(
@@ -41,6 +43,8 @@ def molecules(
     unparseable: str = "leave-out",
     min_examples: int = 1,
     bits: int = 1024,
+    parts: Mapping[str, float] | None = None,
+    parts_seed: int = 0,
 ) -> DomainData:
     """Molecules of a CSV file by Murcko scaffold.
 
@@ -61,7 +65,11 @@ def molecules(
             counts them, or ``"refuse"`` the file. The same applies to molecules without any label.
         min_examples: leave out domains with fewer molecules.
         bits: the length of a fingerprint.
+        parts: shares of the scaffolds that are drawn at random as the parts ``val`` and ``test``,
+            for example ``{"val": 0.1, "test": 0.2}``; the others are the part ``train``.
+        parts_seed: of that draw.
     """
+    shares = _shares(parts)
     one_of(inputs, INPUTS, "kind of inputs")
     one_of(unparseable, UNPARSEABLE, "value of unparseable")
     path = data_file(root, *([file] if isinstance(file, str) else file))
@@ -86,7 +94,8 @@ def molecules(
         [domains[i] for i in kept],
         target_names=table.tasks,
     )
-    return _large_enough(data, min_examples)
+    data = _large_enough(data, min_examples)
+    return data if shares is None else _in_parts(data, shares, parts_seed)
 
 
 @dataclass(frozen=True)
@@ -207,3 +216,22 @@ def _large_enough(data: DomainData, min_examples: int) -> DomainData:
             f"No domain has {min_examples} examples; the largest has {int(data.counts.max())}."
         )
     return data.select([data.names[i] for i in large.tolist()])
+
+
+def _shares(parts: Mapping[str, float] | None) -> dict[str, float] | None:
+    """The shares of validation and test data, as they were given."""
+    if parts is None:
+        return None
+    refuse_unknown(parts, PARTS, "parts", "part")
+    for name, share in parts.items():
+        OPEN_FRACTION.check(share, f"parts: the share of {name}")
+    return {name: float(parts.get(name, 0.0)) for name in PARTS}
+
+
+def _in_parts(data: DomainData, shares: Mapping[str, float], seed: int) -> DomainData:
+    """The same data, its domains drawn into the parts train, val and test."""
+    given = {"train": None, "validation": shares["val"], "test": shares["test"]}
+    drawn = parts_of_domains(given, data.names, NON_NEGATIVE_INTEGER.check(seed, "parts_seed"))
+    drawn["val"] = drawn.pop("validation")
+    named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}
+    return replace(data, parts=named)

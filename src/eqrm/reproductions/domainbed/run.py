@@ -19,7 +19,6 @@ from eqrm.sweeps.protocols import FOLDERS_OF_IMAGES, PROTOCOLS, SMALL_IMAGES
 from eqrm.sweeps.selection import SELECTION_RULES
 from eqrm.sweeps.tables.tabulating import sweep_tables
 from eqrm.text import duration, listed
-from eqrm.training.training_settings import torch_device
 
 METHODS = (
     "erm", "irm", "groupdro", "mixup", "mldg", "coral", "mmd", "dann", "cdann", "mtl", "sagnet",
@@ -99,7 +98,7 @@ class DomainBed(SweptReproduction):
         quick = {"draws": 1, "trials": 1} if size == "quick" else {}
         numbers = {"draws": self.draws, "trials": self.trials}
         own = {name: value for name, value in numbers.items() if value is not None}
-        training = {"device": torch_device(self.device).type, "checkpoint_every": None}
+        training = {"device": self.device_of_runs(), "checkpoint_every": None}
         run: dict[str, Any] = {"training": training}
         if self.steps is not None:
             run["steps"] = self.steps

@@ -18,7 +18,6 @@ from eqrm.reproductions.pacs.settings import (
 )
 from eqrm.reproductions.swept import SweptReproduction
 from eqrm.text import duration
-from eqrm.training.training_settings import torch_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +55,7 @@ class Pacs(SweptReproduction):
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
         settings = SIZES[size]
-        device = torch_device(self.device).type
+        device = self.device_of_runs()
         done = self.swept(settings.plan(seed, device, self.pretrained), progress)
         findings = PacsFindings(settings, done.records)
         return Outcome(

@@ -11,20 +11,18 @@ from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.errors import DataFileError
 from eqrm.reproductions.outcome import Outcome, Progress
 from eqrm.reproductions.swept import (
-    FinishedSweep,
+    FIRST_STAGE,
     SweptReproduction,
     absent_data,
     absent_weights,
     result_tables,
-    run_plan,
+    run_stages,
 )
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import RISK, TrainingDomainValidation
-from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.cells import QUANTILES, SweepTables
 from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
 from eqrm.text import duration
-from eqrm.training.training_settings import torch_device
 
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.99)
 RATES = tuple(10.0**-power for power in range(2, 9))
@@ -175,7 +173,7 @@ class Wilds(SweptReproduction):
                 "phases": "single",
                 "unit": "epochs",
                 "training": {
-                    "device": torch_device(self.device).type,
+                    "device": self.device_of_runs(FIRST_STAGE),
                     "evaluate_every": self.protocol.evaluate_every,
                     "checkpoint_every": 1,
                     "domains_listed": None,
@@ -190,24 +188,14 @@ class Wilds(SweptReproduction):
         absent = self.missing()
         if absent:
             raise DataFileError(" ".join(absent))
-        erm = run_plan(self.erm_plan(seed), self._folder / "erm", self.workers, progress)
-        sweeps, records = [erm], list(erm.records)
-        for record in erm.records:
-            start = SweepFolder(self._folder / "erm").of_run(record.run)
-            path = self._folder / f"eqrm-{record.trial}"
-            done = run_plan(self.eqrm_plan(seed, start), path, self.workers, progress)
-            sweeps.append(done)
-            records += [replace(each, trial=record.trial) for each in done.records]
-        return self._outcome(sweeps, records)
-
-    def _outcome(self, sweeps: Sequence[FinishedSweep], records: Sequence[RunRecord]) -> Outcome:
-        tables = wilds_tables(records, self.protocol.metric)
-        whole = FinishedSweep(
-            records,
-            sum(each.planned for each in sweeps),
-            [line for each in sweeps for line in each.failures],
-            sum(each.seconds for each in sweeps),
+        whole = run_stages(
+            self.erm_plan(seed),
+            lambda start: self.eqrm_plan(seed, start),
+            self._folder,
+            self.workers,
+            progress,
         )
+        tables = wilds_tables(whole.records, self.protocol.metric)
         return Outcome(
             settings={
                 **self.given,

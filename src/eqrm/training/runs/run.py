@@ -35,6 +35,8 @@ def train_run(
     ``tell`` is called with what a user should know about the data; ``gives_up`` as in
     :class:`~eqrm.training.trainer.Trainer`; ``read`` reads the data from the data root.
     """
+    with naming_field("training.device"):
+        config.training.torch_device()  # before the data is read
     data = read(config.data, data_root)
     trainer = trainer_on(config, data, output, progress, gives_up)
     stops = config.training.early_stopping

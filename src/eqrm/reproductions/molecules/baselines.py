@@ -1,0 +1,117 @@
+"""What could do as well as EQRM without it: ERM with shifted logits, and a constant prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.data.domain_data import DomainData
+from eqrm.distributions.empirical import Empirical
+from eqrm.files.checked_json import read_checked_json, write_checked_json
+from eqrm.level import Level
+from eqrm.predictors.base import Predictor, binary_cross_entropy
+from eqrm.reproductions.molecules.settings import JUDGED
+from eqrm.risks import MeasuredRisks, domain_risks
+from eqrm.training.runs.config import RunConfig
+from eqrm.training.runs.loading import load_predictor
+from eqrm.training.runs.run_data import RunData
+
+FORMAT = "eqrm baselines of molecules 1"
+CONSTANT = "constant rates"
+SHIFTS = torch.linspace(-6.0, 6.0, 241)
+"""What is tried as the number added to all logits."""
+EXAMPLES_AT_ONCE = 2048
+
+
+def shifted_label(level: float) -> str:
+    """The name of ERM whose logits are shifted for a level.
+
+    >>> shifted_label(0.9)
+    'ERM, shifted for α=0.9'
+    """
+    return f"ERM, shifted for α={level:g}"
+
+
+def baselines(run: Path, kept: Path, device: str) -> dict[str, MeasuredRisks]:
+    """The risks of shifted ERM and of the constant on unseen scaffolds, by name.
+
+    ``run`` is the folder of a run of ERM; what was found is kept in a file and not computed again.
+    """
+    if kept.is_file():
+        found = read_checked_json(kept, FORMAT, "a file of baselines")
+        return {name: _measured(values) for name, values in found.items()}
+    data = RunData.read(RunConfig.from_file(run / "config.yaml").data)
+    made = baselines_of(load_predictor(run).to(device), data)
+    write_checked_json(kept, FORMAT, {name: _plain(each) for name, each in made.items()})
+    return made
+
+
+def baselines_of(predictor: Predictor, data: RunData) -> dict[str, MeasuredRisks]:
+    """The same from a predictor and its data, which has validation and test domains."""
+    validation, test = data.held_out["validation"], data.held_out["test"]
+    logits, unseen = _logits(predictor, validation), _logits(predictor, test)
+    found = {CONSTANT: _risks(_base_logits(data.train.y).expand_as(test.y), test)}
+    for level in JUDGED:
+        shift = best_shift(logits, validation, level)
+        found[shifted_label(level)] = _risks(unseen + shift, test)
+    return found
+
+
+def best_shift(logits: Tensor, data: DomainData, level: float) -> float:
+    """What to add to all logits for the smallest quantile of the risk over the domains of data."""
+    tried = torch.stack(
+        [
+            Empirical(_risk_values(logits + shift, data)).quantile(Level(level))
+            for shift in SHIFTS.tolist()
+        ]
+    )
+    return float(SHIFTS[int(tried.argmin())])
+
+
+def _base_logits(y: Tensor) -> Tensor:
+    """The logit of each task's rate among the labels that are present, with half a label added."""
+    positive = y.nansum(0) + 0.5
+    return (positive / ((~y.isnan()).sum(0) + 1.0 - positive)).log()
+
+
+@torch.no_grad()
+def _logits(predictor: Predictor, data: DomainData) -> Tensor:
+    predictor.eval()
+    device = next(predictor.parameters()).device
+    parts = []
+    for rows in torch.arange(len(data)).split(EXAMPLES_AT_ONCE):
+        parts.append(predictor(data.rows(rows).x.to(device)).cpu().double())
+    return torch.cat(parts)
+
+
+def _risk_values(logits: Tensor, data: DomainData) -> Tensor:
+    return domain_risks(_losses(logits, data), data.domains, data.num_domains).values
+
+
+def _losses(logits: Tensor, data: DomainData) -> Tensor:
+    return binary_cross_entropy(logits.double(), data.y.double())
+
+
+def _risks(logits: Tensor, data: DomainData) -> MeasuredRisks:
+    names = [data.names[number] for number in data.domains.tolist()]
+    return domain_risks(_losses(logits, data), names).measured()
+
+
+def _plain(risks: MeasuredRisks) -> dict[str, Any]:
+    variances = [None if np.isnan(value) else value for value in risks.variances.tolist()]
+    return {
+        "domains": list(risks.domains),
+        "counts": risks.counts.tolist(),
+        "risks": risks.risks.tolist(),
+        "variances": variances,
+    }
+
+
+def _measured(values: Mapping[str, Any]) -> MeasuredRisks:
+    variances = [np.nan if value is None else value for value in values["variances"]]
+    return MeasuredRisks.of(values["domains"], values["counts"], values["risks"], variances)

@@ -1,0 +1,174 @@
+"""The reproduction ``molecules``: sweeps that are run or continued, tables, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from eqrm.distributions.kernel import KDE
+from eqrm.errors import DataFileError
+from eqrm.evaluation.presenting.plots import new_figure
+from eqrm.reproductions.molecules.baselines import baselines
+from eqrm.reproductions.molecules.findings import DatasetFindings
+from eqrm.reproductions.molecules.settings import ERM, JUDGED, SIZES, MoleculesSettings, eqrm_label
+from eqrm.reproductions.molecules.tables import molecules_answer, molecules_checks, tables_of
+from eqrm.reproductions.outcome import Check, Outcome, Picture, Progress, ResultTable
+from eqrm.reproductions.swept import (
+    FIRST_STAGE,
+    FinishedSweep,
+    SweptReproduction,
+    absent_data,
+    run_stages,
+)
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.text import duration
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN_UP_TO = 0.995
+"""The quantile of ERM's risks at which the picture ends."""
+
+
+@dataclass
+class Molecules(SweptReproduction):
+    """Quantiles of the risk over unseen scaffolds of HIV and MUV: ERM, and EQRM at five levels.
+
+    Args:
+        device, workers: see :class:`~eqrm.reproductions.swept.SweptReproduction`.
+
+    The sweeps are in ``sweep/DATASET/erm`` and ``sweep/DATASET/eqrm-0``, … of the output folder.
+    Give that as a relative path to go on with on another machine: runs name the runs of ERM that
+    they begin from by their paths.
+    """
+
+    name = "molecules"
+    title = "Molecules by scaffold: quantiles of the risk over unseen scaffolds"
+    reproduces = "Section 6.3, OGB-MolPCBA's protocol, on the molecules of HIV and MUV"
+    sources = (
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.3 "
+        "and appendix",
+        "Wu et al., MoleculeNet (2018): HIV and MUV",
+        "Hu et al., Open Graph Benchmark (2020): features of atoms and bonds, the network",
+    )
+
+    def missing(self) -> list[str]:
+        """What has to be there first: the tables of molecules."""
+        return [line for name in SIZES["full"].datasets for line in absent_data(name)]
+
+    def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
+        """Train what is missing, and tabulate."""
+        settings = SIZES[size]
+        absent = [line for name in settings.datasets for line in absent_data(name)]
+        if absent:
+            raise DataFileError(" ".join(absent))
+        device = self.device_of_runs(f"{settings.datasets[0]}/{FIRST_STAGE}")
+        sweeps, found = [], []
+        for number, dataset in enumerate(settings.datasets):
+            done, findings = self._dataset(
+                dataset, settings, seed, device, _part(progress, number, len(settings.datasets))
+            )
+            sweeps.append(done)
+            found.append(findings)
+        return _outcome(settings, device, sweeps, found)
+
+    def _dataset(
+        self, dataset: str, settings: MoleculesSettings, seed: int, device: str, progress: Progress
+    ) -> tuple[FinishedSweep, DatasetFindings]:
+        folder = self._folder / dataset
+        done = run_stages(
+            settings.erm_plan(dataset, seed, device),
+            lambda start: settings.later_plan(dataset, seed, device, start),
+            folder,
+            self.workers,
+            progress,
+        )
+        erm = SweepFolder(folder / FIRST_STAGE)
+        beside = {
+            each.trial: baselines(
+                erm.of_run(each.run), folder / f"baselines-{each.trial}.json", device
+            )
+            for each in done.records
+            if each.objective == ERM
+        }
+        return done, DatasetFindings(dataset, settings, done.records, folder, beside)
+
+
+def _part(progress: Progress, number: int, of: int) -> Progress:
+    """The progress of one of several parts."""
+    return lambda share, line: progress((number + share) / of, line)
+
+
+def _outcome(
+    settings: MoleculesSettings,
+    device: str,
+    sweeps: list[FinishedSweep],
+    found: list[DatasetFindings],
+) -> Outcome:
+    finished, planned = sum(len(each.records) for each in sweeps), sum(s.planned for s in sweeps)
+    every = FinishedSweep(
+        [record for each in sweeps for record in each.records],
+        planned,
+        [line for each in sweeps for line in each.failures],
+        sum(each.seconds for each in sweeps),
+    )
+    checks: list[Check] = [every.check()]
+    tables: list[ResultTable] = []
+    pictures = []
+    for findings in found if finished == planned else []:
+        checks += molecules_checks(findings)
+        tables += tables_of(findings)
+        pictures.append(_picture(findings))
+    return Outcome(
+        settings={
+            **asdict(settings),
+            "network": "GIN with a virtual node",
+            "device of the runs": device,
+            "wall-clock time of all runs, added up": duration(every.seconds),
+        },
+        checks=checks,
+        tables=tables,
+        pictures=pictures,
+        remarks=[
+            "± is the standard error over trials, which have other seeds and the same scaffolds. "
+            "Risks of unseen scaffolds are means over their molecules; those of training pool all "
+            "labels that are present in a scaffold, as in OGB's code.",
+            "Rows of shifted ERM and of constant rates are what could give the same as EQRM: one "
+            "number added to all logits of ERM, and each task's rate for every molecule.",
+            *every.failures,
+        ],
+        answer=" ".join(molecules_answer(each) for each in found) if finished == planned else "",
+    )
+
+
+def _picture(findings: DatasetFindings) -> Picture:
+    return Picture(
+        f"densities-{findings.dataset}",
+        f"{findings.dataset}: densities of the measured risk over unseen scaffolds (kernel density "
+        f"estimates, first trial), up to ERM's {SHOWN_UP_TO:g}-quantile; vertical lines are the "
+        f"quantiles at {' and '.join(f'{level:g}' for level in JUDGED)}.",
+        lambda: _draw(findings),
+    )
+
+
+def _draw(findings: DatasetFindings) -> Figure:
+    figure = new_figure(width=8.0, height=4.0)
+    axes = figure.subplots()
+    shown = [ERM, *(eqrm_label(level) for level in (0.5, *JUDGED))]
+    last = findings.quantiles(ERM, SHOWN_UP_TO)[0]
+    grid = torch.linspace(0.0, last, 600, dtype=torch.float64)
+    for number, method in enumerate(shown):
+        law = KDE(torch.from_numpy(findings.trials(method)[0].risks))
+        axes.plot(grid, law.log_prob(grid).exp(), color=f"C{number}", label=method)
+        for level, dashes in zip(JUDGED, ("--", ":"), strict=True):
+            axes.axvline(
+                findings.quantiles(method, level)[0], color=f"C{number}", linestyle=dashes, lw=0.8
+            )
+    axes.set_yscale("log")
+    axes.set_xlim(0.0, last)
+    axes.set_xlabel("risk of an unseen scaffold")
+    axes.set_ylabel("density")
+    axes.legend(frameon=False)
+    return figure

@@ -1,0 +1,141 @@
+"""The reproduction of molecules: its baselines, and all of it on a small table of molecules."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from eqrm.data.domain_data import DomainData
+from eqrm.predictors.base import Predictor
+from eqrm.reproductions.molecules.baselines import (
+    CONSTANT,
+    SHIFTS,
+    baselines_of,
+    best_shift,
+    shifted_label,
+)
+from eqrm.reproductions.molecules.settings import ERM, JUDGED, LEVELS, SIZES, MoleculesSettings
+from eqrm.reproductions.molecules.tables import _direction, mean_and_error
+from eqrm.reproductions.registry import reproduction
+from eqrm.training.runs.run_data import RunData
+
+RINGS = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccoc1", "c1ccsc1", "C1CCOC1")
+LINKS = ("", "C", "CC", "O", "N", "CCC", "CO", "S")
+ENDS = ("", "C", "Cl", "O")
+TASKS = ("one", "two", "three")
+
+
+def small_data(domains: int, examples: int, seed: int = 0) -> DomainData:
+    """Labels with a rate of their own in each domain; one input, which says nothing."""
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.arange(domains).repeat_interleave(examples)
+    rates = torch.rand(domains, generator=draw)[ids]
+    y = (torch.rand(len(ids), generator=draw) < rates).float()[:, None]
+    return DomainData(
+        torch.zeros(len(ids), 1), y, ids, tuple(f"{seed}-{i}" for i in range(domains))
+    )
+
+
+def network() -> Predictor:
+    made = Predictor(nn.Identity(), nn.Linear(1, 1), loss="binary-cross-entropy")
+    nn.init.constant_(made.head.bias, 2.0)  # type: ignore[arg-type]
+    return made
+
+
+def test_a_shift_minimises_the_quantile_over_the_domains_it_is_fitted_on() -> None:
+    data = small_data(40, 25)
+    logits = torch.full((len(data), 1), 2.0, dtype=torch.float64)
+    rates = data.y.reshape(40, 25).double().mean(1).numpy()
+
+    def quantile(shift: float) -> float:
+        p = 1.0 / (1.0 + np.exp(-2.0 - shift))
+        risks = -rates * np.log(p) - (1.0 - rates) * np.log1p(-p)
+        return float(np.quantile(risks, 0.9, method="inverted_cdf"))
+
+    expected = min(SHIFTS.tolist(), key=quantile)
+    assert best_shift(logits, data, 0.9) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_baselines_are_a_shifted_network_and_the_rates_of_the_training_data() -> None:
+    train, validation, test = (small_data(30, 20, seed) for seed in range(3))
+    data = RunData(train, {"validation": validation, "test": test})
+    found = baselines_of(network(), data)
+    assert list(found) == [CONSTANT, *map(shifted_label, JUDGED)]
+    rate = (float(train.y.sum()) + 0.5) / (len(train) + 1.0)
+    rates = test.y.reshape(30, 20).double().mean(1).numpy()
+    expected = dict(
+        zip(test.names, -rates * np.log(rate) - (1 - rates) * np.log1p(-rate), strict=True)
+    )
+    risks = dict(zip(found[CONSTANT].domains, found[CONSTANT].risks, strict=True))
+    assert risks == pytest.approx(expected, rel=1e-6)
+
+
+def test_directions_and_means_are_in_words() -> None:
+    assert _direction([-1.0, -0.5, -2.0]) == "lower in every trial"
+    assert _direction([1.0, 0.5]) == "lower in 0 of 2 trials"
+    assert mean_and_error([0.25, 0.75]) == "0.5 ± 0.25"
+
+
+def test_the_plan_has_two_settings_per_method_and_pools_labels() -> None:
+    settings = MoleculesSettings()
+    plan = settings.later_plan("muv", 0, "cpu", Path("out/erm/runs/x"))
+    assert len(plan["grid"]["learning_rate"]) == 2
+    assert [each["hyperparameters"]["alpha"] for each in plan["objectives"][1:6]] == list(LEVELS)
+    assert plan["run"]["batches"] == {"domains": 256, "examples": 4}
+    assert plan["run"]["training"]["domain_risk"] == "labels"
+    assert settings.erm_plan("muv", 0, "cpu")["run"]["steps"] == 100
+
+
+@pytest.fixture
+def few_molecules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in the place of Tox21's, of molecules with some hundred scaffolds."""
+    pytest.importorskip("rdkit")
+    draw = np.random.default_rng(0)
+    folder = tmp_path / "data" / "molecules"
+    folder.mkdir(parents=True)
+    with gzip.open(folder / "tox21.csv.gz", "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*TASKS, "smiles"])
+        for a, link, b, end in product(RINGS, LINKS, RINGS, ENDS):
+            labels = [str(int(draw.random() < 0.3)) if draw.random() < 0.7 else "" for _ in TASKS]
+            labels[0] = labels[0] or "0"
+            writer.writerow([*labels, f"{a}{link}{b}{end}"])
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EQRM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path) -> None:
+    study = reproduction("molecules", device="cpu")
+    report = study.run(Path("out"), "quick")
+    assert report.outcome.checks[0].holds
+    tables = {table.name: table for table in report.outcome.tables}
+    assert list(tables) == [
+        f"tox21-{name}"
+        for name in ("noise", "own-levels", "quantiles", "true-quantiles", "learned")
+    ]
+    methods = [row[0] for row in tables["tox21-quantiles"].rows]
+    assert methods[0] == ERM
+    assert methods[-3:] == [CONSTANT, *map(shifted_label, JUDGED)]
+    assert len(methods) == 1 + len(SIZES["quick"].later_methods()) + 3
+    assert "sampling noise is" in report.outcome.answer
+    # Somewhere else, with an unfinished run and without the baselines: the same table.
+    shutil.copytree("out", "elsewhere/out")
+    shutil.rmtree("out")
+    elsewhere = Path("elsewhere/out/sweep/tox21")
+    unfinished = sorted((elsewhere / "eqrm-1/runs").iterdir())[0]
+    shutil.rmtree(unfinished)
+    (elsewhere / "baselines-0.json").unlink()
+    shutil.move("elsewhere/out", "out")
+    again = reproduction("molecules", device="auto").run(Path("out"), "quick")
+    assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]

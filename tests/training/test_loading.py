@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import eqrm
 from eqrm.cli import app
-from eqrm.errors import CheckpointError, DataFileError
+from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.training.runs.config import PredictorConfig, RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_data import PredictorSpec, RunData
@@ -103,6 +103,20 @@ def test_eqrm_predict_takes_the_folder_of_a_run(patients: pd.DataFrame) -> None:
     for found in (texts, pd.read_parquet("out.parquet")):
         for name in ("prediction", "p_0", "p_1"):
             assert [float(value) for value in found[name]] == expected[name].tolist()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_run_of_a_gpu_is_loaded_without_one_and_not_trained(patients: pd.DataFrame) -> None:
+    run = trained()
+    config = run.folder / "config.yaml"  # type: ignore[operator]
+    text = config.read_text()
+    assert "device: cpu" in text
+    config.write_text(text.replace("device: cpu", "device: cuda"))
+    loaded = eqrm.training.load_table_network(run.folder)  # type: ignore[arg-type]
+    assert len(loaded.predict(patients)["prediction"]) == len(patients)
+    Path("patients.csv").unlink()  # refused before the table is looked for
+    with pytest.raises(SettingError, match=r"training.device: The device 'cuda' needs a GPU"):
+        train_run(RunConfig.from_file(config))
 
 
 def test_a_run_is_not_continued_on_a_table_that_has_changed(patients: pd.DataFrame) -> None:

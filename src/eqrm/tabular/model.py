@@ -82,6 +82,9 @@ def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     ``content`` is what the training listed; earlier versions did not list names.
     """
     files = dict(content.get("models") or _by_stem(content["files"]))
+    for file in map(Path, files.values()):
+        if file.is_absolute() or ".." in file.parts:
+            raise DomainDataError(f"it lists {str(file)!r}, which is outside of it")
     usual = next((name for name in files if name == trained_name(Level(0.9))), ERM)
     return files, one_of(content.get("recommended", usual), files, "model")
 

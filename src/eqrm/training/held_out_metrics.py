@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load, save
 from torch import Tensor
 
 from eqrm.data.domain_data import DomainData
@@ -119,6 +118,8 @@ def _of_all(own: Tensor) -> Tensor:
     rows = own.detach().double().cpu() if own.is_floating_point() else own.cpu()
     if world_size() == 1:
         return rows
+    from safetensors.torch import load, save
+
     parts = [load(part)["rows"] for part in messages_of_all(save({"rows": rows.contiguous()}))]
     return torch.cat([part for part in parts if len(part)])
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of, refuse_unknown
+from eqrm.checks import OPEN_FRACTION, SEED, one_of, refuse_unknown
 from eqrm.data.datasets.molecular_graphs import graphs_of
 from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
 from eqrm.data.domain_data import DomainData
@@ -231,7 +231,7 @@ def _shares(parts: Mapping[str, float] | None) -> dict[str, float] | None:
 def _in_parts(data: DomainData, shares: Mapping[str, float], seed: int) -> DomainData:
     """The same data, its domains drawn into the parts train, val and test."""
     given = {"train": None, "validation": shares["val"], "test": shares["test"]}
-    drawn = parts_of_domains(given, data.names, NON_NEGATIVE_INTEGER.check(seed, "parts_seed"))
+    drawn = parts_of_domains(given, data.names, SEED.check(seed, "parts_seed"))
     drawn["val"] = drawn.pop("validation")
     named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}
     return replace(data, parts=named)

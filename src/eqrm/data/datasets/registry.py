@@ -52,6 +52,7 @@ DATASETS: Registry[Callable[..., DomainData | Table]] = Registry(
         "bits": integer(1, 1_000_000),
         "label_noise": FRACTION,
         "seed": SEED,
+        "parts_seed": SEED,
         "weather": FLAG,
     },
 )

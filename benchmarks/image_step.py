@@ -3,8 +3,9 @@
     PYTHONPATH=src python3 benchmarks/image_step.py --output DIR
 
 Prints Markdown with the name of the device and writes it to DIR/image_step.md: steps of the trainer
-with ERM and with EQRM, captured as CUDA graphs and not, which take turns. The bounds are for an
-H200. ``--device cpu`` tries the script without a GPU, on small images.
+with ERM and with EQRM, captured as CUDA graphs and not, which take turns; and how far the losses of
+captured steps are from those of others, for every objective that may be captured. The bounds are
+for an H200. ``--device cpu`` tries the script without a GPU, on small images.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from pathlib import Path
 import torch
 from tables import machine, markdown
 from timing import Budget, interleaved
+from torch import Tensor
 
 from eqrm.data.augmentation import Augmentation
 from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
+from eqrm.objectives.registry import OBJECTIVES
 from eqrm.predictors.efficientnet import EfficientNetLite
 from eqrm.reproductions.pacs.settings import PacsSettings
 from eqrm.training.captured_step import WARM_UP
@@ -30,6 +33,9 @@ from eqrm.training.training_settings import TrainingSettings
 
 DOMAINS, IMAGES, CLASSES = 3, 400, 7
 MOST_MILLISECONDS, MOST_RATIO = 8.0, 1.05
+SMALL, STEPS, MOST_DIFFERENCE = 64, 12, 1e-3
+"""Pixels and steps for the comparison of losses, and by how much of themselves they may differ: the
+sums of convolutions have no fixed order."""
 
 
 def random_images(pixels: int) -> DomainData:
@@ -41,14 +47,14 @@ def random_images(pixels: int) -> DomainData:
     return DomainData(x, y, torch.arange(size) % DOMAINS, ("a", "b", "c"))
 
 
-def step_of(
-    data: DomainData, objective: str, captured: bool, examples: int, device: str
-) -> Callable[[], object]:
-    """A step of the trainer: the next batch, its augmentation, forward, backward, update."""
+def trainer_of(
+    data: DomainData, objective: str, captured: bool, examples: int, device: str, precision: str
+) -> Trainer:
+    """A trainer of the network, in its first phase."""
     torch.manual_seed(0)
     settings = TrainingSettings(
         device=device,
-        precision="bf16" if device != "cpu" else "float32",
+        precision=precision,
         augment=Augmentation(),
         cuda_graph=captured,
     )
@@ -59,16 +65,43 @@ def step_of(
         DomainBatches(data, DOMAINS, examples, seed=0),
         settings=settings,
     )
+    trainer.state.enter_phase(0)
+    return trainer
+
+
+def taken(trainer: Trainer) -> Tensor:
+    """Take a step: the next batch, its augmentation, forward, backward, update; its loss."""
     state = trainer.state
-    state.enter_phase(0)
+    losses = trainer._take_step(trainer._next_batch(), trainer.phases.place(state.step))
+    state.step += 1
+    return losses["predictor"]
 
-    def step() -> None:
-        trainer._take_step(trainer._next_batch(), trainer.phases.place(state.step))
-        state.step += 1
 
+def step_of(
+    data: DomainData, objective: str, captured: bool, examples: int, device: str
+) -> Callable[[], object]:
+    """Steps of a trainer whose first ones are taken."""
+    precision = "bf16" if device != "cpu" else "float32"
+    trainer = trainer_of(data, objective, captured, examples, device, precision)
     for _ in range(WARM_UP + 2):
-        step()
-    return step
+        taken(trainer)
+    return lambda: taken(trainer)
+
+
+def differences(device: str) -> dict[str, float]:
+    """By objective, the largest share by which losses of captured steps differ from others."""
+    data, found = random_images(SMALL), {}
+    for name in OBJECTIVES if device != "cpu" else ("erm",):
+        if not OBJECTIVES.load(name).capturable:
+            continue
+        both = []
+        for captured in (False, True):
+            trainer = trainer_of(data, name, captured, 8, device, "float32")
+            both.append(torch.stack([taken(trainer).clone() for _ in range(STEPS)]))
+            if captured and device != "cpu" and trainer.takes_step.captured is None:
+                raise SystemExit(f"The steps of {name} were not captured.")
+        found[name] = float(((both[0] - both[1]) / both[0]).abs().max())
+    return found
 
 
 def main(arguments: list[str]) -> int:
@@ -107,6 +140,14 @@ def main(arguments: list[str]) -> int:
         word = "PASS" if holds else "FAIL"
         page += f"\n\n{word} ERM {erm:.2f} ms (at most {MOST_MILLISECONDS:g} on an H200), "
         page += f"EQRM / ERM {eqrm / erm:.3f} (at most {MOST_RATIO})"
+    far = differences(options.device)
+    same = max(far.values()) <= MOST_DIFFERENCE
+    holds = holds and same
+    each = ", ".join(f"{name} {value:.1e}" for name, value in far.items())
+    page += (
+        f"\n\n{'PASS' if same else 'FAIL'} losses of captured steps differ from others by at most "
+    )
+    page += f"{MOST_DIFFERENCE:g} of themselves: {each}"
     print(page)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "image_step.md").write_text(page + "\n")

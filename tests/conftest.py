@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
+
+from measuring import listening, measure_imports_of, tracer_of_coverage
 
 TESTS = Path(__file__).parent
 
@@ -65,6 +70,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in unmeasured:
             item.add_marker(pytest.mark.unmeasured)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect tests without coverage, which takes as long again; see :mod:`measuring`."""
+    tracer = tracer_of_coverage()
+    if tracer is None:
+        return (yield)
+    measure_imports_of("eqrm", tracer)
+    with listening(tracer, False):
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_line_put_together_once() -> Generator[None]:
+    """Typer makes all commands anew from their functions for every call, in a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(typer.main.get_command)
+        patch.setattr("typer.main.get_command", once)
+        patch.setattr("typer.testing._get_command", once)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,7 +34,7 @@ TORCH_USES_THREADS = 32_768
 
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
 _FLAG = ctypes.c_int
-_ARGUMENTS = {
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "eqrm_spread": (_POINTER, _SIZE, _NUMBER, _POINTER),
     "eqrm_bins": (_POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_gradient": (_POINTER, _POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER),

@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c src/eqrm/distributions/kde/kernels.h
+$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c src/eqrm/distributions/kde/kernels.h src/eqrm/distributions/kde/ranks.h
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
 	@touch $(READY)
 

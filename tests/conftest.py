@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections import Counter
 from collections.abc import Generator
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
+
+from measuring import listening, measure_imports_of, tracer_of_coverage
 
 TESTS = Path(__file__).parent
 
@@ -29,10 +35,12 @@ UNMEASURED = {
     "distributions/test_degenerate_risks.py",
     "distributions/test_derivatives.py",
     "distributions/test_properties.py",
+    "distributions/test_published_gradient.py",
     "distributions/test_superquantiles.py",
     "estimators/test_many_small_domains.py",
     "estimators/test_networks.py",
     "estimators/test_sklearn_conformity.py",
+    "evaluation/report/test_report_answer.py",
     "evaluation/test_accumulator.py",
     "evaluation/test_coverage.py",
     "evaluation/test_noise.py",
@@ -41,6 +49,7 @@ UNMEASURED = {
     "gpu/test_augmentation_kernel.py",
     "gpu/test_kernels.py",
     "linear/test_minimisers.py",
+    "linear/test_recalibration.py",
     "linear/test_sklearn_conformity.py",
     "linear/test_superquantile.py",
     "objectives/test_across_processes.py",
@@ -48,23 +57,75 @@ UNMEASURED = {
     "objectives/test_everywhere.py",
     "objectives/test_paper_relations.py",
     "sweeps/test_page.py",
+    "sweeps/test_plan.py",
+    "tabular/test_prediction_files.py",
     "tabular/test_recalibration_page.py",
     "tabular/test_table_training.py",
     "tabular/test_training_answer.py",
     "tabular/test_verdict.py",
+    "test_between_domains.py",
+    "test_pages.py",
     "training/test_killing.py",
     "training/test_lightning.py",
+    "training/test_page.py",
     "training/test_several_processes.py",
 }
+# Here only the first two cases of a test with parameters are: the others run the same lines again.
+FIRST_CASES_MEASURED = {
+    "causal/test_assumption_v.py",
+    "cli/test_data.py",
+    "distributions/test_native.py",
+    "estimators/test_boosting_estimators.py",
+    "estimators/test_measures.py",
+    "estimators/test_surrogates.py",
+    "evaluation/test_cdf_bands.py",
+    "evaluation/test_references.py",
+    "linear/test_closed_form.py",
+    "objectives/test_risk_based.py",
+    "objectives/test_risk_memory_noise.py",
+    "predictors/test_image_networks.py",
+    "reproductions/causal_recovery/test_causal_recovery.py",
+    "reproductions/frontiers/test_frontiers.py",
+    "reproductions/linear_sem/test_linear_sem.py",
+    "training/test_many_runs.py",
+    "training/test_resume.py",
+    "training/test_stacked_objectives.py",
+}
+MEASURED_CASES = 2
 MEASURED_PROGRAMS = "COVERAGE_PROCESS_CONFIG"
 """The variable by which coverage measures programs that a test starts."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     unmeasured = {TESTS / name for name in UNMEASURED}
+    repeating = {TESTS / name for name in FIRST_CASES_MEASURED}
+    cases = Counter[str]()
     for item in items:
-        if item.path in unmeasured:
+        test, _, parameters = item.nodeid.partition("[")
+        cases[test] += bool(parameters) and item.path in repeating
+        if item.path in unmeasured or cases[test] > MEASURED_CASES:
             item.add_marker(pytest.mark.unmeasured)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect tests without coverage, which takes as long again; see :mod:`measuring`."""
+    tracer = tracer_of_coverage()
+    if tracer is None:
+        return (yield)
+    measure_imports_of("eqrm", tracer)
+    with listening(tracer, False):
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_line_put_together_once() -> Generator[None]:
+    """Typer makes all commands anew from their functions for every call, in a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(typer.main.get_command)
+        patch.setattr("typer.main.get_command", once)
+        patch.setattr("typer.testing._get_command", once)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,14 +136,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """
     if item.get_closest_marker("unmeasured") is None:
         return (yield)
-    tracer, setting = sys.gettrace(), os.environ.pop(MEASURED_PROGRAMS, None)
-    sys.settrace(None)
+    tracer, setting = tracer_of_coverage(), os.environ.pop(MEASURED_PROGRAMS, None)
     try:
-        return (yield)
+        with nullcontext() if tracer is None else listening(tracer, False):
+            return (yield)
     finally:
         if setting is not None:
             os.environ[MEASURED_PROGRAMS] = setting
-        sys.settrace(tracer)
+
+
+@pytest.fixture(scope="session")
+def stand_in_made_once() -> Generator[None]:
+    """The 70,000 digits that stand in for MNIST take four seconds; nobody changes them."""
+    from eqrm.data.datasets import digits
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digits, "stand_in_digits", cache(digits.stand_in_digits))
+        yield
 
 
 @pytest.fixture

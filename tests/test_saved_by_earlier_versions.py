@@ -78,6 +78,8 @@ def test_moments_are_read_and_solved_as_before() -> None:
     assert model.intercept_ == pytest.approx(expected["intercept"], rel=1e-9)
 
 
+@pytest.mark.xdist_group("stand-in of MNIST")
+@pytest.mark.usefixtures("stand_in_made_once")
 @pytest.mark.parametrize("name", ["digits", "table"])
 @pytest.mark.filterwarnings("ignore::eqrm.errors.EqrmWarning")  # digits are a stand-in
 def test_finished_runs_are_loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +91,8 @@ def test_finished_runs_are_loaded(name: str, monkeypatch: pytest.MonkeyPatch) ->
     torch.testing.assert_close(outputs, torch.tensor(expected["outputs"]))
 
 
+@pytest.mark.xdist_group("stand-in of MNIST")
+@pytest.mark.usefixtures("stand_in_made_once")
 @pytest.mark.filterwarnings("ignore::eqrm.errors.EqrmWarning")
 def test_a_run_that_was_stopped_is_finished(tmp_path: Path) -> None:
     shutil.copytree(OLD / "runs-digits-stopped", tmp_path / "runs")

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import grimp
 import networkx
+import pytest
 
+pytestmark = pytest.mark.xdist_group("layout")  # the source is parsed once
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = REPOSITORY / "src" / "eqrm"
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -19,9 +19,14 @@ from eqrm.data.datasets.digits import MNIST_MD5, digits, read_idx
 from eqrm.data.datasets.mnist import rotated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
+pytestmark = [
+    pytest.mark.xdist_group("stand-in of MNIST"),
+    pytest.mark.usefixtures("stand_in_made_once"),
+]
+
 
 @pytest.fixture(scope="module")
-def stand_in() -> digits_module.Digits:
+def stand_in(stand_in_made_once: None) -> digits_module.Digits:
     with pytest.warns(EqrmWarning, match="not MNIST"):
         return digits(None, True)
 

@@ -232,6 +232,7 @@ class TestGroupDRO:
             objective.of_risks(torch.ones(2))
 
     @pytest.mark.unmeasured
+    @pytest.mark.unmeasured
     def test_it_finds_the_worst_case_of_two_quadratics(self) -> None:
         """min_θ max((θ−0)², (θ−1)²/4) is at θ = 1/3."""
         theta = torch.nn.Parameter(torch.tensor(0.9, dtype=torch.float64))

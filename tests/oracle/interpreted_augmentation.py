@@ -64,9 +64,10 @@ def hues() -> Iterator[tuple[str, float]]:
     yield "ties of hues", error_of(augment(images, pack(*draws)), augmented(images, draws))
 
 
-def drawn(seeds: int) -> Iterator[tuple[str, float]]:
+def drawn(seeds: int, all_cases: bool) -> Iterator[tuple[str, float]]:
     """What is drawn, for bytes and numbers by turns, with several blocks of pixels per image."""
-    sizes = ((6, 12, 10, 32), (3, 11, 9, 16), (3, 1, 7, 4))
+    sizes = ((3, 12, 10, 64), (2, 11, 9, 32), (2, 1, 7, 4))
+    sizes = ((6, 12, 10, 32), (3, 11, 9, 16), (3, 1, 7, 4)) if all_cases else sizes
     for seed, (number, height, width, block) in itertools.product(range(seeds), sizes):
         images = pictures(number, height, width, seed)
         draws = STRONG.draws(torch.arange(number).numpy(), height, width, seed, 3)
@@ -135,7 +136,7 @@ if __name__ == "__main__":
     cases = itertools.chain(
         orders_flips_and_grey(),
         hues(),
-        drawn(20 if all_cases else 2),
+        drawn(20 if all_cases else 2, all_cases),
         rows_and_outputs(),
         through_the_settings(),
         larger() if all_cases else (),

@@ -66,6 +66,17 @@ class RowBandwidth(NamedTuple):
         return self._replace(fixed=max(scaled(self.fixed, -exponent), least))
 
 
+class SpreadBandwidth(NamedTuple):
+    """The same before the risks are seen: the lesser of factor·σ̂ and scale·spread.
+
+    The spread is the interquartile range or, where not ``quartiles``, the median distance.
+    """
+
+    quartiles: bool
+    factor: float
+    scale: float
+
+
 def scaled(value: float, exponent: int) -> float:
     """value·2^exponent, infinite where that is too large.
 
@@ -247,6 +258,20 @@ class UserRule(Bandwidth):
             f"The bandwidth function returned shape {tuple(value.shape)}; for risks of shape "
             f"{tuple(risks.shape)} it must return {tuple(risks.shape[:-1])}, one per row."
         )
+
+
+def spread_bandwidth(rule: Bandwidth, size: int) -> SpreadBandwidth | None:
+    """What the C part needs of a rule for so many risks of equal weight; None: it has no spread.
+
+    >>> spread_bandwidth(MedianDistance(), 10)
+    SpreadBandwidth(quartiles=False, factor=1e+200, scale=1.0)
+    """
+    if type(rule) is Silverman:
+        factor = rule.constant * size**-0.2
+        return SpreadBandwidth(True, factor, factor / 1.34)
+    if type(rule) is MedianDistance:
+        return SpreadBandwidth(False, UNBOUNDED, 1.0)
+    return None
 
 
 GAUSSIAN_OPTIMAL = SigmaRule((4.0 / 3.0) ** 0.2)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "kernels.h"
+#include "ranks.h"
 
 #if defined(__x86_64__)
 #define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -19,8 +20,6 @@
 #endif
 
 #define SMALLEST 1e-250
-/* Rows that are copied to the stack. */
-#define SHORT 2048
 /* Bandwidths between mean and quantile from which centring at the mean costs digits. */
 #define FAR_FROM_MEAN 1e3
 /* More steps than this leave the row to root.py. */
@@ -39,7 +38,7 @@
 #define TWO_OVER_SQRT_PI 1.1283791670955126
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 10; }
+int eqrm_version(void) { return 11; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -635,158 +634,42 @@ int eqrm_row_quantile_single(const float *r, const double *p, ptrdiff_t n, doubl
     return 1;
 }
 
-/* Pairs i < j of ascending values v with v[j] - v[i] <= distance: how many they are, and what they
- * weigh when c[i] is the weight of all values before i (NULL for equal weights). */
-typedef struct {
-    double distance, weight;
-    ptrdiff_t pairs;
-} within;
-
-/* From j on to the first value beyond v[i] + distance, all of i + 1 .. j - 1 being within. Some
- * values follow that are larger than any. */
-INSIDE ptrdiff_t reach_of(const double *v, double distance, ptrdiff_t i, ptrdiff_t j)
+/* The same in double precision and with equal weights, for h the lesser of factor*std and of scale
+ * times a spread that is found here: of quartiles, or else of all pairs. How h follows the risks is
+ * in the gradient. 0 also where the spread is none, or its derivatives are not told apart. */
+int eqrm_spread_quantile(const double *r, ptrdiff_t n, int quartiles, double factor, double scale,
+                         double log_tail, double goal, double sign, double narrow,
+                         double tolerance, double *k, double *found)
 {
-    const double end = v[i] + distance;
-    j = j > i ? j : i + 1;
-    while (v[j] <= end)
-        j++;
-    return j;
+    double ascending[SHORT + BEYOND], sum = 0.0, square = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double x = r[i] - r[0];
+        sum += x;
+        square += x * x;
+    }
+    const double total = (double)n, offset = sum / total;
+    if (!is_usual(square))
+        return 0;
+    in_order(r, n, r[0] + offset, sqrt(square / total), ascending);
+    spread of;
+    if (!(quartiles ? quartile_spread(r, ascending, n, &of) : pair_spread(r, ascending, n, &of)))
+        return 0;
+    if (!eqrm_row_quantile(r, NULL, n, total, 1.0 - 1.0 / total, factor,
+                           fmax(scale * of.value, DBL_TRUE_MIN), log_tail, goal, sign, narrow,
+                           tolerance, k, found))
+        return 0;
+    for (int j = 0; k && found[5] > 0.0 && j < 4; j++) { /* as add_shares in root.py, digit by digit */
+        const volatile double share = scale * of.shares[j];
+        const volatile double added = sign * found[1] * share;
+        k[of.places[j]] += added;
+    }
+    return 1;
 }
 
-/* All pairs are counted on a path of 2n steps: to the next j where v[j] is within the distance of
- * v[i], else to the next i, whose run of neighbours ends at j. No branch could be foretold, so
- * there is none; and six parts of the path take turns, so that none waits for its last step. */
-#define PARTS 6
-
-static within pairs_within(const double *v, const double *c, ptrdiff_t n, double distance)
-{
-    within found = {distance, 0.0, 0};
-    const ptrdiff_t steps = (2 * n + PARTS - 1) / PARTS;
-    ptrdiff_t i[PARTS], j[PARTS];
-    for (int part = 0; part < PARTS; part++) { /* where the path is after part * steps steps */
-        const ptrdiff_t taken = part * steps < 2 * n ? part * steps : 2 * n;
-        ptrdiff_t least = taken > n ? taken - n : 0, most = taken < n ? taken : n;
-        while (least < most) {
-            const ptrdiff_t middle = (least + most) / 2;
-            if (v[taken - middle - 1] <= v[middle] + distance)
-                most = middle;
-            else
-                least = middle + 1;
-        }
-        i[part] = least;
-        j[part] = taken - least;
-    }
-    double weight[PARTS] = {0.0};
-    ptrdiff_t ends[PARTS] = {0};
-    for (ptrdiff_t step = 0; step < steps; step++)
-        for (int part = 0; part < PARTS; part++) {
-            const ptrdiff_t a = i[part], b = j[part], passed = v[b] <= v[a] + distance;
-            ends[part] += b & (passed - 1);
-            if (c)
-                weight[part] += (double)(1 - passed) * (c[a + 1] - c[a]) * (c[b] - c[a + 1]);
-            i[part] += 1 - passed;
-            j[part] += passed;
-        }
-    for (int part = 0; part < PARTS; part++) {
-        found.pairs += ends[part];
-        found.weight += weight[part];
-    }
-    found.pairs -= n * (n + 1) / 2;
-    if (!c)
-        found.weight = (double)found.pairs;
-    return found;
-}
-
-/* Few enough pairs to be put in order one by one. */
-#define FEW 128
-
-typedef struct {
-    double distance, weight;
-    ptrdiff_t first, second;
-} pair;
-
-/* The pairs with low < v[j] - v[i] <= high in the order of their distance; only the first one found
- * when they are more than a few, which then have all the same distance. */
-static int pairs_between(const double *v, const double *c, ptrdiff_t n, double low, double high,
-                         pair *pairs)
-{
-    int count = 0;
-    for (ptrdiff_t i = 0, end = 1; i < n; i++) {
-        end = reach_of(v, high, i, end);
-        for (ptrdiff_t k = end - 1; k > i && (low < 0.0 || v[k] > v[i] + low); k--) {
-            if (count == FEW)
-                return 1;
-            const pair new = {v[k] - v[i], c ? (c[i + 1] - c[i]) * (c[k + 1] - c[k]) : 1.0, i, k};
-            int place = count++;
-            for (; place > 0 && pairs[place - 1].distance > new.distance; place--)
-                pairs[place] = pairs[place - 1];
-            pairs[place] = new;
-        }
-    }
-    return count;
-}
-
-/* The pair with the smallest distance beyond this one. */
-static pair next_pair(const double *v, ptrdiff_t n, double distance)
-{
-    pair found = {DBL_MAX, 0.0, 0, n - 1};
-    for (ptrdiff_t i = 0, j = 1; i < n; i++) {
-        j = reach_of(v, distance, i, j);
-        if (j < n && v[j] - v[i] < found.distance)
-            found = (pair){v[j] - v[i], 0.0, i, j};
-    }
-    return found;
-}
-
-/* The pairs at the lower and the upper weighted median of the distances v[j] - v[i] of n > 1
- * ascending values, padded: found = {i, j, i, j}, as places in v or, unless that is NULL, among the
- * values as given. Distances up to low weigh less than half, up to
- * high at least half. Secant steps aim a little beyond the half, so that both ends come close. */
+/* The pairs at the lower and the upper median of the distances of n > 1 ascending values, padded. */
 int eqrm_middle_pairs(const double *v, const double *c, ptrdiff_t n, const double *given,
                       ptrdiff_t *found)
 {
-    /* Twice the range, since v[0] + range may be rounded to less than the last value. */
-    const double all = 0.5 * (double)n * (double)(n - 1), most = 2.0 * (v[n - 1] - v[0]);
-    within low = {-1.0, 0.0, 0}, high = {most, all, n * (n - 1) / 2}, last = {0.0, 0.0, 0};
-    if (c)
-        high = pairs_within(v, c, n, most);
-    const double half = 0.5 * high.weight, margin = 0.25 * FEW * high.weight / all;
-    const double before = half * (1.0 - 1e-12), beyond = half * (1.0 + 1e-12);
-    double guess = 0.7 * (v[3 * n / 4] - v[n / 4]);
-    for (int count = 1; high.pairs - low.pairs > FEW; count++) {
-        const double least = fmax(low.distance, 0.0);
-        if ((count > 6 && count % 2 == 0) || !(guess > least && guess < high.distance))
-            guess = 0.5 * (least + high.distance);
-        if (!(guess > low.distance && guess < high.distance))
-            break;
-        const within at = pairs_within(v, c, n, guess);
-        const int short_of_half = at.weight < before;
-        if (short_of_half)
-            low = at;
-        else
-            high = at;
-        const double slope = (at.weight - last.weight) / (at.distance - last.distance);
-        guess += (half + (short_of_half ? margin : -margin) - at.weight) / fmax(slope, 1e-300);
-        last = at;
-    }
-    pair pairs[FEW];
-    const int count = pairs_between(v, c, n, low.distance, high.distance, pairs);
-    int lower = 0, upper = 0;
-    double reached = low.weight + pairs[0].weight;
-    for (; lower < count - 1 && reached < before; reached += pairs[lower].weight)
-        lower++;
-    for (upper = lower; upper < count - 1 && reached <= beyond; reached += pairs[upper].weight)
-        upper++;
-    const pair last_one = high.weight > beyond ? pairs[upper] : next_pair(v, n, high.distance);
-    found[0] = pairs[lower].first;
-    found[1] = pairs[lower].second;
-    found[2] = last_one.first;
-    found[3] = last_one.second;
-    for (int k = 0; given && k < 4; k++) {
-        const double wanted = v[found[k]];
-        found[k] = 0;
-        while (given[found[k]] != wanted)
-            found[k]++;
-    }
+    middle_pairs(v, c, n, given, found);
     return 0;
 }

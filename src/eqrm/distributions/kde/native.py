@@ -22,7 +22,7 @@ from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 10
+VERSION = 11
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
 ROWS_BESIDE_BINS = 4
@@ -33,7 +33,8 @@ TORCH_USES_THREADS = 32_768
 """Above so many elements torch shares an operation among its threads."""
 
 _POINTER, _SIZE, _NUMBER = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_double
-_ARGUMENTS = {
+_FLAG = ctypes.c_int
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "eqrm_spread": (_POINTER, _SIZE, _NUMBER, _POINTER),
     "eqrm_bins": (_POINTER, _SIZE, *(4 * (_NUMBER,)), _POINTER),
     "eqrm_gradient": (_POINTER, _POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER),
@@ -47,6 +48,7 @@ _ARGUMENTS |= {
     "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
     "eqrm_sums_of_bins": (_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
+    "eqrm_spread_quantile": (_POINTER, _SIZE, _FLAG, *(7 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
 _Callback, _PROCESS = ctypes.CFUNCTYPE(None, _POINTER), os.getpid()
@@ -146,6 +148,23 @@ def row_quantile(
     if solve(risks.data_ptr(), shares, size, total, apart, *settings, written, found):
         _, mean_z, beyond, pivot, offset, fixed = found
         return pivot + (offset + beyond), mean_z, fixed > 0.0
+    return None
+
+
+def spread_quantile(
+    risks: Tensor, quartiles: bool, *settings: float, gradient: Tensor | None
+) -> tuple[float, float] | None:
+    """q and z̄ of a contiguous float64 row of at most ``SHORT`` risks of equal weight.
+
+    h is the lesser of factor·σ̂ and scale times the interquartile range, or else the median of all
+    distances; these two numbers are the first of ``settings``, the others are those of
+    :func:`row_quantile`. The gradient is complete.
+    """
+    found, size = _Six(), risks.numel()
+    written = None if gradient is None else gradient.data_ptr()
+    if LIBRARY.eqrm_spread_quantile(risks.data_ptr(), size, quartiles, *settings, written, found):
+        _, mean_z, beyond, pivot, offset, _ = found
+        return pivot + (offset + beyond), mean_z
     return None
 
 

@@ -20,6 +20,7 @@ from eqrm.distributions.bandwidths import (
     RowBandwidth,
     SigmaRule,
     scaled,
+    spread_bandwidth,
 )
 from eqrm.distributions.kde.long_row import quantile_of_long_row
 from eqrm.distributions.kde.native import Array
@@ -70,12 +71,10 @@ def quantile_of_one(
             row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
         shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
     row = row.contiguous()
-    bandwidth = RowBandwidth(fixed=given.item()) if rule is None else _of_row(rule, row, shares)
-    found = quantile_at_once(row, shares, bandwidth, level, wants_gradient)
-    if found is None and shares is None:
-        found = quantile_of_long_row(row, bandwidth, level, wants_gradient)
+    spread = None if rule is None or shares is not None else spread_bandwidth(rule, row.shape[0])
+    found = None if spread is None else quantile_at_once(row, None, spread, level, wants_gradient)
     if found is None:
-        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wants_gradient)
+        found = _of_bandwidth(row, shares, given, rule, level, wants_gradient)
     value, gradient, mean_z = found
     if gradient is not None:
         if kept is not None:
@@ -86,6 +85,24 @@ def quantile_of_one(
         return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
     # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
     return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
+
+
+def _of_bandwidth(
+    row: Tensor,
+    shares: Array | None,
+    given: Any,
+    rule: Bandwidth | None,
+    level: Level,
+    wanted: bool,
+) -> RowQuantile:
+    """The bandwidth first, then the quantile: at once, in few passes or with care."""
+    bandwidth = RowBandwidth(fixed=given.item()) if rule is None else _of_row(rule, row, shares)
+    found = quantile_at_once(row, shares, bandwidth, level, wanted)
+    if found is None and shares is None:
+        found = quantile_of_long_row(row, bandwidth, level, wanted)
+    if found is None:
+        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wanted)
+    return found
 
 
 def _of_row(rule: Bandwidth, row: Tensor, shares: Array | None) -> RowBandwidth:

@@ -21,7 +21,7 @@ import torch
 from scipy.special import ndtr
 from torch import Tensor
 
-from eqrm.distributions.bandwidths import RowBandwidth
+from eqrm.distributions.bandwidths import RowBandwidth, SpreadBandwidth
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.bulk_sums import LONG, kernel_sums
 from eqrm.distributions.kde.native import Array
@@ -93,14 +93,15 @@ def quantile_of_row(
 def quantile_at_once(
     risks: Tensor,
     weights: Array | None,
-    bandwidth: RowBandwidth,
+    bandwidth: RowBandwidth | SpreadBandwidth,
     level: Level,
     wants_gradient: bool,
 ) -> RowQuantile | None:
     """The same from the risks themselves, by one call of the C part.
 
-    For a contiguous row in float64 or float32, and the gradient is in the same. None where it is
-    long, the tail deep or the solve hard.
+    For a contiguous row in float64 or float32, and the gradient is in the same; without weights
+    and in float64 where the bandwidth is that of a spread. None where it is long, the tail deep or
+    the solve hard.
     """
     if native.LIBRARY is None or risks.shape[0] > native.SHORT:
         return None
@@ -108,9 +109,14 @@ def quantile_at_once(
     if log_tail < FAR_INSIDE_TAIL:
         return None
     gradient = torch.empty_like(risks) if wants_gradient else None
+    solving = log_tail, goal, sign, narrow(goal), KernelSums.tolerance
+    if isinstance(bandwidth, SpreadBandwidth):
+        complete = native.spread_quantile(risks, *bandwidth, *solving, gradient=gradient)
+        if complete is None or not math.isfinite(complete[0]):
+            return None
+        return RowQuantile(complete[0], gradient, complete[1] * sign)
     factor, fixed, _ = bandwidth
-    settings = factor, fixed, log_tail, goal, sign, narrow(goal), KernelSums.tolerance
-    found = native.row_quantile(risks, weights, *settings, gradient=gradient)
+    found = native.row_quantile(risks, weights, factor, fixed, *solving, gradient=gradient)
     if found is None or not math.isfinite(found[0]):
         return None
     value, mean_z, is_fixed = found

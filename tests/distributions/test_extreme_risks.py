@@ -203,3 +203,34 @@ def test_far_in_the_tail_a_heavy_domain_counts_beside_the_largest_of_next_to_no_
     reached = logsumexp(np.log(weights.numpy()) + log_ndtr(sign * (risks.numpy() - value)))
     assert reached == pytest.approx(target, rel=1e-13)
     assert gradient[0] > 0.1
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_far_risk_of_almost_no_weight_costs_no_digits(road: str) -> None:
+    """The first risk is 1e9 times as far as the others; the quantile is mpmath's."""
+    risks = [-6.336594785418852e19, 20876423322.159878, 6271569481.626538, 78157421086.62584]
+    weights = [2.9728979911889766e-27, 5.918951830998321e-09, 1.477187399369345e-19]
+    risks, weights = (
+        [*risks, 15058765119.104752],
+        [*weights, 1.9820502899617267e-24, 2.7594776068706343e-09],
+    )
+    quantile, _ = _solved(
+        road,
+        torch.tensor(risks, dtype=torch.float64),
+        eqrm.Level(0.8240466348637),
+        weights=torch.tensor(weights, dtype=torch.float64),
+        bandwidth="scott",
+    )
+    assert quantile == pytest.approx(66005845463.195, rel=1e-12)
+
+
+def test_weighted_rows_whose_distances_overflow_are_refused() -> None:
+    risks = [-1.7976931348623157e308, -9.3e298, 4.7e299, 8.5e299, -1.4e299]
+    weights = [8.8e-20, 2.2e-11, 8.6e-05, 0.95, 0.99]
+    law = eqrm.KDE(
+        torch.tensor([risks], dtype=torch.float64),
+        weights=torch.tensor([weights], dtype=torch.float64),
+        bandwidth="gaussian-optimal-1.06",
+    )
+    with pytest.raises(DomainDataError, match="smaller units"):
+        law.quantile(eqrm.Level(log_tail=-4257.9))

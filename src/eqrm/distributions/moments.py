@@ -85,7 +85,7 @@ def _root_mean_square(centred: Tensor, weights: Tensor | None) -> Tensor:
     scale = size.amax(-1, keepdim=True)
     safe = torch.where(scale > 0, scale, 1.0)
     square = _mean((centred / safe) ** 2, weights)
-    positive = square > 0
+    positive = ~(square <= 0)  # NaN, where distances overflow, must not become a spread of 0
     return torch.where(positive, safe * torch.where(positive, square, 1.0).sqrt(), 0.0)
 
 

@@ -57,11 +57,16 @@ INSIDE double moved(double z, double by)
  * in its place: one loop for both would read p where it is not, which is allowed but very slow. */
 #define WEIGHT(p, i) ((p) ? (p)[i] : 1.0)
 
-/* x = r - pivot - mean(r - pivot) with pivot = r[0]; found = {pivot, that mean, sum of p*x*x} */
+/* x = r - pivot - mean(r - pivot); found = {pivot, that mean, sum of p*x*x}. The pivot is r[0], or
+ * with weights the heaviest, so that the rounding of the others' differences counts for little. */
 INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t n, double total,
                    double *restrict x, double *restrict found)
 {
-    const double pivot = r[0];
+    ptrdiff_t heaviest = 0;
+    for (ptrdiff_t i = 1; p && i < n; i++)
+        if (p[i] > p[heaviest])
+            heaviest = i;
+    const double pivot = r[heaviest];
     double sum = 0.0, square = 0.0;
     for (ptrdiff_t i = 0; i < n; i++) {
         x[i] = r[i] - pivot;

@@ -26,7 +26,7 @@ from eqrm.errors import DomainDataError
 Places = npt.NDArray[np.intp]
 ONLY_TOGETHER = "refused together, and none of them alone"
 FEW = 2
-"""So many of the refused rows of a batch are given again as batches of their own."""
+"""So many of the rows that are left out of a tensor are tensors of their own."""
 
 
 @dataclass
@@ -193,39 +193,59 @@ def _in_tensors(batch: Batch, level: eqrm.Level) -> Answers:
     return Answers(values.numpy(), gradients.numpy(), [""] * count, [dtype] * count, by_itself)
 
 
-def _as_batches_of_one(batch: Batch, level: eqrm.Level, places: Places) -> Answers:
-    found = []
-    for place in places:
-        try:
-            found.append(_in_tensors(batch.part(np.array([place])), level)[0])
-        except DomainDataError as error:
-            found.append(_refusal(error))
-    return Answers.of(found, batch.risks.shape[1])
+def _halved(batch: Batch, level: eqrm.Level) -> Answers:
+    """All vectors as rows of a tensor, or of the halves of one that is refused, and so on."""
+    try:
+        return _in_tensors(batch, level)
+    except DomainDataError as error:
+        answers = _refused(batch, error)
+    count = len(batch.risks)
+    if count <= 1:
+        return answers
+    for places in np.array_split(np.arange(count), 2):
+        answers.put(places, _halved(batch.part(places), level))
+    if not any(answers.refused):
+        answers.refused[0] = ONLY_TOGETHER
+    return answers
+
+
+def _refused(batch: Batch, error: DomainDataError) -> Answers:
+    answers = Answers.of([_refusal(error)] * len(batch.risks), batch.risks.shape[1])
+    answers.by_itself[:] = False
+    return answers
+
+
+def _too_large(batch: Batch, level: eqrm.Level) -> npt.NDArray[np.bool_]:
+    """Which rows have a quantile that is too large for their dtype, in tensors."""
+    shares = None if batch.weights is None else torch.from_numpy(batch.weights)
+    estimate = eqrm.KDE(batch.risks, batch.bandwidth, weights=shares, validate=False)
+    found: npt.NDArray[np.bool_] = (~estimate.quantile(level).isfinite()).numpy()
+    return found
 
 
 def of_batch(batch: Batch, level: eqrm.Level) -> Answers:
     """All vectors as rows of one tensor.
 
-    One row is enough to have a tensor refused. Then each is an estimate of its own, and those that
-    are not refused are rows of another tensor; should it be refused too, each is a tensor. So are
-    a few of the refused ones.
+    One row is enough to have a tensor refused. Then those whose quantiles are not too large are
+    rows of another one. Gradients may be too large, too, and then those that can be solved by
+    themselves are rows of a tensor; should it be refused after all, its halves are solved. A few of
+    those that are left out are tensors of their own.
     """
     try:
         return _in_tensors(batch, level)
-    except DomainDataError:
-        pass
-    answers = of_estimates(batch, level, "C")
-    refused = np.array([bool(each) for each in answers.refused])
-    rest, others = np.flatnonzero(~refused), np.flatnonzero(refused)
+    except DomainDataError as error:
+        answers = _refused(batch, error)
+    refused = _too_large(batch, level)
+    rest = np.flatnonzero(~refused)
     if rest.size:
         try:
             answers.put(rest, _in_tensors(batch.part(rest), level))
         except DomainDataError:
-            found = _as_batches_of_one(batch, level, rest)
-            if not any(found.refused):
-                found.refused[0] = ONLY_TOGETHER
-            answers.put(rest, found)
-    answers.put(others[:FEW], _as_batches_of_one(batch, level, others[:FEW]))
+            refused[rest] = [bool(each) for each in of_solver(batch.part(rest), level, "C").refused]
+            rest = np.flatnonzero(~refused)
+            answers.put(rest, _halved(batch.part(rest), level))
+    for place in np.flatnonzero(refused)[:FEW]:
+        answers.put(np.array([place]), _halved(batch.part(np.array([place])), level))
     return answers
 
 

@@ -87,7 +87,8 @@ def _any(refused: list[str]) -> npt.NDArray[np.bool_]:
 
 
 def _sizes(gradients: Floats) -> Floats:
-    return np.maximum(1.0, np.abs(gradients).max(1))
+    sizes: Floats = np.maximum(1.0, np.abs(gradients).max(1))
+    return sizes
 
 
 class Judge:
@@ -112,9 +113,7 @@ class Judge:
         own = self.batch.weights_of(place)
         weights = None if own is None else own.tolist()
         told = f"{what} at row {place} of {self.batch}: {details}"
-        self.report.problems.append(
-            f"{told}; risks {self.rows[place].tolist()}, weights {weights}"
-        )
+        self.report.problems.append(f"{told}; risks {self.rows[place].tolist()}, weights {weights}")
 
     def share(self, tolerance: float, places: Places, values: Floats) -> Floats:
         """Of the spread of risks and quantile, and what rounding of the largest number allows."""
@@ -295,7 +294,7 @@ def judged(batch: Batch, alone: int = ALONE) -> Report:
         some = [of_estimates(batch.part(places), level, road) for road in ("C", "numpy")]
         for answers in some:
             judge.each(places, answers)
-        judge.pairs(places, level, *some, "C and numpy")
+        judge.pairs(places, level, some[0], some[1], "C and numpy")
         seen = places[~tiny[places]]
         judge.pairs(seen, level, some[0].part(seen), chosen.part(seen), "C and tensors")
     return judge.report

@@ -142,8 +142,8 @@ def batch_of(seed: int, rows: int = ROWS, mixed: bool = True) -> Batch:
     """The batch of a seed.
 
     Of ``mixed`` batches two thirds have magnitudes up to ``NEAR``, and half of the weighted ones
-    have other weights in each row. The others all have magnitudes up to the ends of their dtype, and
-    the same weights in all rows.
+    have other weights in each row. Otherwise all have magnitudes up to the ends of their dtype,
+    and the same weights in all rows.
     """
     rng = np.random.default_rng(seed)
     sizes, shares = (1, 2, 3, 5, 8, 20, 40, 150), (0.03, 0.12, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05)

@@ -64,7 +64,7 @@ class Answers:
             np.ones(len(answers), dtype=bool),
         )
 
-    def __getitem__(self, place: int) -> Answer:
+    def __getitem__(self, place: int | np.intp) -> Answer:
         return Answer(
             float(self.values[place]),
             self.gradients[place],
@@ -219,7 +219,10 @@ def _too_large(batch: Batch, level: eqrm.Level) -> npt.NDArray[np.bool_]:
     """Which rows have a quantile that is too large for their dtype, in tensors."""
     shares = None if batch.weights is None else torch.from_numpy(batch.weights)
     estimate = eqrm.KDE(batch.risks, batch.bandwidth, weights=shares, validate=False)
-    found: npt.NDArray[np.bool_] = (~estimate.quantile(level).isfinite()).numpy()
+    try:
+        found: npt.NDArray[np.bool_] = (~estimate.quantile(level).isfinite()).numpy()
+    except DomainDataError:
+        return np.zeros(len(batch.risks), dtype=bool)
     return found
 
 

@@ -91,6 +91,24 @@ def _sizes(gradients: Floats) -> Floats:
     return sizes
 
 
+def _unsure(batch: Batch) -> Floats:
+    """What is left of the digits of σ̂ where one domain has nearly all the weight: σ̂² ∝ 1/(1−Σp²).
+
+    1 − Σp² is as exact as 1 is, and weights that each row has for itself are divided by their sum
+    in another order.
+    """
+    rows, m = batch.risks.shape
+    if batch.weights is None or m == 1 or not isinstance(batch.bandwidth, str):
+        return np.zeros(rows)
+    weights = np.broadcast_to(batch.weights, (rows, m))
+    shares = np.sort(weights / weights.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    others = shares[:, :-1].sum(1)
+    apart = others * (1.0 + shares[:, -1]) - (shares[:, :-1] ** 2).sum(1)
+    found: Floats = 4.0 * np.finfo(np.float64).eps / np.maximum(apart, 1e-12)
+    return found
+
+
 class Judge:
     """Compares the answers for one batch and collects what is wrong."""
 
@@ -103,6 +121,7 @@ class Judge:
             self.present &= batch.weights > 0.0
         self.lowest = np.where(self.present, self.rows, math.inf).min(1)
         self.highest = np.where(self.present, self.rows, -math.inf).max(1)
+        self.unsure = _unsure(batch)
         self.slack = self.least = 0.0
         if batch.risks.dtype != torch.float64:
             self.slack = 2.0 * torch.finfo(batch.risks.dtype).eps
@@ -115,7 +134,7 @@ class Judge:
         told = f"{what} at row {place} of {self.batch}: {details}"
         self.report.problems.append(f"{told}; risks {self.rows[place].tolist()}, weights {weights}")
 
-    def share(self, tolerance: float, places: Places, values: Floats) -> Floats:
+    def share(self, tolerance: float | Floats, places: Places, values: Floats) -> Floats:
         """Of the spread of risks and quantile, and what rounding of the largest number allows."""
         low = np.fmin(self.lowest[places], values)
         high = np.fmax(self.highest[places], values)
@@ -128,8 +147,8 @@ class Judge:
         # In tensors, quartiles of very unequal weights are rounded in another order.
         tolerance = OF_THE_SCALE if "numpy" in roads else 1e-8
         largest = np.fmax(np.abs(values), np.abs(others))
-        found: Floats = self.share(tolerance, places, values) + self.slack * largest + self.least
-        return found
+        found: Floats = self.share(tolerance + self.unsure[places], places, values)
+        return found + self.slack * largest + self.least
 
     @property
     def without_ties(self) -> bool:
@@ -160,7 +179,7 @@ class Judge:
         alike &= ~(_any(some.refused) | _any(others.refused))
         if not self.slack and self.without_ties:
             apart = np.abs(some.gradients - others.gradients).max(1)
-            alike &= apart <= 0.5e-8 * _sizes(some.gradients)
+            alike &= apart <= 0.5 * (1e-8 + self.unsure[places]) * _sizes(some.gradients)
         for number in np.flatnonzero(~alike):
             self.pair(int(places[number]), level, some[number], others[number], roads)
 
@@ -214,7 +233,8 @@ class Judge:
         elif not self.slack and self.without_ties:
             largest = max(1.0, float(np.abs(one.gradient).max()))
             apart = float(np.abs(one.gradient - other.gradient).max()) / largest
-            if apart > 1e-8 and not apart <= 1e-8 + self.moved(place, level, one.value):
+            bound = 1e-8 + self.unsure[place]
+            if apart > bound and not apart <= bound + self.moved(place, level, one.value):
                 self.complain(
                     f"{roads}: gradients",
                     place,

@@ -26,8 +26,8 @@ ROWS = 200
 DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32, torch.bfloat16, torch.float16)
 LARGEST_EXPONENT = {torch.float64: 300.0, torch.float32: 37.0, torch.bfloat16: 37.0}
 NEAR = 30.0
-"""Exponents of ten up to which the magnitudes of two of three batches go; those of the others go to
-the ends of their dtype."""
+"""Exponents of ten up to which the magnitudes of three of four batches go; those of the others go
+to the ends of their dtype."""
 LOG_TAILS = (-20.0, -745.0, -1e3, -1e6, -1e15, -1e30)
 
 
@@ -141,9 +141,9 @@ def _level(rng: np.random.Generator, m: int) -> eqrm.Level:
 def batch_of(seed: int, rows: int = ROWS, mixed: bool = True) -> Batch:
     """The batch of a seed.
 
-    Of ``mixed`` batches two thirds have magnitudes up to ``NEAR``, and half of the weighted ones
-    have other weights in each row. Otherwise all have magnitudes up to the ends of their dtype,
-    and the same weights in all rows.
+    Of ``mixed`` batches three quarters have magnitudes up to ``NEAR``, and half of the weighted
+    ones have other weights in each row. Otherwise all have magnitudes up to the ends of their
+    dtype, and the same weights in all rows.
     """
     rng = np.random.default_rng(seed)
     sizes, shares = (1, 2, 3, 5, 8, 20, 40, 150), (0.03, 0.12, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05)
@@ -151,7 +151,7 @@ def batch_of(seed: int, rows: int = ROWS, mixed: bool = True) -> Batch:
     kind = KINDS[rng.integers(len(KINDS))]
     dtype = DTYPES[rng.integers(len(DTYPES))]
     limit = LARGEST_EXPONENT.get(dtype, 4.0)
-    if mixed and seed % 3:
+    if mixed and seed // 2 % 4:
         limit = min(limit, NEAR)
     risks = _shapes(kind, rng, rows, m)
     if kind != "denormal":
@@ -167,5 +167,5 @@ def batch_of(seed: int, rows: int = ROWS, mixed: bool = True) -> Batch:
     elif bandwidth == "any":
         bandwidth = 10.0 ** rng.uniform(-limit, limit)
     levels = sorted((_level(rng, m) for _ in range(2)), key=lambda level: -level.log_tail)
-    weights = _weights(rng, (rows, m) if mixed and seed // 4 % 2 else (m,))
+    weights = _weights(rng, (rows, m) if mixed and seed // 8 % 2 else (m,))
     return Batch(seed, kind, torch.from_numpy(risks).to(dtype), weights, bandwidth, levels)

@@ -145,7 +145,9 @@ class Judge:
     def allowed(self, places: Places, values: Floats, others: Floats, roads: str) -> Floats:
         """By how much the values of two roads may differ."""
         # In tensors, quartiles of very unequal weights are rounded in another order.
-        tolerance = OF_THE_SCALE if "numpy" in roads else 1e-8
+        quartiles = str(self.batch.bandwidth).startswith("silverman")
+        rounded = "tensors" in roads and quartiles and self.batch.weights is not None
+        tolerance = 1e-8 if rounded else OF_THE_SCALE
         largest = np.fmax(np.abs(values), np.abs(others))
         found: Floats = self.share(tolerance + self.unsure[places], places, values)
         return found + self.slack * largest + self.least
@@ -311,6 +313,7 @@ def judged(batch: Batch, alone: int = ALONE) -> Report:
     judge.pairs(places, level, in_c.part(places), chosen.part(places), "C and tensors")
     if alone:
         places = np.arange(min(alone, len(batch.risks)))
+        judge.report.outcomes["vectors also by themselves"] += len(places)
         some = [of_estimates(batch.part(places), level, road) for road in ("C", "numpy")]
         for answers in some:
             judge.each(places, answers)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import eqrm
 from adversarial import fuzzing
-from adversarial.judged_vectors import Judge, Report, judged
+from adversarial.judged_vectors import ALONE, Judge, Report, judged
 from adversarial.risk_vectors import KINDS, ROWS, Batch, batch_of
 from adversarial.roads import Answer as Found
 from adversarial.roads import Answers
@@ -38,6 +38,7 @@ def test_fuzzed_risk_vectors_are_solved_alike_on_every_road_or_refused() -> None
     assert report.problems == []
     assert report.vectors == SAMPLE * ROWS
     assert report.outcomes["solved"] > 2 * report.vectors
+    assert report.outcomes["vectors also by themselves"] == SAMPLE * ALONE
 
 
 @pytest.mark.parametrize(

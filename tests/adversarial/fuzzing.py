@@ -28,7 +28,7 @@ from eqrm.distributions.kde import native
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = 1_000_000
-BATCHES_AT_ONCE = 50
+BATCHES_AT_ONCE = 10
 FIRST_OF_MORE = VECTORS
 """``make fuzz`` goes on where ``make verify`` ends: a seed is a batch."""
 
@@ -92,7 +92,7 @@ class Progress:
 def _digest_of_sources(first: int) -> str:
     """Of all that decides what is found, but for kernels of a GPU."""
     tests = ROOT / "tests" / "adversarial"
-    sources = [tests / "risk_vectors.py", tests / "judged_vectors.py"]
+    sources = [tests / f"{name}.py" for name in ("risk_vectors", "roads", "judged_vectors")]
     sources += sorted((ROOT / "src" / "eqrm" / "distributions").rglob("*.[pch]*"))
     digest = hashlib.sha256(str(first).encode())
     for source in sources:

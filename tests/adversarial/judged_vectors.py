@@ -1,23 +1,35 @@
-"""What the quantile of a KDE gives for fuzzed risk vectors, by each road, and what is wrong."""
+"""What is wrong with the quantiles that a KDE gives for fuzzed risk vectors, by each road.
+
+All vectors of a batch are looked at together, with half of what is allowed, and those that stand
+out one by one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from unittest import mock
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy.special import log_ndtr, logsumexp, softmax
-from torch import Tensor
 
 import eqrm
 from adversarial.risk_vectors import WITHOUT_TIES, Batch, Floats
-from eqrm.distributions.kde import native
+from adversarial.roads import (
+    Answer,
+    Answers,
+    Places,
+    in_float64,
+    of_batch,
+    of_estimates,
+    of_solver,
+)
 from eqrm.distributions.kde.sums import NARROWEST
-from eqrm.errors import DomainDataError
 
+ALONE = 10
+"""So many vectors of each batch are also estimates of their own, on every road."""
 OF_THE_SCALE = 1e-10
 LAST_DIGITS = 4e-15
 """To which log S is right."""
@@ -42,87 +54,10 @@ class Report:
         return f"{self.vectors:,} vectors: {counts}; {len(self.problems)} problems"
 
 
-@dataclass
-class Answer:
-    """A quantile and its gradient, or the refusal of one."""
-
-    value: float
-    gradient: Floats
-    refused: str = ""
-    dtype: torch.dtype | None = None
-
-
-def _quantile(batch: Batch, risks: Tensor, level: eqrm.Level) -> tuple[Tensor, Tensor]:
-    """Quantiles, and the risks that they can be differentiated by."""
-    leaf = risks.detach().clone().requires_grad_()
-    weights = None if batch.weights is None else torch.from_numpy(batch.weights)
-    return eqrm.KDE(leaf, batch.bandwidth, weights=weights).quantile(level), leaf
-
-
-def of_rows(batch: Batch, level: eqrm.Level, road: str) -> list[Answer]:
-    """Each vector on its own, with the C part or in numpy; differentiated together, which is fast.
-
-    A batch in which a gradient is refused only when it is asked for is differentiated one by one.
-    """
-    library = None if road == "numpy" else native.LIBRARY
-    answers: list[Answer | None] = []
-    asked: list[tuple[Tensor, Tensor]] = []
-    with mock.patch.object(native, "LIBRARY", library):
-        for row in batch.risks:
-            try:
-                asked.append(_quantile(batch, row, level))
-                answers.append(None)
-            except DomainDataError as error:
-                answers.append(Answer(math.nan, np.empty(0), str(error)))
-        try:
-            solved = iter(_differentiated(asked))
-        except DomainDataError:
-            solved = iter([_differentiated_alone(*each) for each in asked])
-    return [next(solved) if answer is None else answer for answer in answers]
-
-
-def _differentiated(asked: list[tuple[Tensor, Tensor]]) -> list[Answer]:
-    if not asked:
-        return []
-    values, leaves = zip(*asked, strict=True)
-    found = []
-    for value, gradient in zip(values, torch.autograd.grad(values, leaves), strict=True):
-        dtype = value.dtype if value.dtype == gradient.dtype else None
-        found.append(Answer(value.item(), gradient.double().numpy(), "", dtype))
-    return found
-
-
-def _differentiated_alone(value: Tensor, leaf: Tensor) -> Answer:
-    try:
-        (answer,) = _differentiated([(value, leaf)])
-    except DomainDataError as error:
-        return Answer(math.nan, np.empty(0), str(error))
-    return answer
-
-
-def of_batch(batch: Batch, level: eqrm.Level) -> list[Answer] | None:
-    """All vectors as rows of one tensor; None where any is refused."""
-    try:
-        values, leaf = _quantile(batch, batch.risks, level)
-        (gradients,) = torch.autograd.grad(values.sum(), leaf)
-    except DomainDataError:
-        return None
-    return [
-        Answer(value.item(), gradient.double().numpy(), "", values.dtype)
-        for value, gradient in zip(values, gradients, strict=True)
-    ]
-
-
-def _in_float64(batch: Batch, place: int, level: eqrm.Level, road: str) -> float:
-    """The quantile of one row before it is rounded to its dtype."""
-    wide = replace(batch, risks=batch.risks[place : place + 1].double())
-    (answer,) = of_batch(wide, level) or [] if road == "tensors" else of_rows(wide, level, road)
-    return answer.value
-
-
 def _log_error(batch: Batch, place: int, level: eqrm.Level, quantile: float) -> float:
     """|log S(q) − log(1−α)| (of the lower tail under ½) from the definition."""
-    weights = None if batch.weights is None else torch.from_numpy(batch.weights)
+    own = batch.weights_of(place)
+    weights = None if own is None else torch.from_numpy(own)
     estimate = eqrm.KDE(batch.risks[place].double(), batch.bandwidth, weights=weights)
     sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
     risks, h, few = estimate.risks.numpy(), float(estimate.bandwidth), 4.0 * math.ulp(quantile)
@@ -147,13 +82,46 @@ def _root(centres: Floats, log_weights: Floats, goal: float, farthest: float) ->
     return low
 
 
+def _any(refused: list[str]) -> npt.NDArray[np.bool_]:
+    return np.array([bool(each) for each in refused], dtype=bool)
+
+
+def _sizes(gradients: Floats) -> Floats:
+    sizes: Floats = np.maximum(1.0, np.abs(gradients).max(1))
+    return sizes
+
+
+def _unsure(batch: Batch) -> Floats:
+    """What is left of the digits of σ̂ where one domain has nearly all the weight: σ̂² ∝ 1/(1−Σp²).
+
+    1 − Σp² is as exact as 1 is, and weights that each row has for itself are divided by their sum
+    in another order.
+    """
+    rows, m = batch.risks.shape
+    if batch.weights is None or m == 1 or not isinstance(batch.bandwidth, str):
+        return np.zeros(rows)
+    weights = np.broadcast_to(batch.weights, (rows, m))
+    shares = np.sort(weights / weights.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    others = shares[:, :-1].sum(1)
+    apart = others * (1.0 + shares[:, -1]) - (shares[:, :-1] ** 2).sum(1)
+    found: Floats = 4.0 * np.finfo(np.float64).eps / np.maximum(apart, 1e-12)
+    return found
+
+
 class Judge:
     """Compares the answers for one batch and collects what is wrong."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.report = Report(vectors=len(batch.risks))
-        self.present = slice(None) if batch.weights is None else np.flatnonzero(batch.weights)
+        self.rows = batch.risks.double().numpy()
+        self.present = np.ones(self.rows.shape, dtype=bool)
+        if batch.weights is not None:
+            self.present &= batch.weights > 0.0
+        self.lowest = np.where(self.present, self.rows, math.inf).min(1)
+        self.highest = np.where(self.present, self.rows, -math.inf).max(1)
+        self.unsure = _unsure(batch)
         self.slack = self.least = 0.0
         if batch.risks.dtype != torch.float64:
             self.slack = 2.0 * torch.finfo(batch.risks.dtype).eps
@@ -161,17 +129,28 @@ class Judge:
 
     def complain(self, what: str, place: int, *details: object) -> None:
         """Note a problem of one vector."""
-        row = self.batch.risks[place].double().tolist()
-        weights = None if self.batch.weights is None else self.batch.weights.tolist()
-        told = f"{what} at row {place} of {self.batch}: {details}; risks {row}, weights {weights}"
-        self.report.problems.append(told)
+        own = self.batch.weights_of(place)
+        weights = None if own is None else own.tolist()
+        told = f"{what} at row {place} of {self.batch}: {details}"
+        self.report.problems.append(f"{told}; risks {self.rows[place].tolist()}, weights {weights}")
 
-    def scale(self, row: Floats, value: float) -> float:
-        """The spread of risks and quantile, and what rounding of the largest number allows."""
-        with np.errstate(over="ignore"):
-            numbers = np.append(row[self.present], value)
-            spread = float(numbers.max() - numbers.min())
-        return spread + math.ulp(float(np.abs(numbers).max())) / OF_THE_SCALE * 8.0
+    def share(self, tolerance: float | Floats, places: Places, values: Floats) -> Floats:
+        """Of the spread of risks and quantile, and what rounding of the largest number allows."""
+        low = np.fmin(self.lowest[places], values)
+        high = np.fmax(self.highest[places], values)
+        rounding = 2.0 * np.spacing(0.5 * np.maximum(np.abs(low), np.abs(high)))
+        found: Floats = tolerance * high - tolerance * low + tolerance / OF_THE_SCALE * 8 * rounding
+        return found
+
+    def allowed(self, places: Places, values: Floats, others: Floats, roads: str) -> Floats:
+        """By how much the values of two roads may differ."""
+        # In tensors, quartiles of very unequal weights are rounded in another order.
+        quartiles = str(self.batch.bandwidth).startswith("silverman")
+        rounded = "tensors" in roads and quartiles and self.batch.weights is not None
+        tolerance = 1e-8 if rounded else OF_THE_SCALE
+        largest = np.fmax(np.abs(values), np.abs(others))
+        found: Floats = self.share(tolerance + self.unsure[places], places, values)
+        return found + self.slack * largest + self.least
 
     @property
     def without_ties(self) -> bool:
@@ -180,9 +159,37 @@ class Judge:
         rounded = outlier and self.batch.bandwidth == "median"
         return self.batch.kind in WITHOUT_TIES and not rounded
 
-    def tiny(self, place: int) -> bool:
-        """Whether risks are so small that in tensors their bandwidth is rounded to few digits."""
-        return float(self.batch.risks[place].abs().max()) < 1e-290
+    def each(self, places: Places, answers: Answers) -> None:
+        """Values and gradients that are numbers of the right type, or refusals."""
+        dtypes = [dtype == self.batch.risks.dtype for dtype in answers.dtypes]
+        right = np.isfinite(answers.values) & ~_any(answers.refused) & np.array(dtypes)
+        right &= np.isfinite(answers.gradients).all(1)
+        if not self.slack:
+            with np.errstate(invalid="ignore", over="ignore"):
+                error = np.abs(answers.gradients.sum(1) - 1.0)
+            right &= error <= 0.5e-9 * _sizes(answers.gradients)
+        self.report.outcomes["solved"] += int(right.sum())
+        for number in np.flatnonzero(~right):
+            self.one(int(places[number]), answers[number])
+
+    def pairs(
+        self, places: Places, level: eqrm.Level, some: Answers, others: Answers, roads: str
+    ) -> None:
+        """Two roads to the same quantiles."""
+        allowed = 0.5 * self.allowed(places, some.values, others.values, roads)
+        alike = np.abs(some.values - others.values) <= allowed
+        alike &= ~(_any(some.refused) | _any(others.refused))
+        if not self.slack and self.without_ties:
+            apart = np.abs(some.gradients - others.gradients).max(1)
+            alike &= apart <= 0.5 * (1e-8 + self.unsure[places]) * _sizes(some.gradients)
+        for number in np.flatnonzero(~alike):
+            self.pair(int(places[number]), level, some[number], others[number], roads)
+
+    def ascending(self, lower: Answers, upper: Answers) -> None:
+        """All vectors at both levels."""
+        falls = ~(upper.values >= lower.values)
+        for place in np.flatnonzero(falls):
+            self.monotone(int(place), [lower[place], upper[place]])
 
     def one(self, place: int, answer: Answer) -> None:
         """A value and a gradient that are numbers of the right type, or a refusal."""
@@ -205,22 +212,20 @@ class Judge:
     def pair(self, place: int, level: eqrm.Level, one: Answer, other: Answer, roads: str) -> None:
         """Two roads to the same quantile."""
         if bool(one.refused) != bool(other.refused):
-            self.complain(f"{roads}: refused once", place, level, one, other)
+            # Tensors refuse risks whose distances are too large, even if their quantile is not.
+            distance = 0.5 * self.highest[place] - 0.5 * self.lowest[place]
+            if not ("tensors" in roads and distance > 0.5e308):
+                self.complain(f"{roads}: refused once", place, level, one, other)
             return
         if one.refused:
             return
-        row = self.batch.risks[place].double().numpy()
-        scale = self.scale(row, one.value)
-        # In tensors, quartiles of very unequal weights are rounded in another order.
-        tolerance = OF_THE_SCALE if "numpy" in roads else 1e-8
-        allowed = tolerance * scale + self.slack * max(abs(one.value), abs(other.value))
-        allowed += self.least
-        if abs(one.value - other.value) > allowed:
+        value, another = np.array([one.value]), np.array([other.value])
+        if abs(one.value - other.value) > self.allowed(np.array([place]), value, another, roads):
             # In a gap between risks any value is right for which S is: before it is rounded.
             values = [one.value, other.value]
             if self.slack:
                 values = [
-                    _in_float64(self.batch, place, level, road) for road in roads.split(" and ")
+                    in_float64(self.batch, place, level, road) for road in roads.split(" and ")
                 ]
             errors = [_log_error(self.batch, place, level, value) for value in values]
             if max(errors) > 1e-12:
@@ -230,7 +235,8 @@ class Judge:
         elif not self.slack and self.without_ties:
             largest = max(1.0, float(np.abs(one.gradient).max()))
             apart = float(np.abs(one.gradient - other.gradient).max()) / largest
-            if apart > 1e-8 and not apart <= 1e-8 + self.moved(place, level, one.value):
+            bound = 1e-8 + self.unsure[place]
+            if apart > bound and not apart <= bound + self.moved(place, level, one.value):
                 self.complain(
                     f"{roads}: gradients",
                     place,
@@ -244,16 +250,17 @@ class Judge:
 
         Values are told by their distance to the nearest risk, which may be finer than they are.
         """
-        weights = None if self.batch.weights is None else torch.from_numpy(self.batch.weights)
+        own, present = self.batch.weights_of(place), self.present[place]
+        weights = None if own is None else torch.from_numpy(own)
         leaf = self.batch.risks[place].double().requires_grad_()
         estimate = eqrm.KDE(leaf, self.batch.bandwidth, weights=weights)
         h, slope = estimate.bandwidth, 0.0
         if h.requires_grad:
             slope = float(torch.autograd.grad(h, leaf)[0].abs().max())
-        row = leaf.detach().numpy()[self.present]
+        row = leaf.detach().numpy()[present]
         distances = row - row[np.abs(row - value).argmin()]
         centres = distances / max(h.item(), NARROWEST * float(np.abs(distances).max()))
-        shares = np.log(estimate.weights.numpy()[self.present])
+        shares = np.log(estimate.weights.numpy()[present])
         sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
         found = []
         for slack in (-LAST_DIGITS, LAST_DIGITS):
@@ -270,37 +277,47 @@ class Judge:
         low, high = answers
         if low.refused or high.refused:
             return
-        row = self.batch.risks[place].double().numpy()
-        allowed = 1e-13 * self.scale(row, low.value) + self.slack * abs(low.value) + self.least
+        allowed = self.share(1e-13, np.array([place]), np.array([low.value])).item()
+        allowed += self.slack * abs(low.value) + self.least
         if high.value < low.value - allowed:
             self.complain("not monotone", place, low.value, high.value)
 
 
-def judged(batch: Batch) -> Report:
+def judged(batch: Batch, alone: int = ALONE) -> Report:
     """All checks of one batch.
 
-    In tensors at both levels; one by one, with the C part and without it, at one of them, and at
-    both where the tensor is refused because of one of its rows.
+    In tensors at both levels. At one of them with the C part and without it: rows of a tensor that
+    were left to the solver of single rows, which uses the C part, are compared with that solver in
+    numpy, and the others with the solver in C. Some vectors are estimates of their own, too.
     """
-    judge = Judge(batch)
-    together = [of_batch(batch, level) for level in batch.levels]
-    chosen = batch.seed % 2
-    alone: list[list[Answer] | None] = [None, None]
-    for number in (0, 1) if None in together else (chosen,):
-        alone[number] = of_rows(batch, batch.levels[number], "C")
-    pure = of_rows(batch, batch.levels[chosen], "numpy")
-    for number, level in enumerate(batch.levels):
-        for place in range(len(batch.risks)):
-            one, row = alone[number], together[number]
-            if one is not None:
-                judge.one(place, one[place])
-            if row is not None:
-                judge.one(place, row[place])
-            if one is not None and number == chosen:
-                judge.pair(place, level, one[place], pure[place], "C and numpy")
-            if one is not None and row is not None and not judge.tiny(place):
-                judge.pair(place, level, one[place], row[place], "C and tensors")
-    by_level = alone if None in together else together
-    for place, answers in enumerate(zip(*by_level, strict=True)):  # type: ignore[arg-type]
-        judge.monotone(place, list(answers))
+    judge, level = Judge(batch), batch.levels[batch.seed % 2]
+    together = [of_batch(batch, each) for each in batch.levels]
+    for answers in together:
+        judge.each(np.arange(len(batch.risks)), answers)
+    judge.ascending(*together)
+    chosen = together[batch.seed % 2]
+    in_c, in_tensors = chosen.part(range(len(batch.risks))), ~chosen.by_itself
+    places = np.flatnonzero(in_tensors)
+    if places.size:
+        found = of_solver(batch.part(places), level, "C")
+        judge.each(places, found)
+        in_c.put(places, found)
+    # Risks so small that in tensors their bandwidth is rounded to few digits.
+    tiny = np.abs(judge.rows).max(1) < 1e-290
+    places = np.flatnonzero(~in_tensors | tiny)
+    if places.size:
+        found = of_solver(batch.part(places), level, "numpy")
+        judge.each(places, found)
+        judge.pairs(places, level, in_c.part(places), found, "C and numpy")
+    places = np.flatnonzero(in_tensors & ~tiny)
+    judge.pairs(places, level, in_c.part(places), chosen.part(places), "C and tensors")
+    if alone:
+        places = np.arange(min(alone, len(batch.risks)))
+        judge.report.outcomes["vectors also by themselves"] += len(places)
+        some = [of_estimates(batch.part(places), level, road) for road in ("C", "numpy")]
+        for answers in some:
+            judge.each(places, answers)
+        judge.pairs(places, level, some[0], some[1], "C and numpy")
+        seen = places[~tiny[places]]
+        judge.pairs(seen, level, some[0].part(seen), chosen.part(seen), "C and tensors")
     return judge.report

@@ -2,13 +2,13 @@
 
 A batch holds vectors of one kind, length, dtype, weighting and bandwidth, so that they are solved
 as rows of one tensor as well as one by one, with the C part and without it
-(:mod:`adversarial.judged_vectors`).
+(:mod:`adversarial.roads`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,23 @@ from eqrm.distributions import BANDWIDTHS
 
 Floats = npt.NDArray[np.float64]
 
-ROWS = 50
+ROWS = 200
 """Vectors in a batch."""
 
 DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32, torch.bfloat16, torch.float16)
 LARGEST_EXPONENT = {torch.float64: 300.0, torch.float32: 37.0, torch.bfloat16: 37.0}
+NEAR = 30.0
+"""Exponents of ten up to which the magnitudes of three of four batches go; those of the others go
+to the ends of their dtype."""
 LOG_TAILS = (-20.0, -745.0, -1e3, -1e6, -1e15, -1e30)
 
 
 @dataclass
 class Batch:
-    """Vectors and how their quantiles are asked for."""
+    """Vectors and how their quantiles are asked for.
+
+    Weights are (m,), or (rows, m) where each vector has its own.
+    """
 
     seed: int
     kind: str
@@ -41,30 +47,43 @@ class Batch:
 
     def __str__(self) -> str:
         weights = "" if self.weights is None else ", weighted"
+        own = "" if self.weights is None or self.weights.ndim == 1 else " each in its own way"
         return (
             f"seed {self.seed}: {self.kind}, {tuple(self.risks.shape)} {self.risks.dtype}"
-            f"{weights}, {self.bandwidth}, {self.levels}"
+            f"{weights}{own}, {self.bandwidth}, {self.levels}"
         )
 
+    def weights_of(self, place: int) -> Floats | None:
+        """Those of one vector."""
+        alike = self.weights is None or self.weights.ndim == 1
+        return self.weights if self.weights is None or alike else self.weights[place]
 
-def _shapes(kind: str, rng: np.random.Generator, m: int) -> Floats:
+    def part(self, places: npt.NDArray[np.intp]) -> Batch:
+        """Some of the vectors."""
+        weights = self.weights
+        if weights is not None and weights.ndim == 2:
+            weights = weights[places]
+        return replace(self, risks=self.risks[torch.from_numpy(places)], weights=weights)
+
+
+def _shapes(kind: str, rng: np.random.Generator, rows: int, m: int) -> Floats:
     """Rows of risks of one kind, of any size."""
-    size = (ROWS, m)
+    size = (rows, m)
     if kind == "log-normal":
         return rng.lognormal(size=size)
     if kind == "both signs":
         return rng.normal(size=size)
     if kind == "ties":
-        return rng.integers(0, rng.integers(2, 5), size) * rng.normal(size=(ROWS, 1))
+        return rng.integers(0, rng.integers(2, 5), size) * rng.normal(size=(rows, 1))
     if kind == "two values":
-        values = rng.normal(size=(2, ROWS, 1))
+        values = rng.normal(size=(2, rows, 1))
         return np.where(rng.random(size) < rng.random(), *values)
     if kind == "equal":
-        return np.broadcast_to(rng.normal(size=(ROWS, 1)), size).copy()
+        return np.broadcast_to(rng.normal(size=(rows, 1)), size).copy()
     if kind == "one outlier":
-        rows = rng.normal(size=size)
-        rows[:, rng.integers(m)] *= 10.0 ** rng.uniform(0.0, 20.0)
-        return rows
+        risks = rng.normal(size=size)
+        risks[:, rng.integers(m)] *= 10.0 ** rng.uniform(0.0, 20.0)
+        return risks
     if kind == "nearly equal":
         return 1.0 + rng.integers(-3, 4, size) * np.finfo(np.float64).eps
     if kind == "any magnitude":
@@ -92,17 +111,18 @@ WITHOUT_TIES = ("log-normal", "both signs", "one outlier")
 """Elsewhere several risks may make a quartile or a median, and gradients differ."""
 
 
-def _weights(rng: np.random.Generator, m: int) -> Floats | None:
+def _weights(rng: np.random.Generator, size: tuple[int, ...]) -> Floats | None:
     kind = rng.integers(7)
     if kind < 3:
         return None
     if kind == 3:
-        return rng.random(m) + 1e-3
+        return rng.random(size) + 1e-3
     if kind == 4:
-        return 10.0 ** rng.uniform(-30.0, 0.0, m)
+        return 10.0 ** rng.uniform(-30.0, 0.0, size)
     if kind == 5:
-        return np.where(rng.random(m) < 0.3, 0.0, rng.random(m) + 1e-3) + np.eye(m)[0]
-    return np.full(m, 10.0 ** rng.uniform(-200.0, 200.0))
+        some = np.where(rng.random(size) < 0.3, 0.0, rng.random(size) + 1e-3)
+        return some + np.eye(size[-1])[0]
+    return np.full(size, 10.0 ** rng.uniform(-200.0, 200.0, (*size[:-1], 1)))
 
 
 def _level(rng: np.random.Generator, m: int) -> eqrm.Level:
@@ -118,27 +138,34 @@ def _level(rng: np.random.Generator, m: int) -> eqrm.Level:
     return eqrm.Level(log_tail=LOG_TAILS[rng.integers(len(LOG_TAILS))])
 
 
-def batch_of(seed: int) -> Batch:
-    """The batch of a seed."""
+def batch_of(seed: int, rows: int = ROWS, mixed: bool = True) -> Batch:
+    """The batch of a seed.
+
+    Of ``mixed`` batches three quarters have magnitudes up to ``NEAR``, and half of the weighted
+    ones have other weights in each row. Otherwise all have magnitudes up to the ends of their
+    dtype, and the same weights in all rows.
+    """
     rng = np.random.default_rng(seed)
     sizes, shares = (1, 2, 3, 5, 8, 20, 40, 150), (0.03, 0.12, 0.15, 0.2, 0.2, 0.15, 0.1, 0.05)
     m = int(rng.choice(sizes, p=shares))
     kind = KINDS[rng.integers(len(KINDS))]
     dtype = DTYPES[rng.integers(len(DTYPES))]
-    rows = _shapes(kind, rng, m)
+    limit = LARGEST_EXPONENT.get(dtype, 4.0)
+    if mixed and seed // 2 % 4:
+        limit = min(limit, NEAR)
+    risks = _shapes(kind, rng, rows, m)
     if kind != "denormal":
-        limit = LARGEST_EXPONENT.get(dtype, 4.0)
         largest = torch.finfo(dtype).max
         with np.errstate(over="ignore"):
-            rows = rows * 10.0 ** rng.uniform(-limit, limit, (ROWS, 1))
-        rows = np.clip(rows, -largest, largest)
+            risks = risks * 10.0 ** rng.uniform(-limit, limit, (rows, 1))
+        risks = np.clip(risks, -largest, largest)
     named = [*BANDWIDTHS, *BANDWIDTHS, "size", "any"]
     bandwidth: str | float = named[rng.integers(len(named))]
     if bandwidth == "size":
-        size = min(max(float(np.abs(rows).max()), 1e-300), 1e300)
+        size = min(max(float(np.abs(risks).max()), 1e-300), 1e300)
         bandwidth = size * 10.0 ** rng.uniform(-4.0, 1.0)
     elif bandwidth == "any":
-        limit = LARGEST_EXPONENT.get(dtype, 4.0)
         bandwidth = 10.0 ** rng.uniform(-limit, limit)
     levels = sorted((_level(rng, m) for _ in range(2)), key=lambda level: -level.log_tail)
-    return Batch(seed, kind, torch.from_numpy(rows).to(dtype), _weights(rng, m), bandwidth, levels)
+    weights = _weights(rng, (rows, m) if mixed and seed // 8 % 2 else (m,))
+    return Batch(seed, kind, torch.from_numpy(risks).to(dtype), weights, bandwidth, levels)

@@ -22,15 +22,35 @@ from eqrm.reproductions.molecules.baselines import (
     best_shift,
     shifted_label,
 )
-from eqrm.reproductions.molecules.settings import ERM, JUDGED, LEVELS, SIZES, MoleculesSettings
-from eqrm.reproductions.molecules.tables import _direction, mean_and_error
+from eqrm.reproductions.molecules.findings import Chosen, DatasetFindings
+from eqrm.reproductions.molecules.run import _outcome
+from eqrm.reproductions.molecules.settings import (
+    CONTINUED,
+    ERM,
+    JUDGED,
+    LEVELS,
+    SIZES,
+    MoleculesSettings,
+)
+from eqrm.reproductions.molecules.tables import (
+    _direction,
+    mean_and_error,
+    molecules_answer,
+    molecules_checks,
+)
 from eqrm.reproductions.registry import reproduction
+from eqrm.reproductions.swept import FinishedSweep
+from eqrm.risks import MeasuredRisks
+from eqrm.sweeps.records import Checkpoint, RunRecord, SplitMetric
 from eqrm.training.runs.run_data import RunData
 
 RINGS = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccoc1", "c1ccsc1", "C1CCOC1")
 LINKS = ("", "C", "CC", "O", "N", "CCC", "CO", "S")
 ENDS = ("", "C", "Cl", "O")
 TASKS = ("one", "two", "three")
+TABLES = tuple(
+    f"tox21-{name}" for name in ("noise", "own-levels", "quantiles", "true-quantiles", "learned")
+)
 
 
 def small_data(domains: int, examples: int, seed: int = 0) -> DomainData:
@@ -78,6 +98,63 @@ def test_the_baselines_are_a_shifted_network_and_the_rates_of_the_training_data(
     assert risks == pytest.approx(expected, rel=1e-6)
 
 
+def found(lower: float, noise: float) -> DatasetFindings:
+    """Two trials in which EQRM's risks are lower than ERM's by a factor."""
+    settings = SIZES["quick"]
+    made = DatasetFindings("tox21", settings, [], Path("nowhere"), {})
+    draw = np.random.default_rng(0)
+    names, counts = [f"s{i}" for i in range(200)], np.full(200, 25)
+    true = draw.gamma(4.0, 0.1, 200)
+    for trial, method in product(range(settings.trials), made.methods):
+        factor = 1.0 if method in (ERM, CONTINUED) else lower
+        risks = factor * (true + noise * draw.normal(0.0, 0.2, 200))
+        variances = np.full(200, 25.0 * (0.2 * noise) ** 2 + 1e-9)
+        metrics = {"test": {"roc-auc": SplitMetric(0.75, {})}}
+        checkpoint = Checkpoint(1, {}, {}, metrics)
+        record = RunRecord("run", "tox21", method, ("s0",), 0, trial, {}, (checkpoint,))
+        measured = MeasuredRisks.of(names, counts, risks, variances)
+        made.chosen[method, trial] = Chosen(record, measured)
+        made.beside = {
+            **made.beside,
+            trial: {shifted_label(level): measured for level in JUDGED},
+        }
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lower", "noise", "holds"), [(0.5, 0.1, True), (1.5, 0.1, False), (1.5, 5.0, True)]
+)
+def test_eqrm_must_be_lower_unless_noise_is_most_of_the_spread(
+    lower: float, noise: float, holds: bool
+) -> None:
+    findings = found(lower, noise)
+    checks = molecules_checks(findings)
+    assert [check.holds for check in checks] == [holds] * len(JUDGED)
+    assert all(each < 0.0 for each in findings.differences(0.9)) == (lower < 1.0)
+    words = "lower than ERM's in every trial" if lower < 1.0 else "lower than ERM's in 0 of 2"
+    assert words in molecules_answer(findings)
+
+
+def test_the_outcome_has_tables_and_a_picture_once_every_run_is_finished() -> None:
+    findings = found(0.5, 0.1)
+    records = [each.record for each in findings.chosen.values()]
+    done = FinishedSweep(records, len(records), [], 1.0)
+    outcome = _outcome(SIZES["quick"], "cpu", [done], [findings])
+    assert [table.name for table in outcome.tables] == list(TABLES)
+    quantiles = outcome.tables[2]
+    assert [row[0] for row in quantiles.rows] == findings.all_names()
+    erm = findings.trials(ERM)
+    expected = [float(np.quantile(each.risks, 0.9, method="inverted_cdf")) for each in erm]
+    assert quantiles.rows[0][6] == mean_and_error(expected)
+    assert outcome.tables[4].rows[0][1:3] == ["", "0.75 ± 0"]
+    assert len(outcome.pictures) == 1
+    assert len(outcome.pictures[0].draw().axes[0].lines) == 4 * 3
+    waiting = FinishedSweep(records, len(records) + 1, ["eqrm-0, run x: no memory"], 1.0)
+    unfinished = _outcome(SIZES["quick"], "cpu", [waiting], [findings])
+    assert (list(unfinished.tables), unfinished.answer) == ([], "")
+    assert unfinished.remarks[-1] == "eqrm-0, run x: no memory"
+
+
 def test_directions_and_means_are_in_words() -> None:
     assert _direction([-1.0, -0.5, -2.0]) == "lower in every trial"
     assert _direction([1.0, 0.5]) == "lower in 0 of 2 trials"
@@ -120,10 +197,7 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     report = study.run(Path("out"), "quick")
     assert report.outcome.checks[0].holds
     tables = {table.name: table for table in report.outcome.tables}
-    assert list(tables) == [
-        f"tox21-{name}"
-        for name in ("noise", "own-levels", "quantiles", "true-quantiles", "learned")
-    ]
+    assert tuple(tables) == TABLES
     methods = [row[0] for row in tables["tox21-quantiles"].rows]
     assert methods[0] == ERM
     assert methods[-3:] == [CONSTANT, *map(shifted_label, JUDGED)]

@@ -212,9 +212,10 @@ class Judge:
     def pair(self, place: int, level: eqrm.Level, one: Answer, other: Answer, roads: str) -> None:
         """Two roads to the same quantile."""
         if bool(one.refused) != bool(other.refused):
-            # Tensors refuse risks whose distances are too large, even if their quantile is not.
+            # Tensors refuse risks whose distances, or the sum of these, are too large to be
+            # numbers, even if their quantile is one.
             distance = 0.5 * self.highest[place] - 0.5 * self.lowest[place]
-            if not ("tensors" in roads and distance > 0.5e308):
+            if not ("tensors" in roads and distance > 0.5e308 / self.batch.risks.shape[-1]):
                 self.complain(f"{roads}: refused once", place, level, one, other)
             return
         if one.refused:

@@ -42,6 +42,19 @@ class FinishedSweep:
     seconds: float
     notes: Sequence[str] = ()
 
+    @classmethod
+    def of_several(
+        cls, sweeps: Sequence[FinishedSweep], records: Sequence[RunRecord] | None = None
+    ) -> FinishedSweep:
+        """Several sweeps as one; ``records`` are theirs unless they are given."""
+        own = [record for each in sweeps for record in each.records]
+        return cls(
+            own if records is None else records,
+            sum(each.planned for each in sweeps),
+            [line for each in sweeps for line in each.failures],
+            sum(each.seconds for each in sweeps),
+        )
+
     def check(self) -> Check:
         """That nothing is missing."""
         finished = len(self.records)
@@ -102,12 +115,7 @@ def run_stages(
         done = run_plan(then(start), path / second_stage(record.trial), workers, progress)
         sweeps.append(done)
         records += [replace(each, trial=record.trial) for each in done.records]
-    return FinishedSweep(
-        records,
-        sum(each.planned for each in sweeps),
-        [line for each in sweeps for line in each.failures],
-        sum(each.seconds for each in sweeps),
-    )
+    return FinishedSweep.of_several(sweeps, records)
 
 
 def second_stage(trial: int) -> str:

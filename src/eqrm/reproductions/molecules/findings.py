@@ -12,7 +12,10 @@ from eqrm.evaluation.inference.noise import NoiseSplit, denoised_quantile, noise
 from eqrm.reproductions.molecules.settings import (
     CONTINUED,
     ERM,
+    JUDGED,
     LEVELS,
+    SUPERQUANTILE_LEVEL,
+    TEST,
     MoleculesSettings,
     eqrm_label,
 )
@@ -28,9 +31,6 @@ from eqrm.sweeps.selection import (
 )
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.runs.run_folder import RunFolder
-
-TEST = "test"
-SUPERQUANTILE_LEVEL = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +104,11 @@ class DatasetFindings:
         )
         return [own - theirs for own, theirs in pairs]
 
-    def noise(self, method: str = ERM) -> list[NoiseSplit]:
-        """How much of the spread is noise, by trial."""
+    def noise(self, method: str = ERM, level: float = JUDGED[0]) -> list[NoiseSplit]:
+        """How much of the spread, and of what is beyond a quantile, is noise, by trial."""
         return [
-            noise_split(each.risks, each.counts, each.variances) for each in self.trials(method)
+            noise_split(each.risks, each.counts, each.variances, level)
+            for each in self.trials(method)
         ]
 
     def counts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

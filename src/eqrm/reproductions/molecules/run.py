@@ -56,12 +56,12 @@ class Molecules(SweptReproduction):
 
     def missing(self) -> list[str]:
         """What has to be there first: the tables of molecules."""
-        return [line for name in SIZES["full"].datasets for line in absent_data(name)]
+        return _absent(SIZES["full"])
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
         settings = SIZES[size]
-        absent = [line for name in settings.datasets for line in absent_data(name)]
+        absent = _absent(settings)
         if absent:
             raise DataFileError(" ".join(absent))
         device = self.device_of_runs(f"{settings.datasets[0]}/{FIRST_STAGE}")
@@ -96,6 +96,11 @@ class Molecules(SweptReproduction):
         return done, DatasetFindings(dataset, settings, done.records, folder, beside)
 
 
+def _absent(settings: MoleculesSettings) -> list[str]:
+    """What the data root lacks."""
+    return [line for name in settings.datasets for line in absent_data(name)]
+
+
 def _part(progress: Progress, number: int, of: int) -> Progress:
     """The progress of one of several parts."""
     return lambda share, line: progress((number + share) / of, line)
@@ -107,17 +112,12 @@ def _outcome(
     sweeps: list[FinishedSweep],
     found: list[DatasetFindings],
 ) -> Outcome:
-    finished, planned = sum(len(each.records) for each in sweeps), sum(s.planned for s in sweeps)
-    every = FinishedSweep(
-        [record for each in sweeps for record in each.records],
-        planned,
-        [line for each in sweeps for line in each.failures],
-        sum(each.seconds for each in sweeps),
-    )
+    every = FinishedSweep.of_several(sweeps)
     checks: list[Check] = [every.check()]
+    complete = checks[0].holds
     tables: list[ResultTable] = []
     pictures = []
-    for findings in found if finished == planned else []:
+    for findings in found if complete else []:
         checks += molecules_checks(findings)
         tables += tables_of(findings)
         pictures.append(_picture(findings))
@@ -139,7 +139,7 @@ def _outcome(
             "number added to all logits of ERM, and each task's rate for every molecule.",
             *every.failures,
         ],
-        answer=" ".join(molecules_answer(each) for each in found) if finished == planned else "",
+        answer=" ".join(molecules_answer(each) for each in found) if complete else "",
     )
 
 

@@ -37,7 +37,9 @@ LEVELS = (0.25, 0.5, 0.75, 0.9, 0.99)
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 JUDGED = (0.9, 0.99)
 """The levels at which EQRM is compared with ERM."""
-ERM, CONTINUED, SUPERQUANTILE = "ERM", "ERM, continued", "superquantile 0.9"
+SUPERQUANTILE_LEVEL = 0.9
+ERM, CONTINUED = "ERM", "ERM, continued"
+SUPERQUANTILE = f"superquantile {SUPERQUANTILE_LEVEL:g}"
 VALIDATION, TEST = "val", "test"
 
 
@@ -104,7 +106,11 @@ class MoleculesSettings:
                 {"name": "eqrm", "label": eqrm_label(each), "hyperparameters": {"alpha": each}}
                 for each in LEVELS
             ),
-            {"name": "superquantile", "label": SUPERQUANTILE, "hyperparameters": {"alpha": 0.9}},
+            {
+                "name": "superquantile",
+                "label": SUPERQUANTILE,
+                "hyperparameters": {"alpha": SUPERQUANTILE_LEVEL},
+            },
         ]
 
     def _plan(

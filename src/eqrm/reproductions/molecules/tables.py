@@ -142,7 +142,7 @@ def molecules_checks(findings: DatasetFindings) -> list[Check]:
     found = []
     for level in JUDGED:
         differences = findings.differences(level)
-        tail = fmean(each.tail_noise_share for each in findings.noise(ERM))
+        tail = fmean(each.tail_noise_share for each in findings.noise(ERM, level))
         lower = all(each < 0.0 for each in differences)
         trials = ", ".join(f"{each:+.3g}" for each in differences)
         found.append(
@@ -151,7 +151,7 @@ def molecules_checks(findings: DatasetFindings) -> list[Check]:
                 "risk without sampling noise, or noise is most of what EQRM was given",
                 lower or tail > MUCH,
                 f"differences to ERM by trial {trials}; {100.0 * tail:.0f}% of ERM's spread above "
-                "the 0.9-quantile is noise",
+                f"the {level:g}-quantile is noise",
                 f"below 0 in every trial, or more than {100.0 * MUCH:.0f}% noise",
                 REQUIREMENTS,
             )

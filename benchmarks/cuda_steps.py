@@ -10,14 +10,12 @@ Markdown and writes it to DIR/cuda_steps.md. ``--device cpu`` tries the script w
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from tables import machine, markdown
+from tables import gpu_options, markdown, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
@@ -152,17 +150,11 @@ def step_table(rows: dict[str, dict[str, Timing]], least: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Measure, print, store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
-    parser.add_argument("--device", default="cuda")
-    options = parser.parse_args(arguments)
+    options = gpu_options(arguments, __doc__)
+    if options is None:
+        return 2
     device = torch.device(options.device)
     on_gpu = device.type == "cuda"
-    if on_gpu and not torch.cuda.is_available():
-        print("no CUDA device is available; --device cpu tries the script without one")
-        return 2
     synchronise = torch.cuda.synchronize if on_gpu else None
     budget = Budget(rounds=15, burst=0.02, longest=3.0, pause=0.01)
     eager, captured = {}, {}
@@ -172,9 +164,7 @@ def main(arguments: list[str]) -> int:
         if on_gpu:
             graphs = {name: step.captured() for name, step in steps.items()}
             captured[setting.name] = interleaved(graphs, budget, synchronise)
-    here = machine() if on_gpu else {**machine(), "device": "cpu"}
-    about = ", ".join(f"{key} {value}" for key, value in here.items())
-    pages = [f"Measured on: {about}.", "Eager mode:", step_table(eager, "plain mean")]
+    pages = [measured_on(options.device), "Eager mode:", step_table(eager, "plain mean")]
     if on_gpu:
         pages += ["In a CUDA graph:", step_table(captured, "ERM")]
         counted = [[n, *map(str, launches(o, device))] for n, o in objectives(device).items()]

@@ -11,13 +11,11 @@ is against the faster of the two. ``--device cpu`` takes a smaller batch.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from tables import machine, markdown
+from tables import gpu_options, markdown, measured_on
 from timing import Budget, interleaved
 from torch import Tensor, nn
 from torch.nn import functional
@@ -142,16 +140,10 @@ def networks() -> dict[str, nn.Module]:
 
 def main(arguments: list[str]) -> int:
     """Measure, print, store; 1 when the bound does not hold."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
-    parser.add_argument("--device", default="cuda")
-    options = parser.parse_args(arguments)
-    on_gpu = options.device != "cpu"
-    if on_gpu and not torch.cuda.is_available():
-        print("no CUDA device is available; --device cpu tries the script without one")
+    options = gpu_options(arguments, __doc__)
+    if options is None:
         return 2
+    on_gpu = options.device != "cpu"
     number = MOLECULES if on_gpu else 32
     graphs, y = random_molecules(number, options.device)
     made = networks()
@@ -161,14 +153,12 @@ def main(arguments: list[str]) -> int:
     steps = {name: step_of(network, graphs, y) for name, network in made.items()}
     budget = Budget(rounds=15, burst=0.1, longest=15.0, pause=0.0 if on_gpu else 0.05)
     timings = interleaved(steps, budget, torch.cuda.synchronize if on_gpu else None)
-    here = machine() if on_gpu else {**machine(), "device": "cpu"}
-    about = ", ".join(f"{key} {value}" for key, value in here.items())
     rows = [[name, f"{timing.milliseconds:.2f}"] for name, timing in timings.items()]
     title = f"a step of {number} molecules, {len(graphs.x):,} atoms, width {WIDTH}, depth {DEPTH}"
     ours = timings.pop(OURS).median
     ratio = ours / min(timing.median for timing in timings.values())
     word = "PASS" if ratio <= MOST_RATIO else "FAIL"
-    page = f"Measured on: {about}.\n\n{markdown([title, 'ms'], rows)}\n\n"
+    page = f"{measured_on(options.device)}\n\n{markdown([title, 'ms'], rows)}\n\n"
     page += f"{word} eqrm / the faster of torch-geometric's {ratio:.2f} (at most {MOST_RATIO:g})"
     print(page)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -10,13 +10,11 @@ for an H200. ``--device cpu`` tries the script without a GPU, on small images.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from tables import machine, markdown
+from tables import gpu_options, markdown, measured_on
 from timing import Budget, interleaved
 from torch import Tensor
 
@@ -106,16 +104,10 @@ def differences(device: str) -> dict[str, float]:
 
 def main(arguments: list[str]) -> int:
     """Measure, print, store; 1 when a bound does not hold."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
-    parser.add_argument("--device", default="cuda")
-    options = parser.parse_args(arguments)
-    on_gpu = options.device != "cpu"
-    if on_gpu and not torch.cuda.is_available():
-        print("no CUDA device is available; --device cpu tries the script without one")
+    options = gpu_options(arguments, __doc__)
+    if options is None:
         return 2
+    on_gpu = options.device != "cpu"
     study = PacsSettings()
     pixels, examples = (study.pixels, study.examples) if on_gpu else (32, 2)
     data = random_images(pixels)
@@ -128,11 +120,9 @@ def main(arguments: list[str]) -> int:
     }
     budget = Budget(rounds=9, burst=0.1, longest=10.0, pause=0.0)
     timings = interleaved(steps, budget, torch.cuda.synchronize if on_gpu else None)
-    here = machine() if on_gpu else {**machine(), "device": "cpu"}
-    about = ", ".join(f"{key} {value}" for key, value in here.items())
     rows = [[name, f"{timing.milliseconds:.2f}"] for name, timing in timings.items()]
     title = f"a step of {DOMAINS} x {examples} images of {pixels} pixels, EfficientNet-lite0"
-    page = f"Measured on: {about}.\n\n{markdown([title, 'ms'], rows)}"
+    page = f"{measured_on(options.device)}\n\n{markdown([title, 'ms'], rows)}"
     holds = True
     if on_gpu:
         erm, eqrm = (timings[f"{name}, captured"].milliseconds for name in ("erm", "eqrm"))

@@ -86,6 +86,32 @@ def quick_and_json(
     return parser.parse_args(arguments)
 
 
+def gpu_options(arguments: Sequence[str], description: str | None) -> argparse.Namespace | None:
+    """The command line of benchmarks of a GPU: ``--output`` and ``--device``.
+
+    None, with a line that says so, where there is no such device.
+
+    >>> gpu_options(["--device", "cpu"], None).output.name
+    'bench-output'
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args(arguments)
+    if options.device != "cpu" and not torch.cuda.is_available():
+        print("no CUDA device is available; --device cpu tries the script without one")
+        return None
+    return options
+
+
+def measured_on(device: str) -> str:
+    """A sentence about the machine and the device that was measured."""
+    here = machine() if device != "cpu" else {**machine(), "device": "cpu"}
+    return f"Measured on: {', '.join(f'{key} {value}' for key, value in here.items())}."
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -167,3 +167,20 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
         eqrm.dataset("hiv", tmp_path)
     with pytest.raises(SettingError, match="needs the setting 'file'"):
         eqrm.dataset("molecules")
+
+
+@pytest.mark.filterwarnings("ignore::eqrm.errors.EqrmWarning")
+def test_scaffolds_are_drawn_into_parts(table: Path) -> None:
+    def read(**shares: float) -> dict[str, tuple[str, ...]]:
+        settings = {"file": str(table), "acyclic": "own-domains", "parts": shares}
+        data = eqrm.dataset("molecules", **settings)
+        assert sorted(name for part in data.parts.values() for name in part) == sorted(data.names)
+        return dict(data.parts)
+
+    parts = read(val=0.25, test=0.5)
+    assert {name: len(part) for name, part in parts.items()} == {"train": 1, "val": 1, "test": 2}
+    assert read(val=0.25, test=0.5) == parts
+    with pytest.raises(SettingError, match="parts has no part 'valid'"):
+        eqrm.dataset("molecules", file=str(table), parts={"valid": 0.1})
+    with pytest.raises(SettingError, match="the share of test must be a number strictly between"):
+        eqrm.dataset("molecules", file=str(table), parts={"test": 1.5})

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import CORAL, MMD, Batch
 from eqrm.objectives.alignment import FeatureAlignment
+from eqrm.objectives.batch import sizes_of
+from eqrm.predictors import Predictor
 from objectives.finite_differences import finite_difference_gradient
 from objectives.toy_worlds import predictor_for, toy_batch
 from objectives.training_loop import gradient_of, only_update
@@ -108,3 +111,46 @@ def test_a_batch_with_one_of_many_domains_is_refused() -> None:
     part = Batch(whole.x[rows], whole.y[rows], whole.domains[rows], 5)
     with pytest.raises(DomainDataError, match=r"CORAL compares domains .* the batch has 1"):
         only_update(CORAL(), part, predictor_for("classes"))
+
+
+class InBfloat16(nn.Module):
+    """Features as mixed precision gives them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.bfloat16()
+
+
+class Outputs(nn.Module):
+    """Two logits in float32."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features[:, :2].float()
+
+
+@pytest.mark.parametrize("kind", [CORAL, MMD])
+def test_distances_are_never_computed_in_bfloat16(
+    kind: type[CORAL] | type[MMD], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[torch.dtype] = []
+
+    def distance(self: object, features: Sequence[Tensor]) -> Tensor:
+        given.extend(each.dtype for each in features)
+        return features[0].sum()
+
+    monkeypatch.setattr(kind, "distance", distance)
+    domains = torch.tensor([0, 0, 1, 1])
+    batch = Batch(torch.randn(4, 3), domains, domains, 2)
+    next(iter(kind().updates(batch, Predictor(InBfloat16(), Outputs()), 0)))
+    assert given == [torch.float32] * 2
+
+
+def test_parts_of_a_batch_are_the_same_with_and_without_known_sizes() -> None:
+    domains, values = torch.tensor([2, 2, 0, 1, 1, 1]), torch.arange(6.0)
+    sizes = sizes_of(domains.numpy())
+    known = Batch(values, values, domains, 3, sizes=sizes).parts(values)
+    unknown = Batch(values, values, domains, 3).parts(values)
+    assert sizes == (2, 1, 3)
+    assert sorted(part.tolist() for part in known) == sorted(part.tolist() for part in unknown)
+    assert sizes_of(torch.tensor([0, 1, 0]).numpy()) is None
+    with pytest.raises(DomainDataError, match="sizes must add up to the 6 examples, got 5"):
+        Batch(values, values, domains, 3, sizes=(2, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -210,10 +211,13 @@ def test_accuracies_are_counted_per_domain() -> None:
     np.testing.assert_allclose(found, expected)
 
 
-def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [0.5, None])
+def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(
+    tmp_path: Path, level: float | None
+) -> None:
     data = regression(6)
     parts = data.splits(validation=["d4", "d5"])
-    rule = EarlyStopping(level=0.5, patience=3)
+    rule = EarlyStopping(level=level, patience=3)
     trained = trainer(
         data=parts.train,
         phases=[Phase("erm", 10, 0.02), Phase("eqrm", 400, 0.1)],
@@ -223,10 +227,15 @@ def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(tmp_path: P
     ).fit()
     looked = [r for r in RunFolder(tmp_path).metrics() if "split" in r and "final" not in r]
     last_phase = [r for r in looked if r["step"] > 10]
-    best = min(last_phase, key=lambda r: r["quantiles"]["0.5"])
+
+    def watched(record: dict[str, Any]) -> float:
+        found: float = record["mean_risk"] if level is None else record["quantiles"]["0.5"]
+        return found
+
+    best, ended = min(last_phase, key=watched), trained.risks["validation"]
     assert trained.stopped_early
     assert trained.steps == best["step"] + 3 * 4 < 410
-    assert trained.risks["validation"].quantile(0.5) == pytest.approx(best["quantiles"]["0.5"])
+    assert (ended.mean if level is None else ended.quantile(level)) == pytest.approx(watched(best))
 
 
 def test_a_finished_run_has_its_files(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 from scipy import stats
 
 from eqrm.reproductions.pacs.findings import AccuracyGain, PacsFindings
-from eqrm.reproductions.pacs.run import _answer, _checks, _tables
+from eqrm.reproductions.pacs.run import Pacs, _answer, _checks, _tables
 from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
 from eqrm.reproductions.registry import reproduction
 from eqrm.reproductions.swept import FinishedSweep
 from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.records import Checkpoint, RunRecord
+from eqrm.sweeps.sweep_folder import SweepFolder
 from reproductions.small_images import write_images
 
 SETTINGS = PacsSettings()
@@ -80,6 +81,16 @@ def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
         "ERM's accuracy, averaged over the domains"
     ]
     assert not FinishedSweep([record("ERM", "photo", 0, 0.5)], 2, [], 0.0).check().holds
+
+
+def test_runs_go_on_on_the_kind_of_device_that_they_were_planned_for(tmp_path: Path) -> None:
+    study = Pacs(device="auto")
+    study._folder = tmp_path / "sweep"
+    plan = SETTINGS.plan(0, "cuda", False)
+    SweepFolder(study._folder).begin(plan, [])
+    assert study.device_of_runs() == "cuda"
+    study.device = "cpu"
+    assert study.device_of_runs() == "cpu"
 
 
 @pytest.fixture

@@ -167,3 +167,15 @@ def test_what_cannot_be_measured_is_refused(metric, labels, predictions, words):
 def test_an_unknown_metric_is_refused():
     with pytest.raises(SettingError, match="Did you mean 'roc-auc'"):
         set_metric("roc_auc")
+
+
+@pytest.mark.parametrize("name", ["average-precision", "roc-auc"])
+def test_groups_are_measured_as_if_each_were_alone(name: str) -> None:
+    metric, draw = SET_METRICS[name], np.random.default_rng(0)
+    for _ in range(50):
+        n, groups, tasks = draw.integers(0, 60), int(draw.integers(1, 20)), draw.integers(1, 4)
+        y = draw.choice([0.0, 1.0, np.nan], p=[0.5, 0.3, 0.2], size=(n, tasks))
+        scores = draw.integers(0, 5, size=(n, tasks)).astype(float)
+        ids = draw.integers(0, groups, n)
+        alone = tuple(metric.of_read(y[ids == k], scores[ids == k]) for k in range(groups))
+        assert metric.of_groups(y, scores, ids, groups) == alone

@@ -50,10 +50,9 @@ class DomainMetric:
         """Of labels and predictions (n, …), with the domain of each example (n,)."""
         y, given = metric.read(labels, predictions)
         numbered = number_domains(domains, len(y))
-        counts = np.bincount(numbered.ids, minlength=len(numbered.names))
-        order = np.argsort(numbered.ids, kind="stable")
-        rows = np.split(order, np.cumsum(counts)[:-1])
-        found = tuple(metric.of_read(y[each], given[each]) for each in rows)
+        ids, groups = numbered.ids, len(numbered.names)
+        counts = np.bincount(ids, minlength=groups)
+        found = metric.of_groups(y, given, ids, groups)
         return cls(metric.of_read(y, given), numbered.names, counts, found)
 
     @cached_property

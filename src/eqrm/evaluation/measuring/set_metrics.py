@@ -74,6 +74,25 @@ class SetMetric:
         """
         return self.of_read(*self.read(labels, predictions))
 
+    def of_groups(
+        self, labels: Array, predictions: Array, ids: NDArray[np.int64], groups: int
+    ) -> tuple[MetricValue, ...]:
+        """The metric of each group of examples, by their numbers (n,); of what ``read`` returned.
+
+        >>> auc = SET_METRICS["roc-auc"]
+        >>> y, scores = auc.read([1, 0, 1], [0.9, 0.2, 0.3])
+        >>> [str(each) for each in auc.of_groups(y, scores, np.array([0, 0, 1]), 2)]
+        ['1.0000', 'not defined: one class']
+        """
+        counts = np.bincount(ids, minlength=groups)
+        rows = np.split(np.argsort(ids, kind="stable"), np.cumsum(counts)[:-1])
+        # Most of very many groups are too small to have both classes.
+        settled = _without_both_classes(labels, ids, groups) if self.ranks else {}
+        return tuple(
+            settled[number] if number in settled else self.of_read(labels[each], predictions[each])
+            for number, each in enumerate(rows)
+        )
+
 
 def set_metric(name: str) -> SetMetric:
     """The metric of a name.
@@ -169,8 +188,7 @@ def _over_tasks(of_task: Callable[[Flags, Array], float]) -> Callable[[Array, Ar
         known = ~np.isnan(labels)
         both = ((labels == 1.0).any(axis=0)) & ((labels == 0.0).any(axis=0))
         if not both.any():
-            several = " in every task" if labels.shape[1] > 1 else ""
-            return MetricValue(None, ONE_CLASS + several if known.any() else NO_LABELS)
+            return _undefined(bool(known.any()), labels.shape[1])
         values = [
             of_task(labels[known[:, t], t] == 1.0, scores[known[:, t], t])
             for t in np.flatnonzero(both).tolist()
@@ -178,6 +196,31 @@ def _over_tasks(of_task: Callable[[Flags, Array], float]) -> Callable[[Array, Ar
         return MetricValue(float(np.mean(values)))
 
     return of_read
+
+
+def _undefined(has_labels: bool, tasks: int) -> MetricValue:
+    several = " in every task" if tasks > 1 else ""
+    return MetricValue(None, ONE_CLASS + several if has_labels else NO_LABELS)
+
+
+def _without_both_classes(
+    labels: Array, ids: NDArray[np.int64], groups: int
+) -> dict[int, MetricValue]:
+    """By its number, the metric of every group in which no task has both classes."""
+    tasks = labels.shape[1]
+    negative, positive = (_occurs(labels == label, ids, groups) for label in (0.0, 1.0))
+    has_labels = (negative | positive).any(axis=1).tolist()
+    found = {has: _undefined(has, tasks) for has in (True, False)}
+    one_class = np.flatnonzero(~(negative & positive).any(axis=1)).tolist()
+    return {number: found[has_labels[number]] for number in one_class}
+
+
+def _occurs(flags: Flags, ids: NDArray[np.int64], groups: int) -> Flags:
+    """(groups, tasks) whether any row of a group has a flag of (n, tasks)."""
+    rows, columns = np.nonzero(flags)
+    found = np.zeros((groups, flags.shape[1]), dtype=bool)
+    found[ids[rows], columns] = True
+    return found
 
 
 def average_precision(positive: Flags, scores: Array) -> float:

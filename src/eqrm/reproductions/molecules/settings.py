@@ -139,7 +139,7 @@ class MoleculesSettings:
             ],
             "objectives": list(methods),
             "run": {
-                "data": {"validation": [VALIDATION]},
+                "data": {"validation": [VALIDATION], "measure_training": False},
                 "predictor": predictor,
                 "phases": "single",
                 "unit": "epochs",

@@ -209,7 +209,7 @@ def _without_both_classes(
     """By its number, the metric of every group in which no task has both classes."""
     tasks = labels.shape[1]
     negative, positive = (_occurs(labels == label, ids, groups) for label in (0.0, 1.0))
-    has_labels: Flags = (negative | positive).any(axis=1)
+    has_labels = np.any(negative | positive, axis=1)
     found = {has: _undefined(has, tasks) for has in (True, False)}
     one_class = np.flatnonzero(~(negative & positive).any(axis=1)).tolist()
     return {number: found[bool(has_labels[number])] for number in one_class}

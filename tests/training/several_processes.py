@@ -125,7 +125,7 @@ def metrics(names: tuple[str, ...] = ("macro-f1", "roc-auc")) -> dict[str, Any]:
     parts = classification(6, examples=9).splits(test=["d4", "d5"])
     assert parts.test is not None
     held_out = {"test": parts.test, "one": parts.test.at(torch.tensor([0]))}
-    batches = DomainBatches(parts.train, 2, 4, seed=5, rank=rank(), world_size=world_size())
+    batches = DomainBatches(parts.train, 4, 4, seed=5, rank=rank(), world_size=world_size())
     torch.manual_seed(0)
     found = Trainer(
         MLP(4, 3, width=8),

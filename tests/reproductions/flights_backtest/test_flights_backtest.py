@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from eqrm import evaluate
 from eqrm.evaluation import backtest
 from eqrm.reproductions import reproduction
 from eqrm.reproductions.flights_backtest.checks import check_year
-from eqrm.reproductions.flights_backtest.experiment import (
-    SIZES,
-    YearFindings,
-    YearSettings,
-    run_year,
-)
+from eqrm.reproductions.flights_backtest.experiment import YearFindings, YearSettings
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = DOCS / "reproductions" / "flights-backtest" / "README.md"
@@ -67,17 +60,3 @@ def test_the_page_on_backtests_shows_the_shares_that_the_command_wrote() -> None
     assert [line for line in held if line not in page] == []
     for predictor in ("equal odds", "ERM", "ERM recalibrated for 0.9", "auto", "superquantile"):
         assert predictor in written
-
-
-@pytest.mark.full
-def test_the_whole_year_gives_the_shares_of_the_page() -> None:
-    """The predictors that ``eqrm train`` fits by default; the others are fitted likewise."""
-    settings = replace(SIZES["full"], certify=(60, 90), minimised=("auto",))
-    findings = run_year(settings, lambda share, what: None)
-    checks = check_year(findings, replace(settings, thinned=2))
-    assert all(check.holds for check in checks)
-    (line,) = re.findall(r"^\| 60 days \|.*$", PAGE.read_text("utf-8"), flags=re.MULTILINE)[:1]
-    for name in ("ERM", "auto for 0.9"):
-        row = findings.stream.find(60, name, "plain", 0.9)
-        assert row is not None
-        assert f"{100 * row.share:.1f}% (lowest {100 * row.lowest:.1f}%)" in line

@@ -65,3 +65,14 @@ def test_an_unknown_check_is_refused_with_a_suggestion(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Unknown check 'linear.sped'. Did you mean 'linear.speed'?" in printed.err
+
+
+@pytest.mark.usefixtures("choose")
+def test_counts_that_the_page_does_not_have_are_found(tmp_path: Path) -> None:
+    from verify.reproductions import not_on_the_page
+
+    page = (ROOT / "docs" / "reproductions" / "flights-backtest" / "README.md").read_text("utf-8")
+    row = re.findall(r"^\| 60 days \|.*$", page, flags=re.MULTILINE)[0].strip("| ").split(" | ")
+    (tmp_path / "held.csv").write_text(",".join(row) + "\n", encoding="utf-8")
+    (tmp_path / "held-fixed.csv").write_text("60 days,7\n", encoding="utf-8")
+    assert not_on_the_page("flights-backtest", tmp_path) == ["| 60 days | 7 |"]

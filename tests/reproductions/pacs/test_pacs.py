@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
 from eqrm.reproductions.registry import reproduction
 from eqrm.reproductions.swept import FinishedSweep
 from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.records import Checkpoint, RunRecord
+from eqrm.sweeps.records import Checkpoint, RunRecord, read_records
 from eqrm.sweeps.sweep_folder import SweepFolder
 from reproductions.small_images import write_images
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "reproductions"
 
 SETTINGS = PacsSettings()
 DRAW = np.random.default_rng(0)
@@ -126,3 +129,13 @@ def test_the_study_runs_and_is_not_run_again(
         table.rows for table in report.outcome.tables
     ]
     assert [each.stat().st_mtime_ns for each in before] == times
+
+
+def test_the_committed_runs_are_of_the_present_plan(tmp_path: Path) -> None:
+    with tarfile.open(DOCS / "pacs" / "runs.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.refuse_another_plan(SIZES["full"].plan(0, "cuda", True), None)
+    finished = len(read_records(folder.path))
+    page = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert f"has {finished} of its {len(folder.runs())} runs" in page

@@ -11,7 +11,7 @@ from eqrm.checks import POSITIVE_INTEGER
 from eqrm.data.datasets.catalogue import published
 from eqrm.data.fetching.data_root import data_root
 from eqrm.data.fetching.downloads import by_hand
-from eqrm.errors import EqrmError
+from eqrm.errors import DataFileError, EqrmError
 from eqrm.predictors.pretrained import read_weights
 from eqrm.reproductions.base import Report, Reproduction, no_progress
 from eqrm.reproductions.outcome import Check, Progress, ResultTable
@@ -24,6 +24,7 @@ from eqrm.sweeps.records import RunRecord, read_records
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.text import duration
 from eqrm.training.training_settings import torch_device
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
@@ -33,13 +34,14 @@ SWEEP, FIRST_STAGE = "sweep", "erm"
 class FinishedSweep:
     """The records of a sweep, how many runs it has, why some are missing, and what they took.
 
-    ``notes`` are what the plan changes of its protocol.
+    ``spans`` are the times at which finished runs began and ended; ``notes`` are what the plan
+    changes of its protocol.
     """
 
     records: Sequence[RunRecord]
     planned: int
     failures: Sequence[str]
-    seconds: float
+    spans: Sequence[tuple[float, float]]
     notes: Sequence[str] = ()
 
     @classmethod
@@ -52,8 +54,21 @@ class FinishedSweep:
             own if records is None else records,
             sum(each.planned for each in sweeps),
             [line for each in sweeps for line in each.failures],
-            sum(each.seconds for each in sweeps),
+            [span for each in sweeps for span in each.spans],
         )
+
+    @property
+    def seconds(self) -> float:
+        """What the runs took, added up also where they were trained at the same time."""
+        return sum(ended - began for began, ended in self.spans)
+
+    @property
+    def cost(self) -> dict[str, str]:
+        """What the runs took, for the settings of an outcome."""
+        return {
+            "time in which runs were trained": duration(covered_seconds(self.spans)),
+            "wall-clock time of all runs, added up": duration(self.seconds),
+        }
 
     def check(self) -> Check:
         """That nothing is missing."""
@@ -67,15 +82,38 @@ class FinishedSweep:
         )
 
 
+def covered_seconds(spans: Sequence[tuple[float, float]]) -> float:
+    """How long at least one of several spans of time lasts.
+
+    >>> covered_seconds([(0.0, 2.0), (1.0, 3.0), (10.0, 11.0)])
+    4.0
+    """
+    covered, until = 0.0, float("-inf")
+    for began, ended in sorted(spans):
+        covered += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return covered
+
+
 def run_plan(
-    plan: Mapping[str, Any], path: Path, workers: int, progress: Progress = no_progress
+    plan: Mapping[str, Any],
+    path: Path,
+    workers: int,
+    progress: Progress = no_progress,
+    absent: Callable[[], Sequence[str]] = list,
 ) -> FinishedSweep:
-    """Train what is not finished of a plan, in this folder."""
+    """Train what is not finished of a plan, in this folder.
+
+    If anything has to be trained, ``absent`` says what is missing for that, which is an error.
+    """
     folder = SweepFolder(path)
     if folder.begun:
         folder.refuse_another_plan(plan, None)
         if all(folder.is_finished(place["run"]) for place in folder.runs()):
             return _finished(folder, [])  # needs neither the data nor the device of the runs
+    missing = absent()
+    if missing:
+        raise DataFileError(" ".join(missing))
     planned = planned_sweep(plan, f"The plan of {path.name}", folder=folder)
     shown = SweepLines(lambda line: progress(_share(folder, planned), line))
     engine = LocalEngine(path, workers=workers)
@@ -91,7 +129,7 @@ def _finished(folder: SweepFolder, failures: Sequence[str]) -> FinishedSweep:
         read_records(folder.path),
         len(places),
         failures,
-        sum(folder.seconds(place["run"]) or 0.0 for place in places),
+        [span for place in places if (span := folder.span(place["run"])) is not None],
         protocol_notes(read_plan(with_protocol(folder.plan()), PlanProblems())),
     )
 
@@ -102,17 +140,19 @@ def run_stages(
     path: Path,
     workers: int,
     progress: Progress = no_progress,
+    absent: Callable[[], Sequence[str]] = list,
 ) -> FinishedSweep:
     """A plan of ERM, and for each of its runs a plan of runs that begin with its weights.
 
     ``then`` makes the second plan from the folder of a run of the first. Its runs have the trial of
-    the run that they begin from.
+    the run that they begin from. ``absent`` is as in :func:`run_plan`.
     """
-    erm = run_plan(first, path / FIRST_STAGE, workers, progress)
+    erm = run_plan(first, path / FIRST_STAGE, workers, progress, absent)
     sweeps, records = [erm], list(erm.records)
     for record in erm.records:
         start = SweepFolder(path / FIRST_STAGE).of_run(record.run)
-        done = run_plan(then(start), path / second_stage(record.trial), workers, progress)
+        second = path / second_stage(record.trial)
+        done = run_plan(then(start), second, workers, progress, absent)
         sweeps.append(done)
         records += [replace(each, trial=record.trial) for each in done.records]
     return FinishedSweep.of_several(sweeps, records)
@@ -209,7 +249,7 @@ class SweptReproduction(Reproduction):
     def swept(self, plan: Mapping[str, Any], progress: Progress) -> FinishedSweep:
         """All runs of a plan; an error if none was finished."""
         POSITIVE_INTEGER.check(self.workers, "workers")
-        found = run_plan(plan, self._folder, self.workers, progress)
+        found = run_plan(plan, self._folder, self.workers, progress, self.missing)
         if not found.records:
             raise EqrmError("No run was finished. " + " ".join(found.failures))
         return found

@@ -68,8 +68,8 @@ def sweep_status(folder: str | Path) -> SweepStatus:
     runs = [{**run, "state": files.state(run["run"])} for run in files.runs()]
     found = [files.failure(run["run"]) for run in runs if run["state"] == "failed"]
     finished = [run["run"] for run in runs if run["state"] == "finished"]
-    times = [time for run in finished if (time := files.seconds(run)) is not None]
-    mean = sum(times) / len(times) if times else None
+    spans = [span for run in finished if (span := files.span(run)) is not None]
+    mean = sum(ended - began for began, ended in spans) / len(spans) if spans else None
     return SweepStatus(runs, [each for each in found if each is not None], mean)
 
 

@@ -262,11 +262,11 @@ class SweepFolder:
         except FileNotFoundError:
             return []
 
-    def seconds(self, run: str) -> float | None:
-        """How long a finished run took, from its last claim to its record."""
+    def span(self, run: str) -> tuple[float, float] | None:
+        """When a finished run began and ended: its last claim, and its record."""
         try:
             began = (self.of_run(run) / CLAIM).stat().st_mtime
-            return max(0.0, record_path(self.path, run).stat().st_mtime - began)
+            return began, max(began, record_path(self.path, run).stat().st_mtime)
         except FileNotFoundError:
             return None
 

@@ -14,12 +14,15 @@ import torch
 from torch import nn
 
 from eqrm.data.domain_data import DomainData
+from eqrm.errors import DataFileError
 from eqrm.predictors.base import Predictor
 from eqrm.reproductions.molecules.baselines import (
     CONSTANT,
     SHIFTS,
+    _base_logits,
     baselines_of,
     best_shift,
+    constants_of,
     shifted_label,
 )
 from eqrm.reproductions.molecules.findings import Chosen, DatasetFindings
@@ -87,8 +90,9 @@ def test_a_shift_minimises_the_quantile_over_the_domains_it_is_fitted_on() -> No
 def test_the_baselines_are_a_shifted_network_and_the_rates_of_the_training_data() -> None:
     train, validation, test = (small_data(30, 20, seed) for seed in range(3))
     data = RunData(train, {"validation": validation, "test": test})
-    found = baselines_of(network(), data)
-    assert list(found) == [CONSTANT, *map(shifted_label, JUDGED)]
+    assert list(baselines_of(network(), data)) == [*map(shifted_label, JUDGED)]
+    found = constants_of(data)
+    assert list(found) == [CONSTANT, *(shifted_label(level, CONSTANT) for level in JUDGED)]
     rate = (float(train.y.sum()) + 0.5) / (len(train) + 1.0)
     rates = test.y.reshape(30, 20).double().mean(1).numpy()
     expected = dict(
@@ -96,6 +100,13 @@ def test_the_baselines_are_a_shifted_network_and_the_rates_of_the_training_data(
     )
     risks = dict(zip(found[CONSTANT].domains, found[CONSTANT].risks, strict=True))
     assert risks == pytest.approx(expected, rel=1e-6)
+    # A network whose logits are all equal is, once it is shifted, the shifted constant.
+    for level in JUDGED:
+        base = float(_base_logits(train.y))
+        at = base + best_shift(torch.full_like(validation.y, base).double(), validation, level)
+        p = 1.0 / (1.0 + np.exp(-at))
+        own = -rates * np.log(p) - (1 - rates) * np.log1p(-p)
+        assert sorted(found[shifted_label(level, CONSTANT)].risks) == pytest.approx(sorted(own))
 
 
 def found(lower: float, noise: float) -> DatasetFindings:
@@ -132,13 +143,18 @@ def test_eqrm_must_be_lower_unless_noise_is_most_of_the_spread(
     assert [check.holds for check in checks] == [holds] * len(JUDGED)
     assert all(each < 0.0 for each in findings.differences(0.9)) == (lower < 1.0)
     words = "lower than ERM's in every trial" if lower < 1.0 else "lower than ERM's in 0 of 2"
-    assert words in molecules_answer(findings)
+    answer = molecules_answer(findings)
+    assert words in answer
+    means = {n: np.mean(findings.true_quantiles(n, 0.99)) for n in findings.all_names()}
+    best = min(means, key=lambda name: means[name])
+    said = "it is the lowest of all" if best == "EQRM α=0.99" else f"the lowest is that of {best}"
+    assert f"{said} ({means[best]:.3g}" in answer
 
 
 def test_the_outcome_has_tables_and_a_picture_once_every_run_is_finished() -> None:
     findings = found(0.5, 0.1)
     records = [each.record for each in findings.chosen.values()]
-    done = FinishedSweep(records, len(records), [], 1.0)
+    done = FinishedSweep(records, len(records), [], [(0.0, 1.0)])
     outcome = _outcome(SIZES["quick"], "cpu", [done], [findings])
     assert [table.name for table in outcome.tables] == list(TABLES)
     quantiles = outcome.tables[2]
@@ -149,7 +165,7 @@ def test_the_outcome_has_tables_and_a_picture_once_every_run_is_finished() -> No
     assert outcome.tables[4].rows[0][1:3] == ["", "0.75 ± 0"]
     assert len(outcome.pictures) == 1
     assert len(outcome.pictures[0].draw().axes[0].lines) == 4 * 3
-    waiting = FinishedSweep(records, len(records) + 1, ["eqrm-0, run x: no memory"], 1.0)
+    waiting = FinishedSweep(records, len(records) + 1, ["eqrm-0, run x: no memory"], [])
     unfinished = _outcome(SIZES["quick"], "cpu", [waiting], [findings])
     assert (list(unfinished.tables), unfinished.answer) == ([], "")
     assert unfinished.remarks[-1] == "eqrm-0, run x: no memory"
@@ -200,8 +216,9 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     assert tuple(tables) == TABLES
     methods = [row[0] for row in tables["tox21-quantiles"].rows]
     assert methods[0] == ERM
-    assert methods[-3:] == [CONSTANT, *map(shifted_label, JUDGED)]
-    assert len(methods) == 1 + len(SIZES["quick"].later_methods()) + 3
+    constant = [CONSTANT, *(shifted_label(level, CONSTANT) for level in JUDGED)]
+    assert methods[-5:] == [*constant, *map(shifted_label, JUDGED)]
+    assert len(methods) == 1 + len(SIZES["quick"].later_methods()) + 5
     assert "sampling noise is" in report.outcome.answer
     # Somewhere else, with an unfinished run and without the baselines: the same table.
     shutil.copytree("out", "elsewhere/out")
@@ -213,3 +230,10 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     shutil.move("elsewhere/out", "out")
     again = reproduction("molecules", device="auto").run(Path("out"), "quick")
     assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    # Once all is finished, no data is needed; if a run is missing, it is.
+    shutil.rmtree(few_molecules / "data" / "molecules")
+    again = reproduction("molecules", device="auto").run(Path("out"), "quick")
+    assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    shutil.rmtree(sorted(Path("out/sweep/tox21/eqrm-1/runs").iterdir())[0])
+    with pytest.raises(DataFileError, match="lacks molecules/tox21"):
+        reproduction("molecules", device="auto").run(Path("out"), "quick")

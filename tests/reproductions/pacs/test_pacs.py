@@ -16,7 +16,7 @@ from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
 from eqrm.reproductions.registry import reproduction
 from eqrm.reproductions.swept import FinishedSweep
 from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.records import Checkpoint, RunRecord, read_records
+from eqrm.sweeps.records import Checkpoint, RunRecord
 from eqrm.sweeps.sweep_folder import SweepFolder
 from reproductions.small_images import write_images
 
@@ -83,7 +83,7 @@ def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
     assert [check.claim for check in _checks(found)] == [
         "ERM's accuracy, averaged over the domains"
     ]
-    assert not FinishedSweep([record("ERM", "photo", 0, 0.5)], 2, [], 0.0).check().holds
+    assert not FinishedSweep([record("ERM", "photo", 0, 0.5)], 2, [], []).check().holds
 
 
 def test_runs_go_on_on_the_kind_of_device_that_they_were_planned_for(tmp_path: Path) -> None:
@@ -131,11 +131,17 @@ def test_the_study_runs_and_is_not_run_again(
     assert [each.stat().st_mtime_ns for each in before] == times
 
 
-def test_the_committed_runs_are_of_the_present_plan(tmp_path: Path) -> None:
+def test_the_committed_runs_give_the_committed_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EQRM_DATA", raising=False)  # finished runs need neither data nor a GPU
     with tarfile.open(DOCS / "pacs" / "runs.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    folder = SweepFolder(tmp_path / "sweep")
-    folder.refuse_another_plan(SIZES["full"].plan(0, "cuda", True), None)
-    finished = len(read_records(folder.path))
-    page = (DOCS / "README.md").read_text(encoding="utf-8")
-    assert f"has {finished} of its {len(folder.runs())} runs" in page
+    report = reproduction("pacs").run(tmp_path)
+    runs = len(SweepFolder(tmp_path / "sweep").runs())
+    assert f"has {runs} of its {runs} runs" in (DOCS / "README.md").read_text(encoding="utf-8")
+    page = (DOCS / "pacs" / "README.md").read_text(encoding="utf-8")
+    assert all(check.holds for check in report.outcome.checks)
+    assert report.outcome.answer in page
+    for row in (row for table in report.outcome.tables for row in table.rows):
+        assert f"| {' | '.join(row)} |" in page

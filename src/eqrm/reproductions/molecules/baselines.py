@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from eqrm.distributions.empirical import Empirical
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor, binary_cross_entropy
-from eqrm.reproductions.molecules.settings import JUDGED
+from eqrm.reproductions.molecules.settings import ERM, JUDGED
 from eqrm.risks import MeasuredRisks, domain_risks
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.loading import load_predictor
@@ -28,38 +28,62 @@ SHIFTS = torch.linspace(-6.0, 6.0, 241)
 EXAMPLES_AT_ONCE = 2048
 
 
-def shifted_label(level: float) -> str:
-    """The name of ERM whose logits are shifted for a level.
+def shifted_label(level: float, of: str = ERM) -> str:
+    """The name of predictions, ERM's or constant ones, whose logits are shifted for a level.
 
     >>> shifted_label(0.9)
     'ERM, shifted for α=0.9'
     """
-    return f"ERM, shifted for α={level:g}"
+    return f"{of}, shifted for α={level:g}"
 
 
 def baselines(run: Path, kept: Path, device: str) -> dict[str, MeasuredRisks]:
-    """The risks of shifted ERM and of the constant on unseen scaffolds, by name.
+    """The risks of shifted ERM on unseen scaffolds, by name.
 
     ``run`` is the folder of a run of ERM; what was found is kept in a file and not computed again.
     """
-    if kept.is_file():
-        found = read_checked_json(kept, FORMAT, "a file of baselines")
-        return {name: _measured(values) for name, values in found.items()}
-    data = RunData.read(RunConfig.from_file(run / "config.yaml").data)
-    made = baselines_of(load_predictor(run).to(device), data)
-    write_checked_json(kept, FORMAT, {name: _plain(each) for name, each in made.items()})
-    return made
+    return _kept(kept, run, lambda data: baselines_of(load_predictor(run).to(device), data))
+
+
+def constants(run: Path, kept: Path) -> dict[str, MeasuredRisks]:
+    """The same of predictions that are equal for all molecules, which need no network."""
+    return _kept(kept, run, constants_of)
 
 
 def baselines_of(predictor: Predictor, data: RunData) -> dict[str, MeasuredRisks]:
-    """The same from a predictor and its data, which has validation and test domains."""
+    """Shifted ERM, from a predictor and its data, which has validation and test domains."""
     validation, test = data.held_out["validation"], data.held_out["test"]
-    logits, unseen = _logits(predictor, validation), _logits(predictor, test)
-    found = {CONSTANT: _risks(_base_logits(data.train.y).expand_as(test.y), test)}
-    for level in JUDGED:
-        shift = best_shift(logits, validation, level)
-        found[shifted_label(level)] = _risks(unseen + shift, test)
-    return found
+    return _shifted(ERM, _logits(predictor, validation), _logits(predictor, test), data)
+
+
+def constants_of(data: RunData) -> dict[str, MeasuredRisks]:
+    """The rate of each task for every molecule, with and without a shift."""
+    validation, test = data.held_out["validation"], data.held_out["test"]
+    rates = _base_logits(data.train.y).double()
+    unseen = rates.expand_as(test.y)
+    found = {CONSTANT: _risks(unseen, test)}
+    return {**found, **_shifted(CONSTANT, rates.expand_as(validation.y), unseen, data)}
+
+
+def _shifted(of: str, logits: Tensor, unseen: Tensor, data: RunData) -> dict[str, MeasuredRisks]:
+    """Logits of unseen scaffolds, shifted by what suits those of validation scaffolds best."""
+    validation, test = data.held_out["validation"], data.held_out["test"]
+    return {
+        shifted_label(level, of): _risks(unseen + best_shift(logits, validation, level), test)
+        for level in JUDGED
+    }
+
+
+def _kept(
+    kept: Path, run: Path, compute: Callable[[RunData], dict[str, MeasuredRisks]]
+) -> dict[str, MeasuredRisks]:
+    """What a file has, or else what the data of a run gives, written to that file."""
+    if kept.is_file():
+        found = read_checked_json(kept, FORMAT, "a file of baselines")
+        return {name: _measured(values) for name, values in found.items()}
+    made = compute(RunData.read(RunConfig.from_file(run / "config.yaml").data))
+    write_checked_json(kept, FORMAT, {name: _plain(each) for name, each in made.items()})
+    return made
 
 
 def best_shift(logits: Tensor, data: DomainData, level: float) -> float:

@@ -95,13 +95,13 @@ class DatasetFindings:
             for each in self.trials(method)
         ]
 
-    def differences(self, level: float, other: str = ERM) -> list[float]:
-        """EQRM's quantile without noise at its own level, less that of another, by trial."""
-        pairs = zip(
-            self.true_quantiles(eqrm_label(level), level),
-            self.true_quantiles(other, level),
-            strict=True,
-        )
+    def differences(self, level: float, other: str = ERM, measured: bool = False) -> list[float]:
+        """EQRM's quantile without noise at its own level, less that of another, by trial.
+
+        ``measured``: that of the measured risks instead.
+        """
+        quantiles = self.quantiles if measured else self.true_quantiles
+        pairs = zip(quantiles(eqrm_label(level), level), quantiles(other, level), strict=True)
         return [own - theirs for own, theirs in pairs]
 
     def noise(self, method: str = ERM, level: float = JUDGED[0]) -> list[NoiseSplit]:

@@ -16,8 +16,7 @@ from eqrm.reproductions.pacs.settings import (
     SIZES,
     PacsSettings,
 )
-from eqrm.reproductions.swept import SweptReproduction
-from eqrm.text import duration
+from eqrm.reproductions.swept import SweptReproduction, absent_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +51,10 @@ class Pacs(SweptReproduction):
         """Not on which device, nor by how many processes."""
         return {} if self.pretrained is True else {"pretrained": self.pretrained}
 
+    def missing(self) -> list[str]:
+        """What has to be there first: the images."""
+        return absent_data("pacs")
+
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
         settings = SIZES[size]
@@ -63,7 +66,7 @@ class Pacs(SweptReproduction):
                 **asdict(settings),
                 "network": "EfficientNet-lite0, ImageNet weights, batch norm frozen",
                 "device of the runs": device,
-                "wall-clock time of all runs, added up": duration(done.seconds),
+                **done.cost,
             },
             checks=[done.check(), *_checks(findings)],
             tables=_tables(findings),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, one_of
-from eqrm.errors import DataFileError
 from eqrm.reproductions.outcome import Outcome, Progress
 from eqrm.reproductions.swept import (
     FIRST_STAGE,
@@ -22,7 +21,6 @@ from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import RISK, TrainingDomainValidation
 from eqrm.sweeps.tables.cells import QUANTILES, SweepTables
 from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
-from eqrm.text import duration
 
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.99)
 RATES = tuple(10.0**-power for power in range(2, 9))
@@ -185,21 +183,19 @@ class Wilds(SweptReproduction):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate beside the paper's numbers."""
-        absent = self.missing()
-        if absent:
-            raise DataFileError(" ".join(absent))
         whole = run_stages(
             self.erm_plan(seed),
             lambda start: self.eqrm_plan(seed, start),
             self._folder,
             self.workers,
             progress,
+            self.missing,
         )
         tables = wilds_tables(whole.records, self.protocol.metric)
         return Outcome(
             settings={
                 **self.given,
-                "wall-clock time of all runs, added up": duration(whole.seconds),
+                **whole.cost,
             },
             checks=[whole.check()],
             tables=result_tables(tables),

@@ -19,11 +19,15 @@ BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/s
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
+# Each worker would take 13 s to prepare all assertions for their details: those that failed suffice.
+DETAILS := echo "==> what failed, with details"; \
+	$(BIN)/python -m pytest -n $(WORKERS) --last-failed --last-failed-no-failures=none
+
 # uv installs sources only. Where bytecode may not be written, every start of Python would
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check coverage cluster-test verify fuzz bench docs pages clean
+.PHONY: help setup demo test check types rules coverage cluster-test verify fuzz bench docs pages clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -49,14 +53,19 @@ demo: $(READY) ## is it worth training for a level? Real flights, then coloured 
 	@$(BIN)/eqrm train coloured-digits --output demo-output/coloured-digits
 
 check: $(READY) ## lint, format, types, import rules, doctests, reference pages
+	@$(MAKE) --no-print-directory -j 2 types rules
+
+types: $(READY)  # in one process, so that something else can use the other core
+	@echo "==> mypy --strict"
+	@$(BIN)/mypy --strict src
+
+rules: $(READY)
 	@echo "==> ruff: lint"
 	@$(BIN)/ruff check --quiet .
 	@echo "==> ruff: format"
 	@$(BIN)/ruff format --quiet --check . || { echo "run '$(BIN)/ruff format .' to fix this"; exit 1; }
 	@echo "==> spelling"
 	@$(BIN)/codespell
-	@echo "==> mypy --strict"
-	@$(BIN)/mypy --strict src
 	@echo "==> import rules"
 	@$(BIN)/lint-imports --no-logo --cache-dir .import_linter_cache
 	@echo "==> reference pages"
@@ -69,8 +78,8 @@ test: check coverage ## check, then the tests with coverage (what continuous int
 
 coverage: $(READY) ## the tests, and how much of the code they run: 93% at least
 	@echo "==> tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report= || \
-		{ $(BIN)/coverage html --quiet --directory coverage-output; exit 1; }
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --assert=plain --cov --cov-report= || \
+		{ $(BIN)/coverage html --quiet --directory coverage-output; $(DETAILS); exit 1; }
 
 cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machine (as root, with apt)
 	@sh scripts/install_slurm.sh

@@ -21,7 +21,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # Each worker would take 13 s to prepare all assertions for their details: those that failed suffice.
 DETAILS := echo "==> what failed, with details"; \
-	$(BIN)/python -m pytest -n $(WORKERS) --last-failed --last-failed-no-failures=none
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --last-failed --last-failed-no-failures=none
 
 # uv installs sources only. Where bytecode may not be written, every start of Python would
 # compile all of torch again (9 s); it is written into $(VENV), so nothing else is touched.

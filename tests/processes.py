@@ -9,7 +9,13 @@ from typing import Any
 
 import torch.multiprocessing
 
-LOADED = ["torch.nn.parallel", "eqrm.training.trainer", "eqrm.evaluation.evaluate"]
+# The first optimizer of a process would load dynamo, in two seconds.
+LOADED = [
+    "torch.nn.parallel",
+    "torch._dynamo",
+    "eqrm.training.trainer",
+    "eqrm.evaluation.evaluate",
+]
 
 
 def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int = 2) -> None:

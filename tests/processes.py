@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 import torch.multiprocessing
@@ -18,13 +19,19 @@ LOADED = [
 ]
 
 
+def forkserver() -> ForkServerContext:
+    """Starts processes that have loaded torch already."""
+    multiprocessing.set_forkserver_preload(LOADED)
+    return multiprocessing.get_context("forkserver")
+
+
 def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int = 2) -> None:
     """Run ``work(rank, *arguments)`` in every process, all of them forked from a server.
 
     The server has loaded torch already, once for all tests of this process, which takes seconds;
     ``work`` must be importable.
     """
-    multiprocessing.set_forkserver_preload(LOADED)
+    forkserver()
     torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
         _work, args=(work, arguments), nprocs=processes, start_method="forkserver"
     )

@@ -14,6 +14,7 @@ import typer.main
 import typer.testing
 
 from measuring import listening, measure_imports_of, tracer_of_coverage
+from shared_database import connect_to_shared, new_database
 
 TESTS = Path(__file__).parent
 
@@ -126,6 +127,20 @@ def command_line_put_together_once() -> Generator[None]:
         patch.setattr("typer.main.get_command", once)
         patch.setattr("typer.testing._get_command", once)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_put_together_once() -> Generator[None]:
+    """DuckDB makes all its functions anew for every database, in 0.03 seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("duckdb.connect", connect_to_shared)
+        yield
+
+
+@pytest.fixture
+def own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table that is read has a database of its own, as it has outside of tests."""
+    monkeypatch.setattr("duckdb.connect", new_database)
 
 
 @pytest.hookimpl(wrapper=True)

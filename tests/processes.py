@@ -5,11 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 import torch.multiprocessing
 
-LOADED = ["torch.nn.parallel", "eqrm.training.trainer", "eqrm.evaluation.evaluate"]
+# The first optimizer of a process would load dynamo, in two seconds.
+LOADED = [
+    "torch.nn.parallel",
+    "torch._dynamo",
+    "eqrm.training.trainer",
+    "eqrm.evaluation.evaluate",
+]
+
+
+def forkserver() -> ForkServerContext:
+    """Starts processes that have loaded torch already."""
+    multiprocessing.set_forkserver_preload(LOADED)
+    return multiprocessing.get_context("forkserver")
 
 
 def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int = 2) -> None:
@@ -18,7 +31,7 @@ def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int 
     The server has loaded torch already, once for all tests of this process, which takes seconds;
     ``work`` must be importable.
     """
-    multiprocessing.set_forkserver_preload(LOADED)
+    forkserver()
     torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
         _work, args=(work, arguments), nprocs=processes, start_method="forkserver"
     )

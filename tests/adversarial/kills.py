@@ -84,18 +84,18 @@ def of_training(folder: Path, kills: int, seed: int) -> Seen:
     """Runs of the trainer: checkpoints stay whole, and the end is that of a run left alone."""
     seen = Seen()
     steps = STEPS_PER_KILL * min(kills, KILLS_PER_RUN)
-    with Runs() as runs:
-        run_to_the_end(runs, folder / "whole", steps, 16)
-        while seen.kills < kills:
-            place = folder / f"killed-{seen.kills}"
-            wanted = min(KILLS_PER_RUN, kills - seen.kills)
-            found = killed_and_resumed(runs, place, steps, 16, wanted, seed + seen.kills)
-            assert max(found.steps_lost) <= CHECKPOINT_EVERY
-            for name in ("weights.safetensors", "metrics.jsonl"):
-                assert (folder / "whole" / name).read_bytes() == (place / name).read_bytes(), name
-            seen.kills += found.kills
-            seen.while_writing += found.while_writing
-            seen.finished += 1
+    runs = Runs()
+    run_to_the_end(runs, folder / "whole", steps, 16)
+    while seen.kills < kills:
+        place = folder / f"killed-{seen.kills}"
+        wanted = min(KILLS_PER_RUN, kills - seen.kills)
+        found = killed_and_resumed(runs, place, steps, 16, wanted, seed + seen.kills)
+        assert max(found.steps_lost) <= CHECKPOINT_EVERY
+        for name in ("weights.safetensors", "metrics.jsonl"):
+            assert (folder / "whole" / name).read_bytes() == (place / name).read_bytes(), name
+        seen.kills += found.kills
+        seen.while_writing += found.while_writing
+        seen.finished += 1
     return seen
 
 

@@ -20,6 +20,7 @@ def test_a_report_that_is_killed_is_the_old_or_the_new_one() -> None:
 
 
 @posix
+@pytest.mark.usefixtures("own_database")
 def test_evaluations_leave_no_file_open() -> None:
     left = after_evaluations(4)
     assert left.files_after <= left.files_before

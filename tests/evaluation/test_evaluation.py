@@ -115,6 +115,7 @@ def test_the_summary_says_it_all_in_words_and_in_json() -> None:
     assert "at least 29" in few.to_dict()["certificates"]["A"]["refused"]
 
 
+@pytest.mark.usefixtures("own_database")
 def test_duckdb_draws_nothing_into_the_output(tmp_path: Any) -> None:
     path = tmp_path / "a.csv"
     path.write_text("d,loss\na,1\nb,2\n")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from oracle.interpreter import NEEDS_TRITON, errors_of
+from oracle.interpreter import ALL_IN_ONE_PROCESS, NEEDS_TRITON, errors_of, quick_errors
 
 PROGRAM = "oracle.interpreted_kernels"
 
 
 @NEEDS_TRITON
+@ALL_IN_ONE_PROCESS
 def test_kernels_compute_what_the_cpu_does() -> None:
-    errors = errors_of(PROGRAM)
+    errors = quick_errors()[PROGRAM]
     assert len(errors) > 30
     assert {case: error for case, error in errors.items() if not error < 1e-11} == {}
 
@@ -24,7 +25,8 @@ def test_kernels_compute_what_the_cpu_does_for_all_laws_and_sizes() -> None:
 
 
 @NEEDS_TRITON
+@ALL_IN_ONE_PROCESS
 def test_norms_with_fixed_statistics_are_those_of_torch() -> None:
-    errors = errors_of("oracle.interpreted_norms")
+    errors = quick_errors()["oracle.interpreted_norms"]
     assert len(errors) == 20
     assert {case: error for case, error in errors.items() if not error < 5e-6} == {}

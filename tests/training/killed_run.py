@@ -1,15 +1,12 @@
-"""Runs to be killed: a program that starts one for every line it is given.
+"""Runs to be killed.
 
-It uses everything that a checkpoint must hold: dropout, Adam, a cosine, an average of the
+They use everything that a checkpoint must hold: dropout, Adam, a cosine, an average of the
 weights, a risk memory, early stopping's watch, random numbers of torch, numpy and Python.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
 import random
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,28 +58,7 @@ def machine(folder: Path, steps: int, width: int) -> Trainer:
     )
 
 
-def serve() -> None:
-    """Start a process for every line "FOLDER STEPS WIDTH", and say its number and how it ended.
-
-    Forked from here, before torch has started a thread, a run begins in milliseconds instead
-    of the seconds that importing torch takes; it is a process of its own all the same.
-    """
-    for line in sys.stdin:
-        folder, steps, width = line.split("\t")
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                machine(Path(folder), int(steps), int(width)).fit()
-                status = 0
-            finally:
-                os._exit(status)
-        print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-if __name__ == "__main__":
+def run(folder: Path, steps: int, width: int) -> None:
+    """What a process that may be killed does."""
     torch.set_num_threads(1)
-    importlib.import_module("torch._dynamo")  # 2 s, which the first optimizer of each run took
-    serve()
+    machine(folder, steps, width).fit()

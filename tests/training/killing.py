@@ -6,17 +6,15 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from eqrm.training.runs.checkpoint import Checkpoints, read_checkpoint
+from processes import forkserver
 from training import killed_run
 
-PROGRAM = Path(killed_run.__file__)
-TESTS = PROGRAM.parents[1]
 DRAFTS = ".*.safetensors"
 """Files that are being written (``eqrm.files.writing``)."""
 
@@ -32,38 +30,25 @@ class Kills:
 
 
 class Runs:
-    """Starts runs, one at a time, each in a process of its own."""
+    """Starts runs, one at a time, each in a process of its own that begins in milliseconds."""
 
     def __init__(self) -> None:
-        paths = [str(TESTS.parent / "src"), str(TESTS)]
-        self._server = subprocess.Popen(
-            [sys.executable, str(PROGRAM)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._context = forkserver()
+        self._process: ForkServerProcess | None = None
 
     def start(self, folder: Path, steps: int, width: int) -> int:
         """The number of the process that now runs."""
-        assert self._server.stdin is not None
-        self._server.stdin.write(f"{folder}\t{steps}\t{width}\n")
-        self._server.stdin.flush()
-        return self._answer()
+        self._process = self._context.Process(target=killed_run.run, args=(folder, steps, width))
+        self._process.start()
+        assert self._process.pid is not None
+        return self._process.pid
 
     def wait(self) -> int:
         """How the process ended: 0, or minus the signal."""
-        return self._answer()
-
-    def _answer(self) -> int:
-        assert self._server.stdout is not None
-        return int(self._server.stdout.readline())
-
-    def __enter__(self) -> Runs:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.communicate(timeout=60)
+        assert self._process is not None
+        self._process.join()
+        assert self._process.exitcode is not None
+        return self._process.exitcode
 
 
 def run_to_the_end(runs: Runs, folder: Path, steps: int, width: int) -> None:

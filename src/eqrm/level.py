@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 from eqrm.errors import LevelError
 
@@ -185,6 +185,17 @@ def _normal_functions() -> tuple[Callable[[float], float], ...]:
 
 
 def _derived_numbers(log_tail: float) -> tuple[float, float, float]:
+    """Those of :func:`_normal_numbers`, as a function that can be marked."""
+    return _normal_numbers(log_tail)
+
+
+# What torch.compiler.assume_constant_result does, without importing torch: inside
+# torch.compile the function is called, not traced into scipy.
+_derived_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=1024)
+def _normal_numbers(log_tail: float) -> tuple[float, float, float]:
     """log α, Φ⁻¹(α) and φ(z)/(1−α)."""
     log_alpha = _log_complement(log_tail)
     if log_tail > -math.log(2.0):
@@ -192,11 +203,6 @@ def _derived_numbers(log_tail: float) -> tuple[float, float, float]:
     else:
         z = normal_upper_quantile(log_tail)
     return log_alpha, z, _normal_tail_mean(z)
-
-
-# What torch.compiler.assume_constant_result does, without importing torch: inside
-# torch.compile the function is called, not traced into scipy.
-_derived_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _log_complement(log_tail: float) -> float:

@@ -16,6 +16,7 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     _densities,
     _in_regimes,
     spell_evidence,
+    spell_evidences,
 )
 from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
 from eqrm.reproductions.domains_in_time.coverage import spell_coverage
@@ -104,6 +105,12 @@ def test_the_likelihood_of_short_spells_is_that_of_ranks() -> None:
     assert spell_evidence(np.exp(3 * risks)) == spell_evidence(risks)
 
 
+@pytest.mark.parametrize("domains", [30, 200, 900])
+def test_many_sequences_at_once_have_the_evidence_of_each_alone(domains: int) -> None:
+    risks = autoregressive(np.random.default_rng(11), 20, domains, 0.6)
+    assert spell_evidences(risks) == [spell_evidence(each) for each in risks]
+
+
 def test_a_noisy_ar_sequence_has_the_likelihood_of_its_covariance() -> None:
     scores = np.random.default_rng(9).normal(size=30)
     lengths = np.array([3.0, 10.0])
@@ -111,7 +118,7 @@ def test_a_noisy_ar_sequence_has_the_likelihood_of_its_covariance() -> None:
     covariance = 0.6 * (1 - 1.5 / 10.0) ** lags + 0.4 * np.eye(30)
     expected = stats.multivariate_normal(np.zeros(30), covariance).logpdf(scores)
     expected -= stats.norm.logpdf(scores).sum()
-    assert _autoregressive(scores, lengths)[0, 1, 1] == pytest.approx(expected)
+    assert _autoregressive(scores[None], lengths)[0, 0, 1, 1] == pytest.approx(expected)
 
 
 def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
@@ -123,8 +130,8 @@ def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
         changes = sum(a != b for a, b in itertools.pairwise(path))
         chance = mixture[1][path[0]] * (1 / stay) ** changes * (1 - 1 / stay) ** (3 - changes)
         total += chance * float(np.prod(density[range(4), path]))
-    found = _in_regimes(ranks, np.array([stay]), ((mixture,), (four,)))
-    assert found[0][0, 0] == pytest.approx(np.log(total))
+    found = _in_regimes(ranks[None], np.array([stay]), ((mixture,), (four,)))
+    assert found[0][0, 0, 0] == pytest.approx(np.log(total))
 
 
 NOTHING_PROMISED = [

@@ -9,7 +9,8 @@ import numpy as np
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.certificates import quantile_bound
 from eqrm.evaluation.inference.in_time.recent import recent_bound
-from eqrm.evaluation.inference.in_time.spells import spell_bound
+from eqrm.evaluation.inference.in_time.spell_models import spell_evidences
+from eqrm.evaluation.inference.in_time.spells import bound_by_evidence
 from eqrm.reproductions.domains_in_time.settings import ALPHA, CONFIDENCE, NEEDED
 from eqrm.reproductions.domains_in_time.worlds import (
     InTime,
@@ -82,10 +83,10 @@ def spell_coverage(world: InTime, domains: int, worlds: int, seed: int) -> Spell
     generator = np.random.default_rng([seed, domains, *world.name.encode()])
     risks, truth = world.draw(generator, worlds, domains), world.quantile(ALPHA)
     given, lengths, plain = [], [], []
-    for each in risks:
+    for each, evidence in zip(risks, spell_evidences(risks), strict=True):
         plain.append(quantile_bound(each, ALPHA, CONFIDENCE).bound >= truth)
         try:
-            found = spell_bound(each, ALPHA, CONFIDENCE)
+            found = bound_by_evidence(each, ALPHA, CONFIDENCE, evidence)
         except TooFewDomainsError:
             continue
         given.append(found.bound >= truth)

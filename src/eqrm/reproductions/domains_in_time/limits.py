@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqrm.evaluation.inference.in_time.spell_models import spell_evidence
+from eqrm.evaluation.inference.in_time.spell_models import spell_evidences
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.reproductions.domains_in_time.worlds import REGIMES, ar_world, regime_world
 
@@ -113,7 +113,7 @@ def _runs(risks: Vector) -> Vector:
 
 
 def _odds(risks: Vector) -> Vector:
-    return -np.log([spell_evidence(each).odds for each in risks])
+    return -np.log([each.odds for each in spell_evidences(risks)])
 
 
 STATISTICS: dict[str, Callable[[Vector], Vector]] = {

@@ -12,6 +12,7 @@ half into play (Shiryaev and Roberts' statistic, with weights that add up to one
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ class Evidence:
     @property
     def current(self) -> float:
         """The wealth now."""
-        return float(self._wealth(self.steps, self._log_grown, self._log_started))
+        waiting = _waiting(self.steps) if self.steps else 1.0
+        return float(_in_play(self._log_grown, self._log_started) + waiting)
 
     def extend(self, log_factors: Vector) -> Vector:
         """Bet once per row of ``log_factors`` (n, bets); returns the wealth after each (n,).
@@ -52,22 +54,16 @@ class Evidence:
         """
         if len(log_factors) == 0:
             return np.empty(0)
-        numbers = self.steps + np.arange(1, len(log_factors) + 1)
+        last = self.steps + len(log_factors)
+        log_weights, waiting = _schedule(self.steps + 1, last)
         grown = np.add.accumulate(np.vstack([self._log_grown, log_factors]))
-        entering = _log_weights(numbers)[:, None] - grown[:-1]
+        entering = log_weights[:, None] - grown[:-1]
         started = np.logaddexp.accumulate(np.vstack([self._log_started, entering]))[1:]
-        wealth: Vector = self._wealth(numbers, grown[1:], started)
-        self.steps = int(numbers[-1])
+        wealth = _in_play(grown[1:], started) + waiting
+        self.steps = last
         self._log_grown, self._log_started = grown[-1].copy(), started[-1].copy()
         self.largest = max(self.largest, float(wealth.max()))
         return wealth
-
-    def _wealth(self, numbers: Any, log_grown: Vector, log_started: Vector) -> Any:
-        """The mean over bets, and what is not in play yet; too large for float64 becomes 1e300."""
-        in_play = np.exp(np.minimum(log_grown + log_started, 690.0)).mean(axis=-1)
-        with np.errstate(divide="ignore"):
-            waiting = np.where(numbers > 0, 0.5 * math.log(2.0) / np.log1p(numbers), 1.0)
-        return in_play + waiting
 
     def to_dict(self) -> dict[str, Any]:
         """The state, ready for JSON."""
@@ -92,6 +88,23 @@ class Evidence:
         return made
 
 
+def _in_play(log_grown: Vector, log_started: Vector) -> Vector:
+    """The mean over bets (..., bets); what is too large for float64 becomes 1e300."""
+    return np.asarray(np.exp(np.minimum(log_grown + log_started, 690.0)).mean(axis=-1))
+
+
+def _waiting(numbers: Any) -> Any:
+    """What is not in play yet after so many domains, one or more."""
+    return 0.5 * math.log(2.0) / np.log1p(numbers)
+
+
+@lru_cache(maxsize=16)  # the same for all interleaved tests, and for all simulated worlds
+def _schedule(first: int, last: int) -> tuple[Vector, Vector]:
+    """The logarithm of what each of these domains brings into play, and what then still waits."""
+    numbers = np.arange(first, last + 1)
+    return _log_weights(numbers), np.asarray(_waiting(numbers))
+
+
 def _log_weights(numbers: Any) -> Vector:
     """log w_j: w_1 = ½, and w_j = ½·(1/log₂(j) − 1/log₂(j+1)) for j ≥ 2."""
     later = np.maximum(numbers, 2).astype(np.float64)
@@ -111,7 +124,7 @@ def log_miss_factors(missed: Any, share: float) -> Vector:
     odds = np.array([1.5, 2.5, 5.0, 15.0, 100.0])
     larger = odds * share / (1.0 - share + odds * share)
     won, lost = np.log(larger / share), np.log((1.0 - larger) / (1.0 - share))
-    return np.where(np.asarray(missed, dtype=bool)[:, None], won, lost)
+    return np.stack([lost, won]).take(np.asarray(missed, dtype=bool), axis=0)
 
 
 def log_rank_factors(p_values: Vector) -> Vector:

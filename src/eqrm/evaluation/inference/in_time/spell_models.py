@@ -27,7 +27,10 @@ _SIGNAL = (1.0, 0.6, 0.3)
 """Shares of the variance that the AR(1) part of a noisy sequence has."""
 _RANKS = 200
 _UNSCALED = 16
+_AT_ONCE = 16
+"""Sequences that are computed together: more of them do not fit into the cache."""
 
+Matrix = NDArray[np.float64]
 Mixture = tuple[tuple[float, ...], tuple[float, ...]]
 """Means of normal risks with standard deviation 1, and the shares of the domains around each."""
 
@@ -56,16 +59,31 @@ def spell_evidence(risks: Vector) -> SpellEvidence:
     >>> spell_evidence(quiet + 5 * (np.arange(200) // 12 % 2)).odds < 0.01
     True
     """
+    return spell_evidences(risks[None])[0]
+
+
+def spell_evidences(risks: Matrix) -> list[SpellEvidence]:
+    """:func:`spell_evidence` of each of several sequences of the same length (n, m)."""
     from scipy.special import ndtri
 
-    apart = max(1, risks.size // (2 * REFERENCE))
-    kept = (midranks(risks[::apart]) - 0.5) / len(risks[::apart])
-    lengths = np.array(SHORT + LONG) * max(1.0, kept.size / REFERENCE)
-    ranks = (kept * _RANKS).astype(np.int64)
-    scores = np.asarray(ndtri(kept))
-    similar, alternating = _autoregressive(scores, lengths)
-    alternating[:, len(SHORT) :] = -np.inf
-    logs = [*_in_regimes(ranks, lengths, _families()), similar, alternating]
+    apart = max(1, risks.shape[1] // (2 * REFERENCE))
+    thinned = risks[:, ::apart]
+    domains = thinned.shape[1]
+    kept = (np.array([midranks(each) for each in thinned]) - 0.5) / domains
+    lengths = np.array(SHORT + LONG) * max(1.0, domains / REFERENCE)
+    found = []
+    for first in range(0, len(kept), _AT_ONCE):
+        some = kept[first : first + _AT_ONCE]
+        regimes = _in_regimes((some * _RANKS).astype(np.int64), lengths, _families())
+        similar, alternating = _autoregressive(np.asarray(ndtri(some)), lengths)
+        alternating[:, :, len(SHORT) :] = -np.inf
+        logs = [*regimes, similar, alternating]
+        found += [_weighed([of[i] for of in logs], lengths, apart) for i in range(len(some))]
+    return found
+
+
+def _weighed(logs: list[Vector], lengths: Vector, apart: int) -> SpellEvidence:
+    """From the log-likelihoods (sequences, lengths) of each kind of sequence."""
     largest = max(float(each.max()) for each in logs)
     likely = np.mean([np.exp(each - largest).mean(axis=0) for each in logs], axis=0)
     short, long = likely[: len(SHORT)].mean(), likely[len(SHORT) :].mean()
@@ -104,7 +122,8 @@ def _families() -> tuple[tuple[Mixture, ...], ...]:
 def _in_regimes(
     ranks: NDArray[np.int64], lengths: Vector, families: tuple[tuple[Mixture, ...], ...]
 ) -> list[Vector]:
-    """Log-likelihoods (mixtures, lengths) of each family of regimes: the forward algorithm.
+    """Log-likelihoods (n, mixtures, lengths) of ranks (n, m) under each family of regimes: the
+    forward algorithm.
 
     A regime that ends is followed by any other of its mixture, with equal chance.
     """
@@ -113,21 +132,23 @@ def _in_regimes(
     others = (shares > 0.0).sum(axis=0, keepdims=True).T - 1.0
     # Shorter spells than independent domains have would be alternating ones.
     change = 1.0 / np.maximum(lengths, (others + 1.0) / others) / others
-    keep = (1.0 - (others + 1.0) * change).ravel()
-    change = change.ravel() * (shares > 0.0).repeat(lengths.size, axis=1)
-    chance = shares.repeat(lengths.size, axis=1)
-    logs = np.zeros(keep.size)
-    for place, rank in enumerate(ranks.tolist(), start=1):
-        chance *= densities[rank]
-        total = np.add.reduce(chance)
-        if place % _UNSCALED == 0 or place == ranks.size:
+    keep, change = (1.0 - (others + 1.0) * change).ravel(), change.ravel()
+    number, steps = ranks.shape
+    chance = np.repeat(shares.repeat(lengths.size, axis=1)[None], number, axis=0)
+    total, logs = np.empty((number, 1, keep.size)), np.zeros((number, 1, keep.size))
+    at_rank = np.empty_like(chance)
+    for place, rank in enumerate(ranks.T, start=1):
+        chance *= densities.take(rank, axis=0, out=at_rank, mode="clip")
+        np.add.reduce(chance, axis=1, keepdims=True, out=total)
+        if place % _UNSCALED == 0 or place == steps:
             logs += np.log(total)
             chance /= total
             total[:] = 1.0
         chance *= keep
-        chance += change * total
+        total *= change
+        chance += total  # also of regimes that a mixture does not have: their density is 0
     sizes = np.cumsum([len(family) for family in families])
-    return np.split(logs.reshape(-1, lengths.size), sizes[:-1])
+    return np.split(logs.reshape(number, -1, lengths.size), sizes[:-1], axis=1)
 
 
 @lru_cache
@@ -148,21 +169,25 @@ def _densities(mixtures: tuple[Mixture, ...], copies: int) -> tuple[Vector, Vect
     return weights, densities.repeat(copies, axis=2)
 
 
-def _autoregressive(scores: Vector, lengths: Vector) -> Vector:
-    """Log-likelihoods of noisy AR(1) sequences (2, shares of signal, lengths): Kalman's filter.
+def _autoregressive(scores: Matrix, lengths: Vector) -> Vector:
+    """Log-likelihoods of scores (n, m) under noisy AR(1) sequences (2, n, shares of signal,
+    lengths): Kalman's filter.
 
     The first have similar neighbours, the second alternate.
     """
     decay = np.tile(np.maximum(0.0, 1.0 - LENGTH_PER_MEMORY / lengths), len(_SIGNAL))
     decay, signal = np.append(decay, -decay), np.tile(np.repeat(_SIGNAL, lengths.size), 2)
-    gains, spreads = _kalman(tuple(decay.tolist()), tuple(signal.tolist()), scores.size)
-    expected, mean = np.empty_like(gains), np.zeros(decay.size)
-    for place, score in enumerate(scores.tolist()):
-        expected[place] = mean
-        mean = decay * mean + gains[place] * (score - mean)
-    surprise = (scores[:, None] - expected) ** 2 / spreads + np.log(spreads)
-    logs = 0.5 * (float(scores @ scores) - surprise.sum(axis=0))
-    return np.asarray(logs.reshape(2, len(_SIGNAL), lengths.size))
+    number, steps = scores.shape
+    gains, spreads = _kalman(tuple(decay.tolist()), tuple(signal.tolist()), steps)
+    missed, mean = np.empty((steps, number, decay.size)), np.zeros((number, decay.size))
+    for place, score in enumerate(scores.T[:, :, None]):
+        np.subtract(score, mean, out=missed[place])
+        mean *= decay
+        mean += gains[place] * missed[place]
+    surprise = missed**2 / spreads[:, None] + np.log(spreads)[:, None]
+    squares = np.array([float(each @ each) for each in scores])
+    logs = 0.5 * (squares[:, None] - surprise.sum(axis=0))
+    return np.moveaxis(logs.reshape(number, 2, len(_SIGNAL), lengths.size), 1, 0)
 
 
 @lru_cache(maxsize=8)

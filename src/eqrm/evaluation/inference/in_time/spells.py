@@ -24,6 +24,7 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     LONG,
     REFERENCE,
     SHORT,
+    SpellEvidence,
     midranks,
     spell_evidence,
 )
@@ -93,11 +94,18 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     (True, True)
     """
     values = checked_risks(risks)
+    return bound_by_evidence(values, alpha, confidence, spell_evidence(values))
+
+
+def bound_by_evidence(
+    values: Vector, alpha: LevelLike, confidence: float, evidence: SpellEvidence
+) -> SpellCertificate:
+    """:func:`spell_bound` where the evidence of the risks is known already."""
     level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
     least = max(FEWEST, domains_needed(level, asked))
     if values.size < least:
         raise _too_few(values.size, least, f"{values.size} domains are too few")
-    spells = spell_length(values, level)
+    spells = _spell_length(values, level, evidence)
     if spells.odds < ODDS:
         least = math.ceil(REFERENCE / max(SHORT) * spells.length)
         what = (
@@ -135,9 +143,13 @@ def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
     >>> spell_length(np.random.default_rng(0).normal(size=500)).block_length < 1.5
     True
     """
+    values, level = checked_risks(risks, at_least=20), checked_alpha(alpha)
+    return _spell_length(values, level, spell_evidence(values))
+
+
+def _spell_length(values: Vector, level: float, evidence: SpellEvidence) -> SpellLength:
     from scipy.special import ndtri
 
-    values, level = checked_risks(risks, at_least=20), checked_alpha(alpha)
     if np.ptp(values) == 0.0:
         return SpellLength(1.0, 1.0, MOST)
     scores = ndtri((midranks(values) - 0.5) / values.size)
@@ -146,9 +158,8 @@ def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
     carried = np.concatenate([[1.0], exceedance_correlation(linear[1:], level)])
     above = (scores > ndtri(level)).astype(np.float64)
     direct = _correlations(above, lags) if 0.0 < above.mean() < 1.0 else np.zeros(lags + 1)
-    found = spell_evidence(values)
     block = max(_summed(carried), _summed(direct))
-    return SpellLength(block, found.length, min(found.odds, MOST))
+    return SpellLength(block, evidence.length, min(evidence.odds, MOST))
 
 
 def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:

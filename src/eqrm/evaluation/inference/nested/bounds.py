@@ -36,6 +36,7 @@ STAKES = 8
 """E-values of how many sizes are mixed: the largest, half of it, a quarter, …"""
 FEWEST_POOLED = 20
 """Fewer groups say too little about how alike their members are."""
+_FIELDS = tuple(each.name for each in fields(Certificate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +160,9 @@ def new_group_bound(
     level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
     NON_NEGATIVE_INTEGER.check(seed, "seed")
     if sampling is None:
-        sampling = REPEATED if len(nested) >= groups_needed(level, asked) else ONCE
+        sampling = REPEATED if len(nested) >= _groups_needed(level, asked, REPEATED) else ONCE
     one_of(sampling, SAMPLINGS, "sampling")
-    needed = groups_needed(level, asked, sampling)
+    needed = _groups_needed(level, asked, sampling)
     if len(nested) < needed:
         reach = highest_level(len(nested), asked if sampling == ONCE else (1.0 + asked) / 2.0)
         raise too_few(len(nested), level, asked, needed, kind="groups", highest=reach)
@@ -249,7 +250,7 @@ def as_nested(
 ) -> NestedCertificate:
     """A certificate about members drawn from groups, in these words."""
     return NestedCertificate(
-        **{each.name: getattr(plain, each.name) for each in fields(Certificate)},
+        **{name: getattr(plain, name) for name in _FIELDS},
         groups=len(nested),
         members=nested.risks.size,
         sampling=sampling,
@@ -297,7 +298,7 @@ def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[f
         raise too_few(len(nested), alpha, confidence, needed, kind="groups", highest=reach)
 
     def is_enough(risk: float) -> bool:
-        share = float(nested.shares_up_to(risk).mean())
+        share = nested.mean_share_up_to(risk)
         below, above = number * share, number * (1.0 - share)
         return share > 0.0 and bool(betainc(below, above + 1.0, alpha) <= miss * (1.0 + ROUNDING))
 

@@ -53,9 +53,20 @@ class NestedRisks:
 
     def shares_up_to(self, risk: float) -> Vector:
         """The share of each group's members whose risk is at most ``risk`` (groups,)."""
-        below = np.searchsorted(self._ordered, risk, side="right")
-        counts = np.bincount(self._ordered_ids[:below], minlength=len(self))
-        return np.asarray(counts / self.sizes)
+        below = int(self._ordered.searchsorted(risk, side="right"))
+        if below not in self._shares:
+            counts = np.bincount(self._ordered_ids[:below], minlength=len(self))
+            self._shares[below] = counts / self.sizes
+        return self._shares[below]
+
+    def mean_share_up_to(self, risk: float) -> float:
+        """The mean of :meth:`shares_up_to` over groups."""
+        return float(np.add.reduce(self.shares_up_to(risk))) / len(self)
+
+    @cached_property
+    def _shares(self) -> dict[int, Vector]:
+        """The shares that were asked for: searches for different bounds begin with the same."""
+        return {}
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import eqrm.cli.reproduce as reproduce_command
 from eqrm.cli import app
 from eqrm.errors import SettingError
 from eqrm.reproductions import registry, reproduction_names
+from eqrm.reproductions.base import Report
+from eqrm.reproductions.outcome import Progress
 from reproductions.toy import Toy
 
 RUNNER = CliRunner()
@@ -42,6 +45,34 @@ def test_a_failed_check_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, tmp_path
     result = RUNNER.invoke(app, ["reproduce", "toy", "--seed", "1", "--output", str(tmp_path)])
     assert result.exit_code == 1
     assert "FAIL  even | odd" in result.output
+
+
+def test_an_interrupted_run_says_that_it_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(self: Toy, *arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(registry, "reproduction", lambda name, **settings: Toy())
+    monkeypatch.setattr(Toy, "run", interrupted)
+    result = RUNNER.invoke(app, ["reproduce", "toy", "--output", str(tmp_path)])
+    assert result.exit_code == 130
+    assert "The same command goes on with what is finished" in result.stderr
+
+
+def test_a_log_has_lines_of_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(registry, "reproduction", lambda name, **settings: Toy())
+    monkeypatch.setattr(reproduce_command, "SECONDS_BETWEEN_LINES", 0.0)
+    run, progress = Toy.run, "toy: 50%, half"
+
+    def telling(self: Toy, output: Path, size: str, seed: int, tell: Progress) -> Report:
+        tell(0.5, "half")
+        return run(self, output, size, seed, tell)
+
+    monkeypatch.setattr(Toy, "run", telling)
+    result = RUNNER.invoke(app, ["reproduce", "toy", "--output", str(tmp_path)])
+    assert progress in result.stderr
+    assert progress not in result.stdout
 
 
 def test_a_wrong_name_and_no_name_are_users_errors() -> None:

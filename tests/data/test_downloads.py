@@ -300,6 +300,20 @@ def test_what_has_no_mirror_says_what_to_fetch_and_where_to_put_it(tmp_path: Pat
         get_dataset("pacs", tmp_path, lambda _: silent)
 
 
+def test_empty_folders_and_files_that_a_layout_needs_are_lacking(tmp_path: Path) -> None:
+    ogb, terra = CATALOGUE["ogb-molpcba"], CATALOGUE["terraincognita"]
+    (tmp_path / "pcba" / "raw").mkdir(parents=True)
+    (tmp_path / "terra_incognita" / "eccv_18_all_images_sm").mkdir(parents=True)
+    assert len(terra.lacking(tmp_path)) == 2
+    (tmp_path / "terra_incognita" / "eccv_18_all_images_sm" / "a.jpg").touch()
+    assert terra.lacking(tmp_path) == [terra.places[1].replace("|", " or ")]
+    assert ogb.lacking(tmp_path) == [f"pcba/{file}" for file in ogb.files]
+    for file in ogb.files:
+        (tmp_path / "pcba" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pcba" / file).touch()
+    assert ogb.found(tmp_path)
+
+
 def test_every_entry_of_the_catalogue_is_complete() -> None:
     for key, entry in CATALOGUE.items():
         assert entry.title, key

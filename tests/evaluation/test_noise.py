@@ -15,6 +15,7 @@ from eqrm.evaluation.inference.noise import (
     denoised_quantile,
     denoised_risks,
     noise_split,
+    sampling_variances,
 )
 from eqrm.objectives import RiskMemory
 from evaluation.noisy_worlds import KINDS, SIZES, measure, outcome
@@ -240,6 +241,25 @@ def test_a_tail_of_small_domains_is_called_noise() -> None:
     assert split.noise_share < 0.5 < split.tail_noise_share
     assert split.warning is not None
     assert "domains with few examples" in split.warning
+
+
+def test_ties_at_the_quantile_do_not_make_all_domains_the_tail() -> None:
+    """Once all domains with the most frequent risk were counted as beyond the quantile."""
+    rates = np.repeat([0.0, 0.4], [186, 14])
+    variances = rates * (1.0 - rates) * 50 / 49
+    split = noise_split(rates, 50, variances, 0.9)
+    assert split.tail_noise_share < 0.2
+    assert split.warning is None
+    # As many domains as without ties: 14 and 7 of the others, each of the same share.
+    noise, spread, mean = sampling_variances(50, variances, 200), split.spread_variance, split.mean
+    assert noise is not None
+    weights = np.where(rates > 0.0, 1.0, 7.0 / 186.0) * (rates - mean)
+    expected = (weights * spread / (spread + noise)).sum() / weights.sum()
+    assert split.tail_noise_share == pytest.approx(1.0 - expected)
+    apart = rates + 1e-9 * np.arange(200)
+    assert noise_split(apart, 50, variances, 0.9).tail_noise_share == pytest.approx(
+        split.tail_noise_share, abs=0.02
+    )
 
 
 def test_equal_risks_and_noiseless_risks_are_left_alone() -> None:

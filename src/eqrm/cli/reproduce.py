@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eqrm.reproductions.base import Report, Reproduction
+    from eqrm.reproductions.outcome import Progress
+
+SECONDS_BETWEEN_LINES = 30.0
 
 
 def reproduce(
@@ -51,7 +57,6 @@ def reproduce(
     The exit code is 1 if a check fails, or files are missing (--check).
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from eqrm.reproductions.base import write_page
     from eqrm.reproductions.registry import reproduction
@@ -72,20 +77,41 @@ def reproduce(
         _check(console, chosen)
         return
     folder = Path(chosen.name) if output is None else output
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(chosen.name, total=1.0)
-        report = chosen.run(
-            folder,
-            "quick" if quick else "full",
-            seed,
-            lambda share, what: bar.update(task, completed=share, description=what),
-        )
+    try:
+        with _progress_shown(console, chosen.name) as tell:
+            report = chosen.run(folder, "quick" if quick else "full", seed, tell)
+    except KeyboardInterrupt:
+        stopped = f"Stopped. The same command goes on with what is finished in {folder}."
+        typer.echo(f"eqrm: {printable(stopped)}", err=True)
+        raise typer.Exit(130) from None
     _print_report(console, report, folder)
     if write_docs is not None:
         _say(console, f"Page: {write_page(report, write_docs / chosen.name)}")
     if not report.passed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _progress_shown(console: Console, name: str) -> Iterator[Progress]:
+    """A bar on a terminal; elsewhere, as in a log, a line every now and then."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    if console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Bars(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(name, total=1.0)
+            yield lambda share, what: bar.update(task, completed=share, description=what)
+        return
+    told = time.monotonic()
+
+    def tell(share: float, what: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            typer.echo(printable(f"{name}: {100.0 * share:.0f}%, {what}"), err=True)
+
+    yield tell
 
 
 def _check(console: Console, chosen: Reproduction) -> None:

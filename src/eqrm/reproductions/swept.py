@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,6 +109,7 @@ def run_plan(
     """
     folder = SweepFolder(path)
     if folder.begun:
+        _refuse_another_start(folder, plan)
         folder.refuse_another_plan(plan, None)
         if all(folder.is_finished(place["run"]) for place in folder.runs()):
             return _finished(folder, [])  # needs neither the data nor the device of the runs
@@ -120,6 +122,18 @@ def run_plan(
     result = run_sweep(planned, folder, engine, retry_failed=True, shown=shown)
     failures = [f"{path.name}, run {each.run}: {each.error}" for each in result.failures]
     return _finished(folder, failures)
+
+
+def _refuse_another_start(folder: SweepFolder, plan: Mapping[str, Any]) -> None:
+    """Raise if the runs of a folder begin with weights that now have another path."""
+    before, now = (each["run"].get("predictor", {}) for each in (folder.plan(), plan))
+    named, wanted = before.get("start_from"), now.get("start_from")
+    if named is not None and named != wanted:
+        raise EqrmError(
+            f"The runs in {folder.path} begin with the weights in {named}, now {wanted}: they name "
+            "the folder as it was given to --output when they were begun. Give the same name "
+            "again, from the folder where it is; move the results there if need be."
+        )
 
 
 def _finished(folder: SweepFolder, failures: Sequence[str]) -> FinishedSweep:
@@ -166,15 +180,19 @@ def second_stage(trial: int) -> str:
 def absent_data(dataset: str) -> list[str]:
     """What the data root lacks of a published dataset, and where it comes from."""
     try:
-        root = data_root(None)
         _, entry = published(dataset)
     except EqrmError as error:
         return [str(error)]
-    absent = [
-        each.replace("|", " or ")
-        for each in entry.places
-        if not any((root / place).exists() for place in each.split("|"))
-    ]
+    try:
+        root = data_root(None)
+    except EqrmError as error:
+        needed = "; ".join(each.replace("|", " or ") for each in entry.places)
+        why = str(error) if os.environ.get("EQRM_DATA") else "No data root is set."
+        return [
+            f"{why} The environment variable EQRM_DATA must name a folder that has {needed}. "
+            f"{by_hand(entry, None)}"
+        ]
+    absent = entry.lacking(root)
     if not absent:
         return []
     return [f"The data root {root} lacks {'; '.join(absent)}. {by_hand(entry, root)}"]

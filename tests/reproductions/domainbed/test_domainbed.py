@@ -51,6 +51,10 @@ def test_what_is_missing_is_said_with_its_source(
     assert "--set pretrained=FILE" in said
     with pytest.raises(DataFileError, match="lacks office_home"):
         DomainBed(dataset="officehome").run(tmp_path / "out")
+    monkeypatch.delenv("EQRM_DATA")
+    (said,) = DomainBed(dataset="officehome", pretrained=False).missing()
+    assert said.startswith("No data root is set. The environment variable EQRM_DATA must name")
+    assert "hemanthdv.org" in said
 
 
 def test_nothing_is_missing_is_said(vlcs: Path, capsys: pytest.CaptureFixture[str]) -> None:

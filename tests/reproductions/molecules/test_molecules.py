@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import DataFileError
+from eqrm.errors import DataFileError, EqrmError
 from eqrm.predictors.base import Predictor
 from eqrm.reproductions.molecules.baselines import (
     CONSTANT,
@@ -147,8 +147,10 @@ def test_eqrm_must_be_lower_unless_noise_is_most_of_the_spread(
     assert words in answer
     means = {n: np.mean(findings.true_quantiles(n, 0.99)) for n in findings.all_names()}
     best = min(means, key=lambda name: means[name])
-    said = "it is the lowest of all" if best == "EQRM α=0.99" else f"the lowest is that of {best}"
-    assert f"{said} ({means[best]:.3g}" in answer
+    lowest = f"the lowest is {means[best]:.3g}, of {best}"
+    if best == "EQRM α=0.99":
+        lowest = f"it is the lowest of all ({means[best]:.3g})"
+    assert f"{lowest}." in answer
 
 
 def test_the_outcome_has_tables_and_a_picture_once_every_run_is_finished() -> None:
@@ -230,6 +232,10 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     shutil.move("elsewhere/out", "out")
     again = reproduction("molecules", device="auto").run(Path("out"), "quick")
     assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    # Runs name those that they begin from by their paths.
+    shutil.copytree("out", "other")
+    with pytest.raises(EqrmError, match=r"begin with the weights in out/.*, now other/"):
+        reproduction("molecules", device="auto").run(Path("other"), "quick")
     # Once all is finished, no data is needed; if a run is missing, it is.
     shutil.rmtree(few_molecules / "data" / "molecules")
     again = reproduction("molecules", device="auto").run(Path("out"), "quick")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eqrm.errors import DataFileError
 from eqrm.reproductions.pacs.findings import AccuracyGain, PacsFindings
 from eqrm.reproductions.pacs.run import Pacs, _answer, _checks, _tables
 from eqrm.reproductions.pacs.settings import ERM, EXACT, SIZES, PacsSettings
@@ -145,3 +146,23 @@ def test_the_committed_runs_give_the_committed_page(
     assert report.outcome.answer in page
     for row in (row for table in report.outcome.tables for row in table.rows):
         assert f"| {' | '.join(row)} |" in page
+
+
+def test_missing_images_and_weights_are_said_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQRM_DATA", str(tmp_path))
+    study = reproduction("pacs", pretrained=str(tmp_path / "none.pth"))
+    images, weights = study.missing()
+    assert "lacks PACS or pacs/kfold" in images
+    assert "none.pth' does not exist" in weights
+    with pytest.raises(DataFileError, match=r"lacks PACS.*does not exist"):
+        study.run(tmp_path / "out", "quick")
+
+
+def test_every_method_is_in_the_answer_and_its_setting_on_the_page() -> None:
+    page = (DOCS / "pacs" / "README.md").read_text(encoding="utf-8")
+    answer = page.split("## ")[0]
+    for each in SIZES["full"].objectives():
+        assert each["label"] in answer
+    assert "IRM (penalty_weight 100.0)" in page

@@ -38,8 +38,9 @@ class Published:
     """One dataset as it was published.
 
     ``places`` are the files or folders under the data root that show that it is there (every
-    one is needed, where ``|`` separates alternatives). ``by_hand`` says what to do where no
-    mirror answers, or there is none. ``datasets`` names what is made of it; by default itself.
+    one is needed, where ``|`` separates alternatives; a folder must not be empty), and ``files``
+    what such a folder must have in it. ``by_hand`` says what to do where no mirror answers, or
+    there is none. ``datasets`` names what is made of it; by default itself.
     """
 
     title: str
@@ -48,14 +49,30 @@ class Published:
     homepage: str
     places: tuple[str, ...]
     by_hand: str
+    files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     datasets: tuple[str, ...] = ()
 
     def found(self, root: Path) -> bool:
         """Whether all of it is under the data root."""
-        return all(
-            any((root / place).exists() for place in places.split("|")) for places in self.places
-        )
+        return not self.lacking(root)
+
+    def lacking(self, root: Path) -> list[str]:
+        """What is not under the data root."""
+        lacking = []
+        for places in self.places:
+            there = [place for place in places.split("|") if _has_content(root / place)]
+            if not there:
+                lacking.append(places.replace("|", " or "))
+            else:
+                files = (f"{there[0]}/{file}" for file in self.files)
+                lacking += [file for file in files if not (root / file).is_file()]
+        return lacking
+
+
+def _has_content(path: Path) -> bool:
+    """Whether there is a file, or a folder that is not empty."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
 def _read() -> dict[str, Published]:
@@ -65,7 +82,7 @@ def _read() -> dict[str, Published]:
 
 def _published(entry: dict[str, Any]) -> Published:
     sources = [Source(**_tuples(source, "urls")) for source in entry.pop("sources", [])]
-    return Published(**_tuples(entry, "places", "datasets"), sources=tuple(sources))
+    return Published(**_tuples(entry, "places", "files", "datasets"), sources=tuple(sources))
 
 
 def _tuples(content: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -336,10 +336,17 @@ def _beyond(above: Callable[[float], float], start: float) -> float:
 
 
 def _tail_noise(deviations: Vector, noise: Vector, spread: float, alpha: float) -> float:
-    """1 − (distance of the tail from the mean expected on a new measurement)/(distance now)."""
-    tail = deviations >= np.quantile(deviations, alpha, method="inverted_cdf")
-    distances = deviations[tail]
+    """1 − (distance of the tail from the mean expected on a new measurement)/(distance now).
+
+    The tail is the quantile and what is beyond it. Of several risks equal to the quantile so much
+    of each counts that the tail has as many domains as without ties.
+    """
+    quantile = np.quantile(deviations, alpha, method="inverted_cdf")
+    beyond, equal = deviations > quantile, deviations == quantile
+    number = deviations.size - math.ceil(alpha * deviations.size) + 1
+    shares = beyond + equal * (max(1, number - beyond.sum()) / equal.sum())
+    distances = shares * deviations
     if spread == 0.0 or distances.sum() <= 0.0:
         return 0.0 if spread > 0.0 or not noise.any() else 1.0
-    expected = distances * (spread / (spread + noise[tail]))
+    expected = distances * (spread / (spread + noise))
     return float(1.0 - expected.sum() / distances.sum())

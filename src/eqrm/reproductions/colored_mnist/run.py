@@ -38,6 +38,7 @@ from eqrm.reproductions.colored_mnist.settings import (
     TableSetting,
 )
 from eqrm.reproductions.outcome import Outcome, Picture, Progress
+from eqrm.reproductions.swept import absent_data
 from eqrm.training.training_settings import torch_device
 
 PARTS = "parts"
@@ -101,6 +102,10 @@ class ColoredMnist(Reproduction):
         write_text(output / "table_1.md", table_markdown(self._findings))
         write_text(output / "table_1.tex", table_latex(self._findings))
         return report
+
+    def missing(self) -> list[str]:
+        """What has to be there first: the digits."""
+        return absent_data("mnist")
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and put all results together."""

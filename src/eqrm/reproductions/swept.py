@@ -29,6 +29,10 @@ from eqrm.text import duration
 from eqrm.training.training_settings import torch_device
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
+IMAGENET_WEIGHTS = {
+    "resnet18": "; https://download.pytorch.org/models/resnet18-f37072fd.pth is one",
+    "resnet50": "; https://download.pytorch.org/models/resnet50-0676ba61.pth is one",
+}
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,9 @@ def absent_weights(pretrained: str | bool | None, network: str) -> list[str]:
     if not isinstance(pretrained, str):
         return [
             f"No file with ImageNet weights of {network} was given. Give one with --set "
-            "pretrained=FILE (.safetensors or .pth, with the names of torchvision), or start from "
-            "random weights with --set pretrained=false."
+            "pretrained=FILE (.safetensors or .pth, with the names of torchvision"
+            f"{IMAGENET_WEIGHTS.get(network, '')}), or start from random weights with --set "
+            "pretrained=false."
         ]
     try:
         read_weights(pretrained)

@@ -29,12 +29,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_list_says_what_is_there(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "PACS").mkdir()
+    (tmp_path / "PACS" / "photo").mkdir(parents=True)
+    (tmp_path / "VLCS").mkdir()  # empty
     code, out, _ = command("list", "--data-root", str(tmp_path))
     assert code == 0
     rows = {line.split("│")[1].strip(): line for line in out.splitlines() if "│" in line}
     assert rows["pacs"].rstrip(" │").endswith("yes")
     assert rows["hiv"].rstrip(" │").endswith("no")
+    assert rows["vlcs"].rstrip(" │").endswith("no")
     assert {"colored-mnist", "iwildcam", "ogb-molpcba", "molecules", "image-folder"} <= set(rows)
 
 

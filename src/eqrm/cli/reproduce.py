@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eqrm.cli.options import say
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 from eqrm.text import printable
@@ -82,7 +83,7 @@ def reproduce(
             report = chosen.run(folder, "quick" if quick else "full", seed, tell)
     except KeyboardInterrupt:
         stopped = f"Stopped. The same command goes on with what is finished in {folder}."
-        typer.echo(f"eqrm: {printable(stopped)}", err=True)
+        say(f"eqrm: {stopped}", err=True)
         raise typer.Exit(130) from None
     _print_report(console, report, folder)
     if write_docs is not None:
@@ -109,7 +110,7 @@ def _progress_shown(console: Console, name: str) -> Iterator[Progress]:
         nonlocal told
         if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
             told = time.monotonic()
-            typer.echo(printable(f"{name}: {100.0 * share:.0f}%, {what}"), err=True)
+            say(f"{name}: {100.0 * share:.0f}%, {what}", err=True)
 
     yield tell
 

@@ -49,9 +49,9 @@ class Published:
     homepage: str
     places: tuple[str, ...]
     by_hand: str
-    files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     datasets: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     def found(self, root: Path) -> bool:
         """Whether all of it is under the data root."""

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, r
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS, MetricValue, set_metric
 from eqrm.evaluation.measuring.skill import skill_of_classes
+from eqrm.evaluation.metric_evaluation import DomainMetric
 
 ACCURACY, F1 = SET_METRICS["accuracy"], SET_METRICS["macro-f1"]
 PRECISION, AREA = SET_METRICS["average-precision"], SET_METRICS["roc-auc"]
@@ -179,3 +180,17 @@ def test_groups_are_measured_as_if_each_were_alone(name: str) -> None:
         ids = draw.integers(0, groups, n)
         alone = tuple(metric.of_read(y[ids == k], scores[ids == k]) for k in range(groups))
         assert metric.of_groups(y, scores, ids, groups) == alone
+
+
+def test_whole_numbers_are_the_same_class_however_they_are_written() -> None:
+    """Labels 2.0 and 0.0 of a CSV file once agreed with no prediction 2 or 0."""
+    metric = set_metric("accuracy")
+    for labels, classes in (
+        (["2.0", "0.0", "1.0"], ["2", "0", "1"]),
+        (np.array([2.0, 0.0, 1.0]), ["2", "0", "1"]),
+        (np.array([2.0, 0.0, 1.0], dtype=object), np.array([2, 0, 1])),
+    ):
+        assert metric.of(labels, classes).value == 1.0
+    assert metric.of(["007", "7"], ["7", "7"]).value == 0.5
+    with pytest.raises(DomainDataError, match="'True' is not 1"):
+        DomainMetric.of(metric, ["True", "False"], ["1", "0"], ["a", "b"])

@@ -48,6 +48,26 @@ def test_test_domains_do_not_leak_into_what_is_trained(patients: pd.DataFrame) -
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+def test_a_run_does_not_start_from_one_that_has_seen_its_test_domains(
+    patients: pd.DataFrame,
+) -> None:
+    first = trained(phases="single")
+    start = {"phases": "single", "predictor__start_from": str(first.folder)}
+    other = {"dataset": "table", "settings": TABLE, "test": ["h1"]}
+    leaking = RunConfig.read(changed(data=other, training__seed=7, **start))
+    with pytest.raises(SettingError, match=r"was trained on 1 domain that .*: 'h1'"):
+        train_run(leaking)
+    fewer = {"dataset": "table", "settings": TABLE, "test": ["h7"], "leave_out": ["h1"]}
+    later = train_run(RunConfig.read(changed(data=fewer, training__seed=7, **start)))
+    seen = eqrm.training.load_table_network(later.folder).seen  # type: ignore[arg-type]
+    assert seen is not None
+    assert seen.among(["h1", "h2", "h7"]) == ["h1", "h2"]  # h1 by the run that it began from
+    patients["ill"] = patients["ill"].map({0: "dog", 1: "elk"})
+    patients.to_csv("patients.csv", index=False)
+    with pytest.raises(SettingError, match="other classes"):
+        trained(training__seed=8, **start)
+
+
 @pytest.mark.parametrize("objective", ["eqrm", "mtl", "arm", "sagnet"])
 def test_a_loaded_network_predicts_what_the_trained_one_did(
     patients: pd.DataFrame, objective: str

@@ -75,7 +75,7 @@ def reproduce(
         given["dataset"] = dataset
     chosen = reproduction(name, **given)
     if check:
-        _check(console, chosen)
+        _check(console, chosen, "quick" if quick else "full")
         return
     folder = Path(chosen.name) if output is None else output
     try:
@@ -115,8 +115,8 @@ def _progress_shown(console: Console, name: str) -> Iterator[Progress]:
     yield tell
 
 
-def _check(console: Console, chosen: Reproduction) -> None:
-    missing = chosen.missing()
+def _check(console: Console, chosen: Reproduction, size: str) -> None:
+    missing = list(dict.fromkeys(chosen.missing(size)))
     for each in missing:
         _say(console, f"Missing: {each}")
     if missing:

@@ -26,7 +26,12 @@ from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
 from eqrm.evaluation.measuring.measurement_spec import Column, Columns, MeasurementSpec
-from eqrm.evaluation.measuring.set_metrics import MetricValue, SetMetric, set_metric
+from eqrm.evaluation.measuring.set_metrics import (
+    MetricValue,
+    SetMetric,
+    refuse_other_classes,
+    set_metric,
+)
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.table_cells import Cell
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
@@ -49,6 +54,8 @@ class DomainMetric:
     def of(cls, metric: SetMetric, labels: Any, predictions: Any, domains: Any) -> DomainMetric:
         """Of labels and predictions (n, …), with the domain of each example (n,)."""
         y, given = metric.read(labels, predictions)
+        if not metric.ranks and np.asarray(predictions).dtype.kind in "OSU":
+            refuse_other_classes(y, given)
         numbered = number_domains(domains, len(y))
         ids, groups = numbered.ids, len(numbered.names)
         counts = np.bincount(ids, minlength=groups)

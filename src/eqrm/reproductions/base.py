@@ -40,7 +40,7 @@ class Reproduction(ABC):
         """The settings of ``--set`` that its results depend on."""
         return {}
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there before it can run, a sentence each, with what to do."""
         return []
 

@@ -257,6 +257,7 @@ class SweptReproduction(Reproduction):
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
     ) -> Report:
         """See :meth:`Reproduction.run`; the sweep is kept in ``output``."""
+        POSITIVE_INTEGER.check(self.workers, "workers")
         self._folder = output / SWEEP
         return super().run(output, size, seed, progress)
 
@@ -271,7 +272,6 @@ class SweptReproduction(Reproduction):
 
     def swept(self, plan: Mapping[str, Any], progress: Progress) -> FinishedSweep:
         """All runs of a plan; an error if none was finished."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
         found = run_plan(plan, self._folder, self.workers, progress, self.missing)
         if not found.records:
             raise EqrmError("No run was finished. " + " ".join(found.failures))

@@ -64,6 +64,12 @@ def test_nothing_is_missing_is_said(vlcs: Path, capsys: pytest.CaptureFixture[st
     assert "Nothing is missing" in out
 
 
+@pytest.mark.parametrize("wrong", [5, ["erm", 3]])
+def test_objectives_that_are_no_names_are_refused(wrong: object) -> None:
+    with pytest.raises(SettingError, match="objectives must be names"):
+        DomainBed(dataset="vlcs", objectives=wrong).methods  # type: ignore[arg-type]  # noqa: B018
+
+
 def test_a_dataset_outside_of_the_protocol_is_refused() -> None:
     with pytest.raises(SettingError, match="no dataset 'flights'"):
         DomainBed(dataset="flights")

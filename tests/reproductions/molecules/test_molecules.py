@@ -232,6 +232,18 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     shutil.move("elsewhere/out", "out")
     again = reproduction("molecules", device="auto").run(Path("out"), "quick")
     assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    # Baselines of another run are not taken for those of this one.
+    swapped = Path("out/sweep/tox21")
+    shutil.copy(swapped / "baselines-0.json", swapped / "baselines-1.json")
+    again = reproduction("molecules", device="auto").run(Path("out"), "quick")
+    assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    # Damaged risks are said to be.
+    risks = next((swapped / "eqrm-0").glob("runs/*/risks.parquet"))
+    content = risks.read_bytes()
+    risks.write_bytes(content[:100])
+    with pytest.raises(DataFileError, match=r"risks.parquet is damaged .* train it again"):
+        reproduction("molecules", device="auto").run(Path("out"), "quick")
+    risks.write_bytes(content)
     # Runs name those that they begin from by their paths.
     shutil.copytree("out", "other")
     with pytest.raises(EqrmError, match=r"begin with the weights in out/.*, now other/"):

@@ -168,7 +168,7 @@ def _position(label: object) -> int:
         number = float(label)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return -1
-    return int(number) if number >= 0 and number == number // 1 else -1
+    return int(number) if 0 <= number < 2**63 and number == number // 1 else -1
 
 
 def _probability_of_label(labels: Numbers, predictions: Numbers) -> Numbers:

@@ -131,9 +131,34 @@ def read_classes(labels: Any, predictions: Any) -> tuple[Array, Array]:
         return _binary(y).astype(np.int64), (given >= 0.5).astype(np.int64)
     _refuse_where(_missing(given), "A prediction is missing", given, "Fill it in or drop the row")
     if not (y.dtype.kind in "fiub" and given.dtype.kind in "fiub"):
-        y, given = (np.array([str(value) for value in each.tolist()]) for each in (y, given))
+        y, given = (np.array([_written(value) for value in each.tolist()]) for each in (y, given))
     _, numbers = np.unique(np.concatenate([y, given]), return_inverse=True)
     return numbers[: y.size], numbers[y.size :]
+
+
+def refuse_other_classes(labels: Array, predicted: Array) -> None:
+    """Raise if no class that is predicted occurs among the labels: they are coded differently."""
+    if labels.size and not np.isin(predicted, labels).any():
+        raise DomainDataError(
+            f"None of the classes that are predicted is the label of any of {labels.size:,} rows. "
+            "Use the same codes for labels and predictions: 'cat' is not 0, and 'True' is not 1."
+        )
+
+
+def _written(value: object) -> str:
+    """A class as text; a whole number is the same class however it is written.
+
+    >>> _written(2.0), _written("2.0"), _written("007"), _written("2.50")
+    ('2', '2', '007', '2.50')
+    """
+    text = str(value)
+    whole, point, rest = text.partition(".")
+    return whole if point and rest.strip("0") == "" and _is_whole(whole) else text
+
+
+def _is_whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isdecimal() and (digits == "0" or not digits.startswith("0"))
 
 
 def read_tasks(labels: Any, scores: Any) -> tuple[Array, Array]:

@@ -103,7 +103,7 @@ class ColoredMnist(Reproduction):
         write_text(output / "table_1.tex", table_latex(self._findings))
         return report
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the digits."""
         return absent_data("mnist")
 

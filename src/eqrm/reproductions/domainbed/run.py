@@ -84,9 +84,13 @@ class DomainBed(SweptReproduction):
         chosen = self.objectives
         if isinstance(chosen, str):
             chosen = chosen.split(",")
+        if chosen is not None and not (
+            isinstance(chosen, (list, tuple)) and all(isinstance(each, str) for each in chosen)
+        ):
+            raise SettingError(f"objectives must be names, such as erm,eqrm; got {chosen!r}.")
         return [OBJECTIVES.name_of(each.strip()) for each in chosen or METHODS]
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
         found = absent_data(self.dataset)
         if self.dataset in FOLDERS_OF_IMAGES:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from eqrm.data.domain_data import DomainData
 from eqrm.distributions.empirical import Empirical
+from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.predictors.base import Predictor, binary_cross_entropy
@@ -21,7 +22,7 @@ from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.loading import load_predictor
 from eqrm.training.runs.run_data import RunData
 
-FORMAT = "eqrm baselines of molecules 1"
+FORMAT = "eqrm baselines of molecules 2"
 CONSTANT = "constant rates"
 SHIFTS = torch.linspace(-6.0, 6.0, 241)
 """What is tried as the number added to all logits."""
@@ -42,12 +43,14 @@ def baselines(run: Path, kept: Path, device: str) -> dict[str, MeasuredRisks]:
 
     ``run`` is the folder of a run of ERM; what was found is kept in a file and not computed again.
     """
-    return _kept(kept, run, lambda data: baselines_of(load_predictor(run).to(device), data))
+    of = f"ERM of the run {run.name}"
+    return _kept(kept, of, run, lambda data: baselines_of(load_predictor(run).to(device), data))
 
 
 def constants(run: Path, kept: Path) -> dict[str, MeasuredRisks]:
     """The same of predictions that are equal for all molecules, which need no network."""
-    return _kept(kept, run, constants_of)
+    data = RunConfig.from_file(run / "config.yaml").data
+    return _kept(kept, f"constants of {data.dataset}, {data.settings}", run, constants_of)
 
 
 def baselines_of(predictor: Predictor, data: RunData) -> dict[str, MeasuredRisks]:
@@ -75,14 +78,21 @@ def _shifted(of: str, logits: Tensor, unseen: Tensor, data: RunData) -> dict[str
 
 
 def _kept(
-    kept: Path, run: Path, compute: Callable[[RunData], dict[str, MeasuredRisks]]
+    kept: Path, of: str, run: Path, compute: Callable[[RunData], dict[str, MeasuredRisks]]
 ) -> dict[str, MeasuredRisks]:
-    """What a file has, or else what the data of a run gives, written to that file."""
+    """What a file has of this, or else what the data of a run gives, written to that file."""
     if kept.is_file():
         found = read_checked_json(kept, FORMAT, "a file of baselines")
-        return {name: _measured(values) for name, values in found.items()}
+        if found.get("of") == of:
+            try:
+                return {name: _measured(values) for name, values in found["risks"].items()}
+            except (KeyError, TypeError, ValueError):
+                raise DataFileError(
+                    f"{kept} is not a file of baselines. Delete it: it is computed again."
+                ) from None
     made = compute(RunData.read(RunConfig.from_file(run / "config.yaml").data))
-    write_checked_json(kept, FORMAT, {name: _plain(each) for name, each in made.items()})
+    plain = {name: _plain(each) for name, each in made.items()}
+    write_checked_json(kept, FORMAT, {"of": of, "risks": plain})
     return made
 
 

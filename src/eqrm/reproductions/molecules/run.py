@@ -52,9 +52,9 @@ class Molecules(SweptReproduction):
         "Hu et al., Open Graph Benchmark (2020): features of atoms and bonds, the network",
     )
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the tables of molecules."""
-        return _absent(SIZES["full"])
+        return [line for name in SIZES[size].datasets for line in absent_data(name)]
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate."""
@@ -63,23 +63,23 @@ class Molecules(SweptReproduction):
         sweeps, found = [], []
         for number, dataset in enumerate(settings.datasets):
             done, findings = self._dataset(
-                dataset, settings, seed, device, _part(progress, number, len(settings.datasets))
+                dataset, size, seed, device, _part(progress, number, len(settings.datasets))
             )
             sweeps.append(done)
             found.append(findings)
         return _outcome(settings, device, sweeps, found)
 
     def _dataset(
-        self, dataset: str, settings: MoleculesSettings, seed: int, device: str, progress: Progress
+        self, dataset: str, size: str, seed: int, device: str, progress: Progress
     ) -> tuple[FinishedSweep, DatasetFindings]:
-        folder = self._folder / dataset
+        folder, settings = self._folder / dataset, SIZES[size]
         done = run_stages(
             settings.erm_plan(dataset, seed, device),
             lambda start: settings.later_plan(dataset, seed, device, start),
             folder,
             self.workers,
             progress,
-            lambda: _absent(settings),
+            lambda: self.missing(size),
         )
         erm = SweepFolder(folder / FIRST_STAGE)
         runs = {each.trial: erm.of_run(each.run) for each in done.records if each.objective == ERM}
@@ -91,11 +91,6 @@ class Molecules(SweptReproduction):
             for trial, run in runs.items()
         }
         return done, DatasetFindings(dataset, settings, done.records, folder, beside)
-
-
-def _absent(settings: MoleculesSettings) -> list[str]:
-    """What the data root lacks."""
-    return [line for name in settings.datasets for line in absent_data(name)]
 
 
 def _part(progress: Progress, number: int, of: int) -> Progress:

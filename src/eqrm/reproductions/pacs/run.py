@@ -54,7 +54,7 @@ class Pacs(SweptReproduction):
         """Not on which device, nor by how many processes."""
         return {} if self.pretrained is True else {"pretrained": self.pretrained}
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the images, and the weights to start from."""
         found = absent_data("pacs")
         try:
@@ -73,7 +73,8 @@ class Pacs(SweptReproduction):
         return Outcome(
             settings={
                 **asdict(settings),
-                "network": "EfficientNet-lite0, ImageNet weights, batch norm frozen",
+                "network": "EfficientNet-lite0, batch norm frozen, "
+                + ("random weights" if self.pretrained is False else "ImageNet weights"),
                 "methods": _settings_of(settings),
                 "device of the runs": device,
                 **done.cost,

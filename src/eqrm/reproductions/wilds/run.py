@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +114,15 @@ class Wilds(SweptReproduction):
     @property
     def given(self) -> dict[str, Any]:
         """All but the device and the number of processes."""
-        names = ("pretrained", "predictor", "epochs", "eqrm_epochs", "rates", "batches", "settings")
-        own = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        own = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in ("dataset", "device", "workers")
+            if getattr(self, each.name) != each.default
+        }
         return {"dataset": self.dataset, **own}
 
-    def missing(self) -> list[str]:
+    def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
         found = absent_data(self.dataset)
         if self.protocol.pretrained and self.predictor is None:

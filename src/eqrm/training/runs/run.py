@@ -10,6 +10,7 @@ from eqrm.data.batches import DomainBatches
 from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.writing import write_text
 from eqrm.predictors.base import Predictor
+from eqrm.text import counted, listed
 from eqrm.training.processes import rank, world_size
 from eqrm.training.random_states import seed_everything
 from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
@@ -86,9 +87,10 @@ def trainer_on(
     phases = config.made_phases(data.train.num_domains, data.train.counts, per_unit)
     seed_everything(config.training.seed)  # the first weights, the same in every process
     with naming_field("predictor"):
-        network = PredictorSpec.of(config.predictor, data).predictor(config.predictor)
+        spec = PredictorSpec.of(config.predictor, data)
+        network = spec.predictor(config.predictor)
         if config.predictor.start_from is not None:
-            _start_from(network, Path(config.predictor.start_from))
+            _start_from(network, Path(config.predictor.start_from), spec, data)
     return Trainer(
         network,
         data.train,
@@ -102,13 +104,23 @@ def trainer_on(
     )
 
 
-def _start_from(network: Predictor, folder: Path) -> None:
-    """Give a network the weights of a finished run."""
+def _start_from(network: Predictor, folder: Path, spec: PredictorSpec, data: RunData) -> None:
+    """Give a network the weights of a finished run, which has seen no test domain."""
     files = RunFolder(folder)
     if not files.done:
         raise DataFileError(
             f"start_from: {folder} does not hold a finished run: the file DONE is missing. Give "
             "the folder of a run of 'eqrm train-network' that has ended."
+        )
+    _refuse_other_task(files, spec)
+    tested = data.held_out["test"].names if "test" in data.held_out else ()
+    before = PredictorSpec.saved_in(files)
+    seen = [] if before is None or before.seen is None else before.seen.among(tested)
+    if seen:
+        raise SettingError(
+            f"start_from: the run in {folder} was trained on {counted(len(seen), 'domain')} that "
+            f"this run tests on: {listed(seen)}. Hold out the same domains in both, or start from "
+            "a run that held these out."
         )
     weights = files.read_weights()
     own = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
@@ -121,6 +133,20 @@ def _start_from(network: Predictor, folder: Path) -> None:
             "objective has no network of its own."
         )
     network.load_state_dict(weights)
+
+
+def _refuse_other_task(files: RunFolder, spec: PredictorSpec) -> None:
+    """Refuse to start from a run with another loss, or other classes of a table."""
+    before = PredictorSpec.saved_in(files)
+    if before is None:
+        return
+    tables = (before.preprocessor, spec.preprocessor)
+    tasks = [None if each is None else each.task for each in tables]
+    if before.loss != spec.loss or (None not in tasks and tasks[0] != tasks[1]):
+        raise SettingError(
+            f"start_from: the run in {files.path} has another loss or other classes than this one. "
+            "Start from a run on the same target."
+        )
 
 
 def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:

@@ -173,8 +173,12 @@ class PredictorSpec:
             outputs = _outputs(loss, [part.y for part in (train, *data.held_out.values())])
         example = train.rows(torch.tensor([0])).x
         shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
-        own = (train.num_domains, data.preprocessor, data.seen(watched))
-        return cls(shape, outputs, loss, *own)
+        seen = data.seen(watched)
+        if config.start_from is not None:
+            before = cls.saved_in(RunFolder(Path(config.start_from)))
+            if before is not None and before.seen is not None:
+                seen = SeenDomains(seen.digests | before.seen.digests)
+        return cls(shape, outputs, loss, train.num_domains, data.preprocessor, seen)
 
     def predictor(self, config: PredictorConfig) -> Predictor:
         """A new predictor of this size."""

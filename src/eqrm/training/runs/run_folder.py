@@ -23,7 +23,7 @@ from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.archive import content_digest, save_tensors
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
-from eqrm.text import csv_text, printable
+from eqrm.text import csv_text, printable, shortened
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
@@ -174,9 +174,18 @@ class RunFolder:
     def read_risks(self) -> list[dict[str, Any]]:
         """The rows of ``risks.parquet`` or ``risks.csv``."""
         if (self.path / "risks.parquet").is_file():
+            import pyarrow
             import pyarrow.parquet as parquet
 
-            rows: list[dict[str, Any]] = parquet.read_table(self.path / "risks.parquet").to_pylist()
+            try:
+                table = parquet.read_table(self.path / "risks.parquet")
+            except (pyarrow.ArrowException, OSError) as error:
+                why = shortened(str(error).replace("\n", " "))
+                raise DataFileError(
+                    f"{self.path / 'risks.parquet'} is damaged ({why}). Delete the folder of the "
+                    "run and train it again."
+                ) from None
+            rows: list[dict[str, Any]] = table.to_pylist()
             return rows
         if not (self.path / "risks.csv").is_file():
             raise DataFileError(f"{self.path} holds no risks: the run is not finished.")

@@ -143,8 +143,9 @@ def _refuse_another_start(folder: SweepFolder, plan: Mapping[str, Any]) -> None:
 def _finished(folder: SweepFolder, failures: Sequence[str]) -> FinishedSweep:
     """What a folder has, whoever trained it."""
     places = folder.runs()
+    planned = {place["run"] for place in places}
     return FinishedSweep(
-        read_records(folder.path),
+        [record for record in read_records(folder.path) if record.run in planned],
         len(places),
         failures,
         [span for place in places if (span := folder.span(place["run"])) is not None],

@@ -237,6 +237,12 @@ def test_all_of_it_on_a_small_table_also_continued_elsewhere(few_molecules: Path
     shutil.copy(swapped / "baselines-0.json", swapped / "baselines-1.json")
     again = reproduction("molecules", device="auto").run(Path("out"), "quick")
     assert [t.rows for t in again.outcome.tables] == [t.rows for t in report.outcome.tables]
+    # A record of another sweep is not counted.
+    stray = next((swapped / "eqrm-1").glob("runs/*"))
+    shutil.copytree(stray, swapped / "eqrm-0/runs" / stray.name)
+    again = reproduction("molecules", device="auto").run(Path("out"), "quick")
+    assert again.outcome.checks[0].measured == "16 of 16"
+    shutil.rmtree(swapped / "eqrm-0/runs" / stray.name)
     # Damaged risks are said to be.
     risks = next((swapped / "eqrm-0").glob("runs/*/risks.parquet"))
     content = risks.read_bytes()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,3 +208,14 @@ def test_a_worker_whose_sweep_was_killed_ends_quietly(prepared: tuple[SweepFolde
     place, config = planned(SMALL).runs[0].place(), planned(SMALL).runs[0].config.plain()
     folder.prepare(run, place, config)
     assert folder.prepared(run) == (place, config)  # what was damaged is written again
+
+
+def test_workers_beyond_the_cores_wait_for_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A billion workers once were a billion processes, before the plan was read."""
+    engine = LocalEngine(tmp_path, workers=10**9)
+    started: list[Any] = engine._workers
+    monkeypatch.setattr(engine, "_start", lambda: started.append("a process"))
+    with engine.warming_up():
+        assert len(started) == os.cpu_count()

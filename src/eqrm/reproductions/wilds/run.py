@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, one_of
+from eqrm.errors import SettingError
 from eqrm.reproductions.outcome import Outcome, Progress
 from eqrm.reproductions.swept import (
     FIRST_STAGE,
@@ -187,6 +188,11 @@ class Wilds(SweptReproduction):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and tabulate beside the paper's numbers."""
+        if size == "quick":
+            raise SettingError(
+                "wilds has no quick size. Choose a smaller one yourself, for example with --set "
+                "epochs=1 --set eqrm_epochs=1 --set trials=1."
+            )
         whole = run_stages(
             self.erm_plan(seed),
             lambda start: self.eqrm_plan(seed, start),

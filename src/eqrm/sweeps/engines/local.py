@@ -71,8 +71,11 @@ class LocalEngine(Engine):
 
     @contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Have workers import what they need while the plan is checked."""
-        while len(self._workers) < self._wanted:
+        """Have workers, as many as there are cores, import what they need meanwhile.
+
+        The others are started once it is known how many runs there are.
+        """
+        while len(self._workers) < min(self._wanted, os.cpu_count() or 1):
             self._start()
         try:
             yield

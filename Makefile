@@ -19,7 +19,7 @@ BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/s
 # Test workers share the cores: one thread each is faster than all threads each.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# Each worker would take 13 s to prepare all assertions for their details: those that failed suffice.
+# Each worker would prepare all assertions for their details, in seconds: those that failed suffice.
 DETAILS := echo "==> what failed, with details"; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --last-failed --last-failed-no-failures=none
 

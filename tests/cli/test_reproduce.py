@@ -57,7 +57,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(
     monkeypatch.setattr(Toy, "run", interrupted)
     result = RUNNER.invoke(app, ["reproduce", "toy", "--output", str(tmp_path)])
     assert result.exit_code == 130
-    assert "The same command goes on with what is finished" in result.stderr
+    assert "The same command does not repeat what" in result.stderr
 
 
 def test_a_log_has_lines_of_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -74,16 +74,16 @@ def reproduce(
     if dataset is not None:
         given["dataset"] = dataset
     chosen = reproduction(name, **given)
+    size = "quick" if quick else "full"
     if check:
-        _check(console, chosen, "quick" if quick else "full")
+        _check(console, chosen, size)
         return
     folder = Path(chosen.name) if output is None else output
     try:
         with _progress_shown(console, chosen.name) as tell:
-            report = chosen.run(folder, "quick" if quick else "full", seed, tell)
+            report = chosen.run(folder, size, seed, tell)
     except KeyboardInterrupt:
-        stopped = f"Stopped. The same command goes on with what is finished in {folder}."
-        say(f"eqrm: {stopped}", err=True)
+        say(f"eqrm: Stopped. The same command does not repeat what {folder} keeps.", err=True)
         raise typer.Exit(130) from None
     _print_report(console, report, folder)
     if write_docs is not None:

@@ -112,16 +112,9 @@ def _start_from(network: Predictor, folder: Path, spec: PredictorSpec, data: Run
             f"start_from: {folder} does not hold a finished run: the file DONE is missing. Give "
             "the folder of a run of 'eqrm train-network' that has ended."
         )
-    _refuse_other_task(files, spec)
-    tested = data.held_out["test"].names if "test" in data.held_out else ()
     before = PredictorSpec.saved_in(files)
-    seen = [] if before is None or before.seen is None else before.seen.among(tested)
-    if seen:
-        raise SettingError(
-            f"start_from: the run in {folder} was trained on {counted(len(seen), 'domain')} that "
-            f"this run tests on: {listed(seen)}. Hold out the same domains in both, or start from "
-            "a run that held these out."
-        )
+    if before is not None:  # version 0.1 saved none
+        _refuse_other_start(before, folder, spec, data)
     weights = files.read_weights()
     own = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     other = {name: tuple(weight.shape) for name, weight in weights.items()}
@@ -135,17 +128,24 @@ def _start_from(network: Predictor, folder: Path, spec: PredictorSpec, data: Run
     network.load_state_dict(weights)
 
 
-def _refuse_other_task(files: RunFolder, spec: PredictorSpec) -> None:
-    """Refuse to start from a run with another loss, or other classes of a table."""
-    before = PredictorSpec.saved_in(files)
-    if before is None:
-        return
+def _refuse_other_start(
+    before: PredictorSpec, folder: Path, spec: PredictorSpec, data: RunData
+) -> None:
+    """Refuse a run with another loss, other classes of a table, or that has seen test domains."""
     tables = (before.preprocessor, spec.preprocessor)
     tasks = [None if each is None else each.task for each in tables]
     if before.loss != spec.loss or (None not in tasks and tasks[0] != tasks[1]):
         raise SettingError(
-            f"start_from: the run in {files.path} has another loss or other classes than this one. "
+            f"start_from: the run in {folder} has another loss or other classes than this one. "
             "Start from a run on the same target."
+        )
+    tested = data.held_out["test"].names if "test" in data.held_out else ()
+    seen = [] if before.seen is None else before.seen.among(tested)
+    if seen:
+        raise SettingError(
+            f"start_from: the run in {folder} was trained on {counted(len(seen), 'domain')} that "
+            f"this run tests on: {listed(seen)}. Hold out the same domains in both, or start from "
+            "a run that held these out."
         )
 
 

@@ -142,10 +142,14 @@ def test_the_committed_runs_give_the_committed_page(
     runs = len(SweepFolder(tmp_path / "sweep").runs())
     assert f"has {runs} of its {runs} runs" in (DOCS / "README.md").read_text(encoding="utf-8")
     page = (DOCS / "pacs" / "README.md").read_text(encoding="utf-8")
-    assert all(check.holds for check in report.outcome.checks)
-    assert report.outcome.answer in page
-    for row in (row for table in report.outcome.tables for row in table.rows):
+    assert [check.holds for check in report.outcome.checks] == [True, True]
+    assert f"\n{report.outcome.answer}\n" in page
+    assert report.outcome.answer.startswith("EQRM is ")
+    rows = [row for table in report.outcome.tables for row in table.rows]
+    assert len(rows) == 3 * 8  # rules and methods
+    for row in rows:
         assert f"| {' | '.join(row)} |" in page
+    assert "time in which runs were trained: " in page
 
 
 def test_missing_images_and_weights_are_said_before_anything_is_trained(

@@ -136,7 +136,12 @@ def competitors(m: int, level_text: str, dtype: torch.dtype) -> dict[str, Callab
 def measure_row(m: int, level: str, dtype: torch.dtype, quick: bool) -> Row:
     """Time all competitors at one size and level."""
     rounds = 7 if quick or m > 1_000_000 else 25
-    budget = Budget(rounds=rounds, burst=0.004 if quick else 0.02, longest=3.0 if quick else 12.0)
+    budget = Budget(
+        rounds=rounds,
+        burst=0.004 if quick else 0.02,
+        longest=3.0 if quick else 6.0,
+        pause=0.01 if m <= 1000 else 0.05,  # so few risks need one thread only
+    )
     return Row(m, level, interleaved(competitors(m, level, dtype), budget))
 
 

@@ -14,10 +14,13 @@ minus the noise. Evaluation (:mod:`eqrm.evaluation.inference.noise`) and trainin
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from eqrm.execution import being_transformed
 
 PRIOR_FREEDOM = 200.0
 """How many examples the variance of the losses in all domains is worth against a domain's own.
@@ -91,52 +94,72 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     """
     if weights is None:
         weights = torch.full_like(risks, 1.0 / len(risks))
+    given = risks, variances, weights
+    if not _for_numpy(risks) or any(each.requires_grad for each in given):
+        return _between(torch, *given)
+    with np.errstate(all="ignore"):  # torch does not warn either
+        found = _between(np, *(each.numpy() for each in given))
+    return Between(*(torch.as_tensor(each) for each in found))
+
+
+def _for_numpy(values: Tensor) -> bool:
+    """Whether NumPy may work on them: on a CPU, many small steps cost less with it."""
+    return values.device.type == "cpu" and not being_transformed()
+
+
+def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
+    """The same for arrays of the module ``xp``, torch or NumPy."""
+    fixed = torch.detach if xp is torch else np.asarray
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
-    pivot = (weights * risks).sum().detach()
-    unit = unit_of(risks.detach() - pivot, variances.detach())
+    pivot = fixed((weights * risks).sum())
+    unit = unit_of(xp, fixed(risks) - pivot, fixed(variances))
     deviations, noise = (risks - pivot) / unit, variances / unit / unit
-    powers = torch.stack([weights, weights * deviations, weights * deviations**2], dim=1)
-    with torch.no_grad():
-        enclosed, inside = _solved(powers, noise, number)
-        near = _stepped(enclosed, _score(enclosed, powers, noise, number))
-        near = torch.where(inside, near, enclosed)
+    powers = xp.stack([weights, weights * deviations, weights * deviations**2], 1)
+    near, inside = _solution(xp, fixed(powers), fixed(noise), number)
     score = _score(near, powers, noise, number)
-    variance = torch.where(inside, _stepped(near, score), 0.0)
-    precisions = weights / (noise + torch.where(inside, variance, near))
+    # With a fixed slope the step is differentiable as the solution of ℓ'(V) = 0 is.
+    stepped = _stepped(xp, near, score.value, fixed(score.slope))
+    variance = xp.where(inside, stepped, 0.0)
+    precisions = weights / (noise + xp.where(inside, variance, near))
     mean = pivot + unit * (precisions * deviations).sum() / precisions.sum()
-    error = (2.0 / score.information).sqrt().detach()
+    error = fixed((2.0 / score.information) ** 0.5)
     return Between(mean, variance * unit * unit, error * unit * unit)
 
 
-def unit_of(deviations: Tensor, variances: Tensor) -> Tensor:
-    """A unit in which neither risks nor variances are too large or small to be squared."""
-    largest = torch.maximum(deviations.abs().max(), variances.max().sqrt())
-    return torch.where(largest > 0.0, largest, 1.0)
+def unit_of(xp: Any, deviations: Any, variances: Any) -> Any:
+    """A unit in which neither risks nor variances are too large or small to be squared.
+
+    Of arrays of the module ``xp``, torch or NumPy.
+    """
+    largest = xp.maximum(xp.abs(deviations).max(), variances.max() ** 0.5)
+    return xp.where(largest > 0.0, largest, 1.0)
 
 
-def restricted_log_likelihood(variance: float, risks: Tensor, variances: Tensor) -> float:
-    """ℓ(V) up to a constant, for domains that all count."""
-    total = variances + variance
-    precision = (1.0 / total).sum()
-    mean = (risks / total).sum() / precision
-    found = total.log().sum() + precision.log() + ((risks - mean) ** 2 / total).sum()
+def restricted_log_likelihood(variance: float, risks: Any, variances: Any) -> float:
+    """ℓ(V) up to a constant, for domains that all count; of arrays or tensors without gradient."""
+    values, total = np.asarray(risks), np.asarray(variances) + variance
+    precisions = 1.0 / total
+    precision = precisions.sum()
+    deviations = values - (precisions @ values) / precision
+    found = np.log(total).sum() + np.log(precision) + precisions @ (deviations * deviations)
     return -0.5 * float(found)
 
 
 class _Score(NamedTuple):
     """Twice ℓ'(V), its slope, and its expected slope with the sign changed."""
 
-    value: Tensor
-    slope: Tensor
-    information: Tensor
+    value: Any
+    slope: Any
+    information: Any
 
 
-def _score(variance: Tensor, powers: Tensor, variances: Tensor, number: Tensor) -> _Score:
+def _score(variance: Any, powers: Any, variances: Any, number: Any) -> _Score:
     """From ``powers`` (m, 3), the weight of each domain times the powers 0 to 2 of its risk.
 
-    ``variance`` may hold several values of V, of any shape, which the result then has too.
+    ``variance`` may hold several values of V, of any shape, which the result then has too. All are
+    tensors, or all are NumPy's arrays.
     """
-    precision = 1.0 / (variances + variance.unsqueeze(-1))
+    precision = 1.0 / (variances + variance[..., None])
     square = precision * precision
     first, second, third = (p @ powers for p in (precision, square, square * precision))
     one, two, three = first[..., 0], second[..., 0], third[..., 0]
@@ -148,52 +171,71 @@ def _score(variance: Tensor, powers: Tensor, variances: Tensor, number: Tensor) 
     return _Score(value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
 
 
-def _stepped(variance: Tensor, score: _Score) -> Tensor:
-    """A Newton step where ℓ' falls, to V ≥ 0; differentiable as the solution of ℓ'(V) = 0 is."""
-    slope = score.slope.detach()
-    step = score.value / torch.where(slope < 0.0, slope, 1.0)
-    return torch.where(slope < 0.0, (variance - step).clamp(min=0.0), variance)
+def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
+    """A Newton step where ℓ' falls, to V ≥ 0."""
+    falls = slope < 0.0
+    step = score / xp.where(falls, slope, 1.0)
+    return xp.where(falls, (variance - step).clip(0.0, None), variance)
 
 
-def _solved(powers: Tensor, variances: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+def _solution(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
+    """What :func:`_solved` finds, if possible with NumPy."""
+    given = powers, variances, number
+    if xp is not torch or not _for_numpy(powers):
+        return _solved(xp, *given)
+    with np.errstate(all="ignore"):
+        near, inside = _solved(np, *(each.detach().numpy() for each in given))
+    return torch.as_tensor(near), torch.as_tensor(inside)
+
+
+def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
     """The largest V at which ℓ' falls through 0, and whether there is one; if not, V close to 0.
 
     Precisions change where V is about as large as the smallest variance a or larger, so the grids
-    are even in log(V + a). Each lies in that cell of the one before where ℓ' falls last.
+    are even in log(V + a). Each lies in that cell of the one before where ℓ' falls last; a Newton
+    step leads from the middle of the last.
     """
     weights, squares = powers[:, 0], powers[:, 2]
     scale = squares.sum() + (weights * variances).sum()
-    least = TINY * torch.where(scale > 0.0, scale, 1.0)
-    smallest = torch.where(weights > 0.0, variances, torch.inf).min() + least
+    least = TINY * xp.where(scale > 0.0, scale, 1.0)
+    smallest = xp.where(weights > 0.0, variances, xp.inf).min() + least
     most = 4.0 * number * squares.max() + least
+    all_domains = powers, variances, number
     if len(variances) > BINS:
-        powers, variances = _binned(powers, variances, smallest)
-    share = torch.linspace(0.0, 1.0, GRID, dtype=powers.dtype, device=powers.device)
-    places = torch.arange(GRID, device=powers.device)
-    low, high = (least + smallest).log(), (most + smallest).log()
+        powers, variances = _binned(xp, powers, variances, smallest)
+    device = {"device": powers.device} if xp is torch else {}
+    share = xp.linspace(0.0, 1.0, GRID, dtype=powers.dtype, **device)
+    places = xp.arange(GRID, **device)
+    low, high = xp.log(least + smallest), xp.log(most + smallest)
     exists = low > high  # not yet
     for _ in range(GRIDS):
         width = high - low
         grid = low + share * width
-        value = _score(grid.exp() - smallest, powers, variances, number).value
-        last = torch.where(value > 0.0, places, -1).max()
+        value = _score(xp.exp(grid) - smallest, powers, variances, number).value
+        last = xp.where(value > 0.0, places, -1).max()
         exists = exists | (last >= 0)
-        cells = torch.stack([last, last + 1]).clamp(min=0, max=GRID - 1) / (GRID - 1)
+        cells = share[xp.stack([last, last + 1]).clip(0, GRID - 1)]
         low, high = low + cells * width
-    return torch.where(exists, (0.5 * (low + high)).exp() - smallest, least), exists
+    enclosed = xp.where(exists, xp.exp(0.5 * (low + high)) - smallest, least)
+    score = _score(enclosed, *all_domains)
+    return xp.where(exists, _stepped(xp, enclosed, score.value, score.slope), enclosed), exists
 
 
-def _binned(powers: Tensor, variances: Tensor, smallest: Tensor) -> tuple[Tensor, Tensor]:
+def _binned(xp: Any, powers: Any, variances: Any, smallest: Any) -> tuple[Any, Any]:
     """The same sums over domains of about the same variance, for a solution that is nearly right.
 
     The mean variance of a bin stands for those in it, an error of the second order.
     """
-    counted = powers[:, 0] > 0.0
-    size = (torch.where(counted, variances, 0.0) + smallest).log()
+    weights = powers[:, 0]
+    size = xp.log(xp.where(weights > 0.0, variances, 0.0) + smallest)
     size = size - size.min()
-    bins = (size * ((BINS - 1) / size.max().clamp(min=TINY))).to(torch.int64)
-    totals = powers.new_zeros((BINS, 4)).index_add(
-        0, bins, torch.cat([powers, (powers[:, 0] * variances)[:, None]], dim=1)
-    )
-    weight = totals[:, 0]
-    return totals[:, :3], totals[:, 3] / torch.where(weight > 0.0, weight, 1.0)
+    largest = size.max()
+    bins = size * ((BINS - 1) / xp.where(largest > TINY, largest, TINY))
+    columns = [powers[:, 0], powers[:, 1], powers[:, 2], weights * variances]
+    if xp is torch:
+        zeros, places = powers.new_zeros(BINS), bins.to(torch.int64)
+        totals = [zeros.index_add(0, places, column) for column in columns]
+    else:
+        places = bins.astype(np.int64)
+        totals = [np.bincount(places, column, BINS) for column in columns]
+    return xp.stack(totals[:3], -1), totals[3] / xp.where(totals[0] > 0.0, totals[0], 1.0)

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import eqrm
+from eqrm.data.tables.files import TableFiles
+from eqrm.evaluation.measuring import grouped_losses
 from evaluation.routes import ROUTES, as_parquet, world
 
 LOSSES = {
@@ -89,6 +91,34 @@ def test_each_file_may_be_a_domain(tmp_path: Path) -> None:
     ]
     wanted = [frame.loss[i::3].mean() for i in range(3)]
     assert found["loss"].risks == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("domains", ["filename", ["filename", "ward"], ["ward", "filename"]])
+@pytest.mark.parametrize("other_schema", [False, True])
+def test_files_read_one_by_one_give_what_all_together_give(
+    domains: Any, other_schema: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = ROUTES["parts"](world(), tmp_path)
+    first = pd.read_parquet(tmp_path / "part-0.parquet")
+    first.iloc[:0].to_parquet(tmp_path / "part-3.parquet")  # a file without rows is no domain
+    if other_schema:
+        first.assign(ward=first.ward.astype("int8")).to_parquet(tmp_path / "part-1.parquet")
+    asked: dict[str, Any] = {"labels": "y", "predictions": ["erm", "eqrm"], "metric": "log-loss"}
+    queries = []
+    fetched = TableFiles.fetched
+    monkeypatch.setattr(
+        TableFiles, "fetched", lambda *given, **names: queries.append(1) or fetched(*given, **names)
+    )
+    found = eqrm.evaluate(data, domains=domains, **asked)
+    assert len(queries) == (1 if other_schema else 4)
+    monkeypatch.setattr(grouped_losses, "MOST_FILES", 0)
+    together = eqrm.evaluate(data, domains=domains, **asked)
+    assert found.domains == together.domains
+    assert len(found.domains) == (3 if domains == "filename" else 36)
+    for name in ("erm", "eqrm"):
+        assert found[name].counts.tolist() == together[name].counts.tolist()
+        np.testing.assert_allclose(found[name].risks, together[name].risks, rtol=1e-14)
+        np.testing.assert_allclose(found[name].variances, together[name].variances, rtol=1e-12)
 
 
 def test_arrays_lists_and_tensors_are_the_same() -> None:

@@ -79,11 +79,16 @@ class TableFiles:
             paths = _as_patterns(files or self.files)
             return self.connection.execute(sql, {"files": paths, **parameters})
 
-    def fetched(self, sql: str, **parameters: Any) -> dict[str, Any]:
-        """The columns of the result of a query over all files, optionally with a progress bar."""
+    def fetched(
+        self, sql: str, files: Sequence[Path] | None = None, **parameters: Any
+    ) -> dict[str, Any]:
+        """The columns of the result of a query over the files, or over some of them.
+
+        Where it was asked for, with a progress bar.
+        """
         if not self.progress:
             with self.errors_as_ours():
-                found: dict[str, Any] = self.run(sql, **parameters).fetchnumpy()
+                found: dict[str, Any] = self.run(sql, files, **parameters).fetchnumpy()
             return found
         from rich.console import Console
         from rich.progress import Progress
@@ -93,7 +98,8 @@ class TableFiles:
             Progress(console=Console(stderr=True), transient=True) as bar,
         ):
             task = bar.add_task("reading", total=100.0)
-            running = worker.submit(replace(self, progress=False).fetched, sql, **parameters)
+            silent = replace(self, progress=False)
+            running = worker.submit(silent.fetched, sql, files, **parameters)
             try:
                 while not wait([running], timeout=0.1).done:
                     bar.update(task, completed=max(0.0, self.connection.query_progress()))
@@ -140,6 +146,18 @@ class TableFiles:
                 "truncated or damaged, have other columns than the first file, or not be UTF-8 "
                 "text: write it again."
             ) from None
+
+    @cached_property
+    def have_one_schema(self) -> bool:
+        """Whether a query over each file alone sees what one over all sees: of Parquet files."""
+        if self.kind != "parquet":
+            return False
+        sql = "SELECT * EXCLUDE (file_name), file_name FROM parquet_schema($files)"
+        by_file: dict[str, list[Any]] = {}
+        for *column, file in self.run(sql).fetchall():
+            by_file.setdefault(file, []).append(column)
+        schemas = list(by_file.values())
+        return all(schema == schemas[0] for schema in schemas)
 
     def refuse_growth(self) -> None:
         """Raise if Parquet files state far more values than files of their size hold."""

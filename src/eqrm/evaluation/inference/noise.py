@@ -311,9 +311,9 @@ def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:
 
     if not noise.any() and spread == 0.0:
         return 0.0, 0.0
-    values, variances = torch.from_numpy(risks - risks.mean()), torch.from_numpy(noise)
-    unit = float(unit_of(values, variances))
-    values, variances, spread = values / unit, variances / unit / unit, spread / unit / unit
+    values = risks - risks.mean()
+    unit = float(unit_of(np, values, noise))
+    values, variances, spread = values / unit, noise / unit / unit, spread / unit / unit
     least = restricted_log_likelihood(spread, values, variances) + math.log(LIKELY)
 
     def above(log_variance: float) -> float:

@@ -17,6 +17,10 @@ from eqrm.evaluation.measuring.loss_columns import LossColumn
 from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
 from eqrm.risks import MeasuredRisks
 
+MOST_FILES = 100
+"""Up to so many files are read one by one where files are domains; of many small ones, each would
+cost more than its rows."""
+
 
 def _row_by_row(
     table: TableFiles,
@@ -74,7 +78,6 @@ def grouped_losses(
     A ``part`` of the rows may be of one domain, or have no prediction that is right.
     """
     domains = [table.domain(name) for name in names]
-    keys = ", ".join(f"d{j}" for j in range(len(domains)))
     sums = ", ".join(
         f"count(l{i}) AS n{i}, favg(l{i}) AS m{i}, var_samp(l{i}) AS v{i}"
         for i in range(len(columns))
@@ -83,9 +86,8 @@ def grouped_losses(
     besides = {key: sql for each in counted.values() for key, sql in each.inputs.items()}
     rows = _row_by_row(table, domains, columns, besides)
     also = "".join(f", {each.sums}" for each in counted.values())
-    sql = f"SELECT {keys}, count(*) AS n, {sums}{also} FROM ({rows}) GROUP BY {keys}"
     parameters = {k: v for column in columns for k, v in column.parameters.items()}
-    found = table.fetched(sql, **parameters)
+    found = _by_domain(table, names, f"count(*) AS n, {sums}{also} FROM ({rows})", parameters)
     found_names = names_of_domains(table, names, found, len(domains))
     counts = np.asarray(found["n"])
     for i, column in enumerate(columns):
@@ -103,6 +105,33 @@ def grouped_losses(
     by_key = {key: each.of(found_names, found) for key, each in counted.items()}
     known = {c.predictor: by_key[c.label_key] for c in columns if c.label_key in by_key}
     return GroupedLosses(found_names, held, measured, known)
+
+
+def _by_domain(
+    table: TableFiles, names: list[str], aggregates: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Aggregates of rows by their domain d0, d1, …
+
+    Where files are domains, each is read by itself: to group all rows by the name of their file
+    would take as long as all else.
+    """
+    keys = [f"d{j}" for j in range(len(names))]
+    by_file = [key for key, name in zip(keys, names, strict=True) if table.is_filename(name)]
+    if not by_file or not 1 < len(table.files) <= MOST_FILES or not table.have_one_schema:
+        sql = f"SELECT {', '.join(keys)}, {aggregates} GROUP BY {', '.join(keys)}"
+        return table.fetched(sql, **parameters)
+    others = [key for key in keys if key not in by_file]
+    chosen = [*(f"any_value({key}) AS {key}" for key in by_file), *others]
+    grouped = f" GROUP BY {', '.join(others)}" if others else ""
+    sql = f"SELECT {', '.join(chosen)}, {aggregates}{grouped} HAVING count(*) > 0"
+    parts = [table.fetched(sql, [path], **parameters) for path in table.files]
+    return {key: _joined([part[key] for part in parts]) for key in parts[0]}
+
+
+def _joined(columns: list[Any]) -> Any:
+    """Parts of a column as DuckDB fetches it: masked where any value is NULL."""
+    masked = any(isinstance(each, np.ma.MaskedArray) for each in columns)
+    return np.ma.concatenate(columns) if masked else np.concatenate(columns)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,9 @@ def _by_domain(
 def _joined(columns: list[Any]) -> Any:
     """Parts of a column as DuckDB fetches it: masked where any value is NULL."""
     masked = any(isinstance(each, np.ma.MaskedArray) for each in columns)
-    return np.ma.concatenate(columns) if masked else np.concatenate(columns)
+    if masked:
+        return np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
+    return np.concatenate(columns)
 
 
 @dataclass(frozen=True)

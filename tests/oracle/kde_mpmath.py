@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -28,6 +29,26 @@ TAYLOR_ORDER = 6
 ITERATIONS = 400
 
 Floats = NDArray[np.float64]
+
+try:
+    import flint
+except ImportError:  # it is only faster: mpmath's own numbers have the same digits
+
+    def _number(x: Real) -> Any:
+        return x
+
+    _real, _erfc, _exp = _number, mp.erfc, mp.exp
+else:
+    flint.ctx.prec = 300  # bits: more than the working digits
+
+    def _number(x: Real) -> Any:
+        """For long sums: Arb's balls, of which the middle is taken at the end."""
+        return flint.arb(x)
+
+    def _real(x: Any) -> Real:
+        return mp.make_mpf(x.mid()._mpf_)
+
+    _erfc, _exp = flint.arb.erfc, flint.arb.exp
 
 
 @dataclass(frozen=True)
@@ -84,7 +105,8 @@ class KdeTruth:
             q = mp.mpf(quantile)
             tail = mp.exp(mp.mpf(self.log_tail))
             width = self.bandwidth * mp.sqrt(2) * (1 if tail <= 0.5 else -1)
-            mass = mp.fsum(p * mp.erfc((q - mp.mpf(r)) / width) for r, p in self.present) / 2
+            scaled = ((p, _number((q - mp.mpf(r)) / width)) for r, p in self.present)
+            mass = mp.fsum(p * _real(_erfc(z)) for p, z in scaled) / 2
             return float(abs(mass / min(tail, 1 - tail) - 1))
 
 
@@ -92,13 +114,17 @@ class KdeTruth:
 class _UpperTail:
     """sum_i p_i Phi(-(t - t_i)) = exp(log_mass) with t in bandwidths; alpha < 1/2 is mirrored."""
 
-    centres: list[Real]
-    probabilities: list[Real]
+    centres: list[Any]
+    probabilities: list[Any]
     log_mass: Real
+
+    @cached_property
+    def float_centres(self) -> Floats:
+        return np.array([float(c) for c in self.centres])
 
     def float_root(self) -> tuple[float, float, float]:
         """A float64 root by bisection of the log tail, and a safe bracket around it."""
-        centres = np.array([float(c) for c in self.centres])
+        centres = self.float_centres
         log_p = np.log(np.array([float(p) for p in self.probabilities]))
         target = float(self.log_mass)
         z = -float(ndtri_exp(target))
@@ -117,23 +143,24 @@ class _UpperTail:
 
     def derivatives(self, t: Real, order: int) -> list[Real]:
         """S(t) and its first derivatives, kernels beyond the 70th digit left out."""
-        z_float = float(t) - np.array([float(c) for c in self.centres])
+        z_float = float(t) - self.float_centres
         log_target = float(self.log_mass)
         full = log_ndtr(z_float) < log_target + NEGLIGIBLE
         absent = log_ndtr(-z_float) < log_target + NEGLIGIBLE
-        tail, root = [mp.mpf(0)], mp.sqrt(2)
-        moments: list[list[Real]] = [[] for _ in range(order)]  # sums of p exp(-z²/2) z^k
+        place, root = _number(t), _number(mp.sqrt(2))
+        tail = _number(mp.mpf(0))
+        moments = [_number(mp.mpf(0))] * order  # sums of p exp(-z²/2) z^k
         for i, (centre, p) in enumerate(zip(self.centres, self.probabilities, strict=True)):
             if full[i]:
-                tail.append(p)
+                tail += p
             elif not absent[i]:
-                z = t - centre
-                tail.append(p * mp.erfc(z / root) / 2)
-                term = p * mp.exp(-z * z / 2)
-                for terms in moments:
-                    terms.append(term)
+                z = place - centre
+                tail += p * _erfc(z / root) / 2
+                term = p * _exp(-z * z / 2)
+                for k in range(order):
+                    moments[k] = moments[k] + term
                     term = term * z
-        return [mp.fsum(tail), *_derivatives([mp.fsum(terms) for terms in moments])]
+        return [_real(tail), *_derivatives([_real(total) for total in moments])]
 
     def solve(self) -> Real:
         start, low_float, high_float = self.float_root()
@@ -205,14 +232,19 @@ def kde_truth(
         pivot = mp.mpf(risks[present[0]])
         differences = [mp.mpf(risks[i]) - pivot for i in present]
         h, h_gradient = bandwidth_of(bandwidth, differences, p)
-        t = _root_in_bandwidths([d / h for d in differences], p, mp.mpf(log_tail))
-        z = [t - d / h for d in differences]
-        kernels = [pi * mp.exp(-zi * zi / 2) for pi, zi in zip(p, z, strict=True)]
-        mass = mp.fsum(kernels)
-        w = [k / mass for k in kernels]
-        z_bar = mp.fdot(w, z)
+        width, shares = _number(h), [_number(each) for each in p]
+        centres = [_number(d) / width for d in differences]
+        t = _root_in_bandwidths(centres, shares, mp.mpf(log_tail))
+        place = _number(t)
+        z = [place - centre for centre in centres]
+        kernels = [pi * _exp(-zi * zi / 2) for pi, zi in zip(shares, z, strict=True)]
+        total_kernel = sum(kernels)
+        w = [k / total_kernel for k in kernels]
+        z_bar, mass = sum(wi * zi for wi, zi in zip(w, z, strict=True)), _real(total_kernel)
         gradient = np.zeros(len(risks))
-        gradient[present] = [float(wi + z_bar * gi) for wi, gi in zip(w, h_gradient, strict=True)]
+        gradient[present] = [
+            float(wi + z_bar * _number(gi)) for wi, gi in zip(w, h_gradient, strict=True)
+        ]
         probabilities = [g / total for g in given]
         return KdeTruth(
             quantile=pivot + h * t,
@@ -225,7 +257,7 @@ def kde_truth(
         )
 
 
-def _root_in_bandwidths(centres: list[Real], p: list[Real], log_tail: Real) -> Real:
+def _root_in_bandwidths(centres: list[Any], p: list[Any], log_tail: Real) -> Real:
     """The root with the smaller of the two tails as the target, by mirroring below 1/2."""
     if mp.exp(log_tail) <= 0.5:
         return _UpperTail(centres, p, log_tail).solve()

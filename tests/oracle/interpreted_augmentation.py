@@ -67,7 +67,6 @@ def hues() -> Iterator[tuple[str, float]]:
 def drawn(seeds: int, all_cases: bool) -> Iterator[tuple[str, float]]:
     """What is drawn, for bytes and numbers by turns, with several blocks of pixels per image."""
     sizes = ((3, 12, 10, 64), (2, 11, 9, 32), (2, 1, 7, 4))
-    sizes = ((6, 12, 10, 32), (3, 11, 9, 16), (3, 1, 7, 4)) if all_cases else sizes
     combined = itertools.product(range(seeds), sizes)
     some = combined if all_cases else itertools.islice(combined, 0, None, 2)
     for seed, (number, height, width, block) in some:

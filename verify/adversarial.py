@@ -47,6 +47,7 @@ KILLS = {"training": 220, "sweeps": 130, "watches": 450, "reports": 200}
 @check(
     "adversarial.kills",
     "1,000 times kill -9: nothing lost, nothing half-written read, old outputs or whole new ones",
+    waits=True,
 )
 def kills(options: Options) -> Result:
     def killed(area: str) -> dict[str, int]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from verify.registry import ROOT, Options, Result, check, run_tests
 
 MARKED = re.compile(r"\bmark\.(slow|full)\b")
+WAITING = {"sweeps"}
+"""Folders whose tests wait for other processes most of the time."""
 TIMES_AS_MANY_GENERATED_CASES = {"distributions": 3}
 """adversarial.risk-vectors has a million more of them."""
 
@@ -22,7 +24,9 @@ def register(area: str) -> None:
     factor = TIMES_AS_MANY_GENERATED_CASES.get(area)
     more = f", and {factor} times as many generated cases" if factor else ""
 
-    @check(f"{area}.tests", f"tests/{area}: the tests marked slow or full{more}")
+    title = f"tests/{area}: the tests marked slow or full{more}"
+
+    @check(f"{area}.tests", title, waits=area in WAITING)
     def marked_tests(options: Options) -> Result:
         chosen = "slow or full or hypothesis" if factor else "slow or full"
         variables = {"EQRM_CASES_FACTOR": str(factor)} if factor else {}

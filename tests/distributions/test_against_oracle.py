@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import eqrm
+from cases import in_full
 from eqrm.distributions.kde import native
 from eqrm.distributions.pairwise_median import median_distance, row_median_distance
 from oracle.bandwidths_mpmath import RULES, bandwidth_of
-from oracle.catalogue import in_full
 from oracle.grid import Case, sample_of_grid
 from oracle.kde_mpmath import WORKING_DIGITS, kde_truth
 from oracle.kde_scipy import NormalMixture, scipy_kde

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 import eqrm
+from cases import in_full
 from oracle.catalogue import (
     DISTRIBUTIONS,
     EQUIVARIANT_DISTRIBUTIONS,
     LEVELS,
     distinct_risks,
-    in_full,
     unequal_weights,
 )
 from oracle.laws import LAWS, draw_risks
@@ -25,7 +25,7 @@ OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
 @pytest.mark.parametrize("level", [*SOME_LEVELS, *in_full(*OTHER_LEVELS)])
 @pytest.mark.parametrize("m", [6, *in_full(2, 3, 15)])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("weighted", [True, *in_full(False)], ids=["weighted", "equal"])
 def test_first_and_second_derivatives_match_finite_differences(
     name: str, level: str, m: int, weighted: bool
 ) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import eqrm
-from oracle.catalogue import in_full
+from cases import in_full
 from oracle.kde_mpmath import kde_truth
 from oracle.laws import draw_risks
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import eqrm
-from oracle.catalogue import DISTRIBUTIONS, LEVELS, distinct_risks, in_full
+from cases import in_full
+from oracle.catalogue import DISTRIBUTIONS, LEVELS, distinct_risks
 from oracle.kde_scipy import NormalMixture
 from oracle.laws import LAWS, draw_risks, draw_weights
 from oracle.superquantiles import (

@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 import eqrm
+from cases import in_full
 from eqrm import Level, QRMClassifier, QRMRegressor
 from eqrm.distributions import LogNormal
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
@@ -178,6 +179,7 @@ def test_no_candidate_is_a_quantile_below_the_median_and_the_goal() -> None:
     QRMClassifier(alpha=0.8, surrogate="auto").fit(X, y, groups=np.arange(len(y)))
 
 
+@pytest.mark.full
 def test_a_correction_lowers_the_quantile_of_the_chosen_distribution() -> None:
     X, y, ids = world("rate", domains=12, rows=30)
     for alpha in (0.05, 1.0):  # the quantile of a KDE has no minimum, or is infinite
@@ -193,7 +195,7 @@ def test_a_class_of_too_few_domains_is_named() -> None:
         QRMClassifier(alpha=0.9, surrogate="auto").fit(X, names, groups=ids)
 
 
-@pytest.mark.parametrize("kind", ["slope", "rate", "numbers"])
+@pytest.mark.parametrize("kind", ["rate", *in_full("slope", "numbers")])
 def test_auto_fits_what_it_chose(kind: str) -> None:
     X, y, ids = world(kind)
     cls = QRMRegressor if kind == "numbers" else QRMClassifier

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import check_grad, minimize
 
 import eqrm
+from cases import in_full
 from eqrm.level import Level
 from eqrm.linear.recalibration import CorrectionProblem, Units, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
@@ -194,7 +195,7 @@ def test_scores_that_add_nothing_are_multiplied_by_exactly_zero(level: Level | N
     assert recalibrate(rows, level, near=found).scale == 0.0
 
 
-@pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("alpha", [0.9, *in_full(0.5, 0.99)])
 @pytest.mark.parametrize("value", [0.0, 1.0, 1e8])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_constant_target_is_predicted_without_warnings(value: float, alpha: float) -> None:

@@ -207,7 +207,7 @@ def test_dependent_features_do_not_disturb_the_value(alpha: float) -> None:
     assert dependent.quantile_risk_ == pytest.approx(plain.quantile_risk_, rel=1e-9)
 
 
-@pytest.mark.unmeasured
+@pytest.mark.full
 def test_few_domains_of_heavy_tailed_rows_are_solved_too() -> None:
     generator = np.random.default_rng(5)
     for _ in range(40):

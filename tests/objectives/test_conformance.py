@@ -90,7 +90,7 @@ def test_other_tasks_are_learned_or_refused(case: Case, task: str) -> None:
     assert risk_of(predictor, batch) < 0.8 * start
 
 
-@pytest.mark.unmeasured
+@pytest.mark.full
 @one_per_class
 def test_the_defaults_stay_finite_for_fifty_steps(case: Case) -> None:
     batch = toy_batch()

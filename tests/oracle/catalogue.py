@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -49,11 +47,6 @@ LEVELS: dict[str, eqrm.Level] = {
 }
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-def in_full(*values: object) -> list[Any]:
-    """Values of a test's parameter that ``make verify`` adds to those of ``make test``."""
-    return [pytest.param(value, marks=pytest.mark.full) for value in values]
 
 
 def distinct_risks(m: int = 6) -> Tensor:

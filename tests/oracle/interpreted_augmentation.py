@@ -1,6 +1,6 @@
 """The kernels that augment images, in Triton's interpreter, against the same in tensors.
 
-Run as a program: ``python -m oracle.interpreted_augmentation [--all]`` with ``TRITON_INTERPRET=1``
+Run as a program: ``python -m oracle.interpreted_augmentation`` with ``TRITON_INTERPRET=1``
 prints one line of JSON per case, with the largest error of a pixel.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 from collections.abc import Iterator
 
 import torch
@@ -64,12 +63,10 @@ def hues() -> Iterator[tuple[str, float]]:
     yield "ties of hues", error_of(augment(images, pack(*draws)), augmented(images, draws))
 
 
-def drawn(seeds: int, all_cases: bool) -> Iterator[tuple[str, float]]:
+def drawn(seeds: int) -> Iterator[tuple[str, float]]:
     """What is drawn, for bytes and numbers by turns, with several blocks of pixels per image."""
     sizes = ((3, 12, 10, 64), (2, 11, 9, 32), (2, 1, 7, 4))
-    combined = itertools.product(range(seeds), sizes)
-    some = combined if all_cases else itertools.islice(combined, 0, None, 2)
-    for seed, (number, height, width, block) in some:
+    for seed, (number, height, width, block) in itertools.product(range(seeds), sizes):
         images = pictures(number, height, width, seed)
         draws = STRONG.draws(torch.arange(number).numpy(), height, width, seed, 3)
         given = images / 255 if seed % 2 else images
@@ -133,14 +130,13 @@ def larger() -> Iterator[tuple[str, float]]:
 
 
 if __name__ == "__main__":
-    all_cases = "--all" in sys.argv
     cases = itertools.chain(
-        orders_flips_and_grey(2 if all_cases else 1),
+        orders_flips_and_grey(2),
         hues(),
-        drawn(20 if all_cases else 2, all_cases),
+        drawn(20),
         rows_and_outputs(),
         through_the_settings(),
-        larger() if all_cases else (),
+        larger(),
     )
     for case, error in cases:
         print(json.dumps({"case": case, "error": error}))

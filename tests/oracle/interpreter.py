@@ -21,7 +21,7 @@ NEEDS_TRITON = pytest.mark.skipif(
 
 
 ALL_IN_ONE_PROCESS = pytest.mark.xdist_group("interpreter")  # which quick cases then start once
-PROGRAMS = tuple(f"oracle.interpreted_{what}" for what in ("kernels", "norms", "augmentation"))
+PROGRAMS = tuple(f"oracle.interpreted_{what}" for what in ("kernels", "norms"))
 RUN_ALL = """
 import json, runpy, sys
 programs, sys.argv[1:] = sys.argv[1:], []

@@ -71,6 +71,7 @@ def test_the_median_pruner_gives_up_what_is_worse_than_most() -> None:
     assert not is_hopeless(AdaptiveSettings(), others, TriedDraw({}, "running", None, {5: 9.0}))
 
 
+@pytest.mark.full
 def test_every_search_starts_at_the_defaults_and_its_draws_are_recorded(tmp_path: Path) -> None:
     content = changed(
         datasets=[{"name": "coloured-digits", "held_out": ["source-01", "source-02"]}],

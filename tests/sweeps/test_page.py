@@ -20,6 +20,7 @@ PAGE = (REPOSITORY / "docs" / "sweeps.md").read_text(encoding="utf-8")
 PLAN = REPOSITORY / "examples" / "sweeps" / "coloured_digits.yaml"
 
 
+@pytest.mark.full
 def test_the_example_runs_and_prints_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ def kills_leave_the_run_as_it_was(folder: Path, steps: int, width: int, kills: i
     return seen
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("two processes")  # one server starts all processes
 def test_a_run_killed_while_it_writes_a_checkpoint_ends_bit_for_bit_the_same(
     tmp_path: Path,

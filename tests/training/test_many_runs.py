@@ -265,7 +265,7 @@ def test_a_run_that_diverges_is_named_and_the_others_are_not_touched() -> None:
     torch.testing.assert_close(both.risks[0], alone.risks[0])
 
 
-@pytest.mark.unmeasured
+@pytest.mark.full
 def test_it_needs_neither_safetensors_nor_yaml_nor_rich() -> None:
     """So that it runs on a bare machine with a GPU."""
     script = (

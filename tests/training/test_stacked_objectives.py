@@ -59,7 +59,7 @@ def in_double(data: DomainData) -> DomainData:
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(
     ("k", "steps"),
-    [(21, 8), *(pytest.param(k, 20, marks=pytest.mark.full) for k in (21, None))],
+    [(21, 4), *(pytest.param(k, 20, marks=pytest.mark.full) for k in (21, None))],
 )
 def test_all_steps_of_each_method_are_those_of_the_trainer(
     name: str, k: int | None, steps: int

@@ -179,7 +179,7 @@ def test_what_is_finished_is_not_trained_again(
     assert tables[0]["table_1"] == tables[1]["table_1"]  # from the burn-in that was kept
 
 
-@pytest.mark.unmeasured
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_table_and_another_seed_another(
     report: Report, tmp_path: Path
 ) -> None:

@@ -100,7 +100,7 @@ def test_watching_domains_changes_nothing_and_counts_to_the_end() -> None:
     assert sorted(seen) == pytest.approx([k / 7 for k in range(1, 8)])
 
 
-@pytest.mark.unmeasured
+@pytest.mark.full
 def test_an_estimator_that_misplaces_the_quantile_has_exceptions() -> None:
     """Seeds 0 to 7 by hand: the level whose variance is nearest in risk wins."""
     (optimal, *others) = count_exceptions(1000, 8, first_seed=0)

@@ -248,7 +248,7 @@ def test_commands_print_and_tables_are_written_in_one_place() -> None:
             if call in text:
                 found.add(path.relative_to(source).as_posix())
     assert places == {
-        "typer.echo(": {"cli/options.py"},
+        "typer.echo(": {"cli/commands.py"},
         # The second copies a file that is read again at once; nobody opens the copy.
         "csv.writer(": {"text.py", "data/tables/csv_text.py"},
         "DictWriter": set(),

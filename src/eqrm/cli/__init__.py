@@ -26,8 +26,8 @@ from eqrm.cli import (
     train_network,
     watch,
 )
+from eqrm.cli.commands import say, warnings_said
 from eqrm.cli.evaluating import compare, evaluate
-from eqrm.cli.options import say, warnings_said
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.options import (
     SEVERAL,
     TIME,
@@ -23,12 +24,6 @@ from eqrm.cli.options import (
     Spells,
     TrainedLevels,
     Weather,
-    inner_level,
-    option,
-    parsed_level,
-    say,
-    separated,
-    typed_command,
 )
 from eqrm.cli.train import LARGEST, steps_shown
 from eqrm.errors import SettingError

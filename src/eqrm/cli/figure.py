@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqrm.checks import one_of
-from eqrm.cli.options import inner_level, option, say
+from eqrm.cli.commands import inner_level, option, say
 from eqrm.errors import DomainDataError
 
 if TYPE_CHECKING:

@@ -1,60 +1,16 @@
-"""What the commands share: how an option is declared, lists of values, the command as typed."""
+"""The options that several commands have, each declared once."""
 
 from __future__ import annotations
 
-import csv
-import math
-import shlex
-import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from eqrm.errors import EqrmWarning, LevelError, SettingError
-from eqrm.text import printable
-
-if TYPE_CHECKING:
-    from eqrm.level import Level
-
-
-def say(text: object, *, err: bool = False) -> None:
-    """Print a text, printable whatever the data in it: all that commands print."""
-    typer.echo(printable(str(text)), err=err)
-
-
-@contextmanager
-def warnings_said() -> Iterator[None]:
-    """Print warnings of the package as lines on standard error, each once.
-
-    Python would print them with the file and the line of the source that gave them.
-    """
-    said = set[str]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", EqrmWarning)
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *at: Any, **more: Any) -> None:
-            if not issubclass(category, EqrmWarning):
-                others(message, category, *at, **more)
-            elif str(message) not in said:
-                said.add(str(message))
-                say(f"Warning: {message}", err=True)
-
-        warnings.showwarning = show
-        yield
-
+from eqrm.cli.commands import option
+from eqrm.errors import SettingError
 
 SEVERAL = "Separate several by commas, or repeat the option."
-
-
-def option(text: str, panel: str | None = None, *names: str, metavar: str | None = None) -> Any:
-    """An option with its help, in a panel of related options."""
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
-
 
 DataRoot = Annotated[
     Path | None,
@@ -262,50 +218,3 @@ SeenColumn = Annotated[
         metavar="COLUMN",
     ),
 ]
-
-
-def separated(given: Sequence[str]) -> list[str]:
-    """The values of an option that was repeated or given with commas, as in a line of CSV.
-
-    >>> separated([".5,.9", ".99"]), separated(['"height, cm",age'])
-    (['.5', '.9', '.99'], ['height, cm', 'age'])
-    """
-    rows = csv.reader(given, skipinitialspace=True)
-    return [value for row in rows for value in row if value]
-
-
-def parsed_level(text: str, name: str = "--alpha") -> Level:
-    """The level that an option holds.
-
-    >>> parsed_level("1-e^-1000")
-    Level(log_tail=-1000.0)
-    """
-    from eqrm.level import Level
-
-    try:
-        return Level.parse(text)
-    except LevelError:
-        raise LevelError(
-            f"{name} must be a level: a number between 0 and 1, such as 0.9, or 1-e^-1000 for "
-            f"levels very close to 1. Got {text!r}."
-        ) from None
-
-
-def inner_level(text: str, instead: str = "") -> Level:
-    """A level of --alpha other than 0 and 1; ``instead`` of 1 says what to use.
-
-    >>> inner_level("1")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.LevelError: --alpha must be strictly between 0 and 1, got 1.
-    """
-    level = parsed_level(text)
-    if level.alpha == 0.0 or level.log_tail == -math.inf:
-        advice = f" {instead}" if instead and level.alpha else ""
-        raise LevelError(f"--alpha must be strictly between 0 and 1, got {text}.{advice}")
-    return level
-
-
-def typed_command() -> str:
-    """The command as it can be typed again."""
-    return shlex.join(["eqrm", *sys.argv[1:]])

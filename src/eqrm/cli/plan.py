@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 from eqrm.checks import integer, optional
-from eqrm.cli.options import inner_level, option, say
+from eqrm.cli.commands import inner_level, option, say
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan

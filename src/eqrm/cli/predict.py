@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from eqrm.cli.options import SEVERAL, option, say, separated
+from eqrm.cli.commands import option, say, separated
+from eqrm.cli.options import SEVERAL
 from eqrm.errors import DataFileError, SettingError
 
 

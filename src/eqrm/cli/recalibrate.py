@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eqrm.cli.commands import inner_level, option, say, separated
 from eqrm.cli.options import (
     HELD_OUT,
     SHARE,
@@ -20,10 +21,6 @@ from eqrm.cli.options import (
     TestDomains,
     TestLast,
     TestShare,
-    inner_level,
-    option,
-    say,
-    separated,
 )
 from eqrm.errors import SettingError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.cli.options import say
+from eqrm.cli.commands import say
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 from eqrm.text import printable

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eqrm.cli.options import DataRoot, say
+from eqrm.cli.commands import say
+from eqrm.cli.options import DataRoot
 
 RUN = "plan"
 IN_WORDS = {

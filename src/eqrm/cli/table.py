@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import check_all, one_of
-from eqrm.cli.options import SEVERAL, option, parsed_level, say, separated
+from eqrm.cli.commands import option, parsed_level, say, separated
+from eqrm.cli.options import SEVERAL
 from eqrm.errors import DataFileError, SettingError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from eqrm.cli.commands import inner_level, option, say, separated, typed_command
 from eqrm.cli.options import (
     HELD_OUT,
     SHARE,
@@ -30,11 +31,6 @@ from eqrm.cli.options import (
     TrainedLevels,
     Weather,
     Within,
-    inner_level,
-    option,
-    say,
-    separated,
-    typed_command,
 )
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings

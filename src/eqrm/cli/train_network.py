@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.cli.options import DataRoot, say
+from eqrm.cli.commands import say
+from eqrm.cli.options import DataRoot
 from eqrm.text import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.cli.options import SEVERAL, NotWithin, inner_level, option, say, separated, typed_command
+from eqrm.cli.commands import inner_level, option, say, separated, typed_command
+from eqrm.cli.options import SEVERAL, NotWithin
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"

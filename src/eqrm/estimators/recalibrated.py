@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -347,11 +348,10 @@ class Recalibrated(DomainEstimator):
 
 
 def _is_fitted(estimator: Any) -> bool:
-    try:
+    with suppress(NotFittedError):
         check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _task_of(y: Any) -> str:

@@ -197,7 +197,7 @@ class FrozenNorm(torch.autograd.Function):
         if torch.is_grad_enabled():  # to be differentiated again
             left, right, top, bottom = ctx.padding
             slopes = functional.pad(slopes, (-left, -right, -top, -bottom))
-            found = _by_composition(slopes, x, weight, bias, mean, variance, ctx.eps, ctx.highest)
+            found = _by_composition(slopes, ctx.saved_tensors, ctx.eps, ctx.highest)
             return (*found, None, None, None, None, None)
         slopes = slopes.contiguous(memory_format=torch.channels_last)
         gradient = torch.empty_like(x)
@@ -232,16 +232,13 @@ def _cut(highest: float | None) -> tuple[bool, float]:
 
 
 def _by_composition(
-    slopes: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    eps: float,
-    highest: float | None,
+    slopes: Tensor, saved: tuple[Tensor, ...], eps: float, highest: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients in x, weight and bias, in operations that can be differentiated."""
+    """The gradients in x, weight and bias, in operations that can be differentiated.
+
+    ``saved`` are x, weight, bias, mean and variance.
+    """
+    x, weight, bias, mean, variance = saved
     shape = (1, -1, 1, 1)
     inverse = (variance + eps).rsqrt()
     normal = (x.to(weight.dtype) - mean.reshape(shape)) * inverse.reshape(shape)

@@ -10,16 +10,8 @@ from typing import Annotated
 import typer
 
 from eqrm.checks import check_all, one_of
-from eqrm.cli.options import (
-    SEVERAL,
-    DomainColumns,
-    LabelColumn,
-    PredictionColumn,
-    option,
-    parsed_level,
-    say,
-    separated,
-)
+from eqrm.cli.commands import option, parsed_level, say, separated
+from eqrm.cli.options import SEVERAL, DomainColumns, LabelColumn, PredictionColumn
 
 DATA, HOW = "Data", "Output"
 FORMATS = ("text", "markdown", "csv", "json")

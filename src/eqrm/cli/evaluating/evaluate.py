@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.evaluating.class_columns import suggesting_classes
 from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
 from eqrm.cli.options import (
@@ -24,12 +25,6 @@ from eqrm.cli.options import (
     SeenColumn,
     Spells,
     Within,
-    inner_level,
-    option,
-    parsed_level,
-    say,
-    separated,
-    typed_command,
 )
 from eqrm.errors import SettingError
 from eqrm.text import counted, printable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from eqrm.checks import one_of
-from eqrm.cli.options import parsed_level, say, separated
+from eqrm.cli.commands import parsed_level, say, separated
 from eqrm.errors import SettingError
 
 if TYPE_CHECKING:

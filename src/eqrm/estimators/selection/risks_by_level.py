@@ -46,8 +46,7 @@ class RisksByLevel:
     @property
     def means(self) -> Array:
         """The mean risk of each predictor (L,)."""
-        found: Array = self.risks.mean(axis=1)
-        return found
+        return np.asarray(self.risks.mean(axis=1))
 
     @property
     def quantiles(self) -> Array:

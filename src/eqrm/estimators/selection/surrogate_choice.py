@@ -80,8 +80,7 @@ class SurrogateChoice:
     @cached_property
     def means(self) -> Array:
         """The mean risk of each candidate over domains left out (C,)."""
-        found: Array = self.risks.mean(axis=1)
-        return found
+        return np.asarray(self.risks.mean(axis=1))
 
     @cached_property
     def errors(self) -> Array:

@@ -36,13 +36,8 @@ def mean_and_error(values: Sequence[float]) -> str:
 
 def tables_of(findings: DatasetFindings) -> list[ResultTable]:
     """Quantiles with and without noise, EQRM beside the others at its own level, and the noise."""
-    return [
-        _noise(findings),
-        _own_levels(findings),
-        _quantiles(findings),
-        _true_quantiles(findings),
-        _learned(findings),
-    ]
+    tables = _noise, _own_levels, _quantiles, _true_quantiles, _learned
+    return [table(findings) for table in tables]
 
 
 def _quantiles(findings: DatasetFindings) -> ResultTable:

@@ -11,17 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from eqrm.checks import (
-    COUNT,
-    OPEN_FRACTION,
-    POSITIVE,
-    SEED,
-    Rule,
-    check_fields,
-    one_of,
-    optional,
-    ruled,
-)
+from eqrm import checks
 from eqrm.data.batches import SamplerSettings
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
@@ -40,9 +30,9 @@ STEPS, EPOCHS = "steps", "epochs"
 UNITS = (STEPS, EPOCHS)
 ANY_EPOCH = 10_000
 """Steps of an epoch, where a configuration is checked without its data."""
-DOMAINS = Rule(
+DOMAINS = checks.Rule(
     "a list of domains, or a share of them: a number strictly between 0 and 1",
-    lambda given: isinstance(given, list) or OPEN_FRACTION.holds(given),
+    lambda given: isinstance(given, list) or checks.OPEN_FRACTION.holds(given),
 )
 
 
@@ -69,8 +59,8 @@ class DataConfig:
     train: Names | None = None
     validation: Names | float = field(default_factory=list, metadata={"rule": DOMAINS})
     test: Names | float = field(default_factory=list, metadata={"rule": DOMAINS})
-    validation_examples: float | None = ruled(None, optional(OPEN_FRACTION))
-    seed: int = ruled(0, SEED)
+    validation_examples: float | None = checks.ruled(None, checks.optional(checks.OPEN_FRACTION))
+    seed: int = checks.ruled(0, checks.SEED)
     split_test_domains: bool = field(default=False, metadata=ADDED)
     measure_training: bool = field(default=False, metadata=ADDED)
     leave_out: Names | None = field(default=None, metadata=ADDED)
@@ -89,7 +79,7 @@ class DataConfig:
                         "in only one part: remove it from the other."
                     )
                 used[key] = part
-        check_fields(self)
+        checks.check_fields(self)
         DATASETS.check(self.settings)
         if self.validation_examples is not None and self.validation:
             raise SettingError("give validation or validation_examples, not both.")
@@ -108,12 +98,12 @@ class PredictorConfig:
 
     name: str
     loss: str | None = None
-    outputs: int | None = ruled(None, optional(COUNT))
+    outputs: int | None = checks.ruled(None, checks.optional(checks.COUNT))
     settings: dict[str, Any] = field(default_factory=dict)
     start_from: str | None = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        checks.check_fields(self)
         PREDICTORS.check(self.settings)
 
 
@@ -179,18 +169,18 @@ class RunConfig:
 
     data: DataConfig
     predictor: PredictorConfig
-    steps: int = field(metadata={"rule": COUNT})
+    steps: int = field(metadata={"rule": checks.COUNT})
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     phases: Literal["recommended", "single"] | list[Phase] = "recommended"
-    learning_rate: float = ruled(LEARNING_RATE, POSITIVE)
+    learning_rate: float = checks.ruled(LEARNING_RATE, checks.POSITIVE)
     schedule: str = "constant"
     batches: SamplerSettings = field(default_factory=SamplerSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     unit: str = field(default=STEPS, metadata=ADDED)
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        one_of(self.unit, UNITS, "unit")
+        checks.check_fields(self)
+        checks.one_of(self.unit, UNITS, "unit")
         for number, phase in enumerate(self.phases if isinstance(self.phases, list) else []):
             if isinstance(phase.objective, Objective):
                 raise SettingError(f"phases[{number}].objective must be a name in a configuration.")

@@ -35,6 +35,7 @@ PROMISES = (
             "gpu.tests",
             "linear.closed-form",
             "linear.newton",
+            "linear.tests",
             "estimators.optimum",
         ),
     ),

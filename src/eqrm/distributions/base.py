@@ -158,7 +158,7 @@ class RiskDistribution(ABC):
     def _refuse_bad_risks(self) -> None:
         # One sum is much cheaper than a look at every risk, and finite if they all are
         # (but for overflow, which the second look tells apart).
-        if math.isfinite(total(self._risks.detach())):
+        if math.isfinite(total(self._risks)):
             return
         finite = torch.isfinite(self._risks.detach())
         if self._given_weights is not None:

@@ -323,10 +323,17 @@ def total(values: Tensor) -> float:
     Long rows are added up by the threads that then pass over them: those of torch would go on
     waiting for work, and keep the others from it.
     """
-    long = values.numel() > TORCH_USES_THREADS and values.dtype in (torch.float32, torch.float64)
-    if LIBRARY is None or not long or values.device.type != "cpu" or not values.is_contiguous():
-        return float(values.sum())
-    return Passes(values).spread(0.0)[0] * values.numel()
+    single = values.dtype == torch.float32
+    known = single or values.dtype == torch.float64
+    if LIBRARY is None or not known or values.device.type != "cpu" or not values.is_contiguous():
+        return float(values.detach().sum())
+    size = values.numel()
+    if size > TORCH_USES_THREADS:
+        return Passes(values.detach()).spread(0.0)[0] * size
+    found = _Two()
+    add_up = LIBRARY.eqrm_spread_single if single else LIBRARY.eqrm_spread
+    add_up(values.data_ptr(), size, 0.0, found)
+    return found[0]
 
 
 def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:

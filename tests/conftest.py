@@ -13,7 +13,7 @@ import pytest
 import typer.main
 import typer.testing
 
-from measuring import lines_run, listening, measure_imports_of, tracer_of_coverage
+from measuring import listening, measure_imports_of, tracer_of_coverage
 from shared_database import connect_to_shared, new_database
 
 TESTS = Path(__file__).parent
@@ -47,7 +47,6 @@ UNMEASURED = {
     "evaluation/test_noise.py",
     "evaluation/test_page.py",
     "examples/test_evaluation_tour.py",
-    "gpu/test_augmentation_kernel.py",
     "gpu/test_kernels.py",
     "linear/test_minimisers.py",
     "linear/test_recalibration.py",
@@ -66,24 +65,44 @@ UNMEASURED = {
     "tabular/test_verdict.py",
     "test_between_domains.py",
     "test_pages.py",
-    "training/test_killing.py",
     "training/test_lightning.py",
     "training/test_page.py",
     "training/test_several_processes.py",
 }
-CASES_WITHOUT_NEWS = 2
-"""Where so many cases of a test have run no new line, the others are not measured either."""
+# Here only the first two cases of a test with parameters are: the others run the same lines again.
+FIRST_CASES_MEASURED = {
+    "causal/test_assumption_v.py",
+    "cli/test_data.py",
+    "distributions/test_native.py",
+    "estimators/test_boosting_estimators.py",
+    "estimators/test_measures.py",
+    "estimators/test_surrogates.py",
+    "evaluation/test_cdf_bands.py",
+    "evaluation/test_references.py",
+    "linear/test_closed_form.py",
+    "objectives/test_risk_based.py",
+    "objectives/test_risk_memory_noise.py",
+    "predictors/test_image_networks.py",
+    "reproductions/causal_recovery/test_causal_recovery.py",
+    "reproductions/frontiers/test_frontiers.py",
+    "reproductions/linear_sem/test_linear_sem.py",
+    "training/test_many_runs.py",
+    "training/test_resume.py",
+    "training/test_stacked_objectives.py",
+}
+MEASURED_CASES = 2
 MEASURED_PROGRAMS = "COVERAGE_PROCESS_CONFIG"
 """The variable by which coverage measures programs that a test starts."""
 
 
-without_news = Counter[str]()
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     unmeasured = {TESTS / name for name in UNMEASURED}
+    repeating = {TESTS / name for name in FIRST_CASES_MEASURED}
+    cases = Counter[str]()
     for item in items:
-        if item.path in unmeasured:
+        test, _, parameters = item.nodeid.partition("[")
+        cases[test] += bool(parameters) and item.path in repeating
+        if item.path in unmeasured or cases[test] > MEASURED_CASES:
             item.add_marker(pytest.mark.unmeasured)
 
 
@@ -126,18 +145,11 @@ def own_database(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test with the mark ``unmeasured``, and programs that it starts, without coverage.
 
-    So are the later cases of a test whose cases run the same lines again. The mark ``no_cover`` of
-    pytest-cov does nothing in the workers of pytest-xdist.
+    The mark ``no_cover`` of pytest-cov does nothing in the workers of pytest-xdist.
     """
-    tracer = tracer_of_coverage()
-    test, _, case = item.nodeid.partition("[")
-    repeats = bool(case) and without_news[test] >= CASES_WITHOUT_NEWS
-    if item.get_closest_marker("unmeasured") is None and not repeats:
-        before = lines_run(tracer)
-        found = yield
-        without_news[test] += lines_run(tracer) == before
-        return found
-    setting = os.environ.pop(MEASURED_PROGRAMS, None)
+    if item.get_closest_marker("unmeasured") is None:
+        return (yield)
+    tracer, setting = tracer_of_coverage(), os.environ.pop(MEASURED_PROGRAMS, None)
     try:
         with nullcontext() if tracer is None else listening(tracer, False):
             return (yield)

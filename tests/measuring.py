@@ -49,8 +49,3 @@ def measure_imports_of(package: str, tracer: Any) -> None:
             _execute(self, module)
 
     SourceFileLoader.exec_module = exec_module  # type: ignore[method-assign]
-
-
-def lines_run(tracer: Any) -> int:
-    """How many steps from line to line were seen so far, 0 where nothing is measured."""
-    return 0 if tracer is None else sum(map(len, tracer.data.values()))

@@ -186,7 +186,6 @@ def test_settings_of_an_engine_come_from_a_file_and_from_options(
     assert (code, "must hold settings of the engine" in err) == (2, True)
 
 
-@pytest.mark.full
 def test_a_worker_whose_sweep_was_killed_ends_quietly(prepared: tuple[SweepFolder, str]) -> None:
     folder, run = prepared
     (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once

@@ -200,7 +200,15 @@ def main(arguments: list[str]) -> int:
 
     for record in records:
         tell(record)
-    run_all([check for check in chosen if check.name not in done], options, costs, keep)
+    try:
+        run_all([check for check in chosen if check.name not in done], options, costs, keep)
+    except KeyboardInterrupt:
+        print(
+            f"Stopped after {len(records)} of {len(chosen)} checks. --resume (make verify "
+            "RESUME=1) goes on with the others.",
+            file=sys.stderr,
+        )
+        return 130
     records.sort(key=lambda record: record["check"])
     minutes = (before + time.perf_counter() - start) / 60.0
     if given.record:

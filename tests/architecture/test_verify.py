@@ -68,6 +68,24 @@ def test_an_unknown_check_is_refused_with_a_suggestion(
 
 
 @pytest.mark.usefixtures("choose")
+def test_ctrl_c_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from verify import run
+
+    def stopped(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run_all", stopped)
+    monkeypatch.setattr(run.signal, "signal", lambda *given: None)
+    monkeypatch.setattr(run, "load_checks", lambda module: None)
+    assert run.main(["--only", "linear.speed", "--json", str(tmp_path / "found.json")]) == 130
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Stopped after 0 of 1 checks. --resume (make verify RESUME=1) goes on" in printed.err
+
+
+@pytest.mark.usefixtures("choose")
 def test_counts_that_the_page_does_not_have_are_found(tmp_path: Path) -> None:
     from verify.reproductions import not_on_the_page
 

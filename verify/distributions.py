@@ -77,7 +77,9 @@ def speed(options: Options) -> Result:
     finished, content = run_benchmark(options, "quantile")
     verdicts: list[dict[str, object]] = content["verdicts"]  # type: ignore[assignment]
     holds = finished.code == 0 and all(verdict["passed"] for verdict in verdicts)
-    lines = [f"{verdict['bound']}: {verdict['worst']}" for verdict in verdicts]
+    # Nothing was measured of a bound without a worst case.
+    worst = ["-" if verdict["worst"] is None else f"{verdict['worst']:.3g}" for verdict in verdicts]
+    lines = [f"{verdict['bound']}: {of}" for verdict, of in zip(verdicts, worst, strict=True)]
     return passed(holds, "; ".join(lines), verdicts=verdicts)
 
 

@@ -113,7 +113,7 @@ def _by_domain(
     """Aggregates of rows by their domain d0, d1, …
 
     Where files are domains, each is read by itself: to group all rows by the name of their file
-    would take as long as all else.
+    takes much longer.
     """
     keys = [f"d{j}" for j in range(len(names))]
     by_file = [key for key, name in zip(keys, names, strict=True) if table.is_filename(name)]

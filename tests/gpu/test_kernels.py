@@ -7,6 +7,7 @@ import pytest
 from oracle.interpreter import ALL_IN_ONE_PROCESS, NEEDS_TRITON, errors_of, quick_errors
 
 PROGRAM = "oracle.interpreted_kernels"
+NORMS = "oracle.interpreted_norms"
 
 
 @NEEDS_TRITON
@@ -27,6 +28,14 @@ def test_kernels_compute_what_the_cpu_does_for_all_laws_and_sizes() -> None:
 @NEEDS_TRITON
 @ALL_IN_ONE_PROCESS
 def test_norms_with_fixed_statistics_are_those_of_torch() -> None:
-    errors = quick_errors()["oracle.interpreted_norms"]
+    errors = quick_errors()[NORMS]
+    assert len(errors) == 11
+    assert {case: error for case, error in errors.items() if not error < 5e-6} == {}
+
+
+@NEEDS_TRITON
+@pytest.mark.full
+def test_norms_of_all_shapes_are_those_of_torch() -> None:
+    errors = errors_of(NORMS, "--all")
     assert len(errors) == 20
     assert {case: error for case, error in errors.items() if not error < 5e-6} == {}

@@ -31,9 +31,9 @@ one_per_class = pytest.mark.parametrize(
 )
 
 
-def in_full(case: Case, in_between: bool) -> list[pytest.MarkDecorator]:
-    """Variants, and what is in between other cases: of this, `make test` has two objectives."""
-    left_out = case.label or (in_between and case.name not in ("erm", "eqrm"))
+def in_full(case: Case, usual: bool) -> list[pytest.MarkDecorator]:
+    """Variants, and all but the usual world and refusals: of those `make test` has two methods."""
+    left_out = case.label or not (usual or case.name in ("erm", "eqrm"))
     return [pytest.mark.full] if left_out else []
 
 
@@ -49,7 +49,9 @@ def trained(case: Case, batch: Batch, task: str = "classes", seed: int = 0, step
 @pytest.mark.parametrize(
     ("num_domains", "case"),
     [
-        pytest.param(n, case, marks=in_full(case, n == 2), id=f"{n}-{case}")
+        pytest.param(
+            n, case, marks=in_full(case, n == 5 or n < case.make().min_domains), id=f"{n}-{case}"
+        )
         for n in SIZES
         for case in CASES
     ],
@@ -72,7 +74,7 @@ def test_fifty_steps_learn_and_stay_finite(case: Case, num_domains: int) -> None
 @pytest.mark.parametrize(
     ("task", "case"),
     [
-        pytest.param(task, case, marks=in_full(case, task == "binary"), id=f"{task}-{case}")
+        pytest.param(task, case, marks=in_full(case, task not in case.tasks), id=f"{task}-{case}")
         for task in ("binary", "regression")
         for case in CASES
     ],

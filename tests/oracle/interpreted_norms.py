@@ -1,7 +1,7 @@
 """The norm with fixed statistics in Triton's interpreter, against torch's own on the CPU.
 
-Run as a program: ``python -m oracle.interpreted_norms`` with ``TRITON_INTERPRET=1`` prints one line
-of JSON per case, with the largest of the errors of output and gradients.
+Run as a program: ``python -m oracle.interpreted_norms [--all]`` with ``TRITON_INTERPRET=1`` prints
+one line of JSON per case, with the largest of the errors of output and gradients.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -54,18 +55,21 @@ def case(
     )
 
 
-def cases() -> Iterator[tuple[str, float]]:
+def cases(all_cases: bool) -> Iterator[tuple[str, float]]:
     """Channels that do and do not fill a block, more pixels than a program takes, cuts, padding."""
     shapes = ((2, 16, 3, 5), (1, 24, 4, 4), (3, 40, 2, 2), (2, 192, 5, 4))
     for shape, highest in itertools.product(shapes, (None, 6.0, math.inf)):
         for padding in ((0, 0, 0, 0), (0, 1, 2, 3)) if highest else ((0, 0, 0, 0),):
+            large = shape[1] > 24
+            if large and not all_cases and (shape[1], highest, any(padding)) != (192, 6.0, False):
+                continue
             found = case(shape, highest, padding, twice=shape[1] == 24)
             yield f"{shape}, highest {highest}, padding {padding}", found
 
 
 def main() -> None:
     """Print every case."""
-    for name, error in cases():
+    for name, error in cases("--all" in sys.argv):
         print(json.dumps({"case": name, "error": error}))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.stats.mstats import hdquantiles
 
 import eqrm
 from cli.commands import changed, hospitals, run
+from eqrm import cli
 
 pytestmark = [
     pytest.mark.xdist_group("train"),  # what is prepared once serves all tests
@@ -32,19 +32,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     hospitals().to_csv(folder / "patients.csv", index=False)
     arguments = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
     arguments += ["--alpha", ".5,.9", "--surrogate", "none", "--output", "out"]
-    code = "from eqrm.cli import main; main()"
-    unmeasured = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        env=unmeasured,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return folder, done.stdout
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["eqrm", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    assert (stop.value.code, err.getvalue()) == (0, "")
+    return folder, out.getvalue()
 
 
 def judged(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> pd.Series:

@@ -95,7 +95,7 @@ def test_tiny_and_huge_risks_are_like_all_others(
         np.testing.assert_allclose(gradient.numpy(), expected_gradient, atol=tolerance * largest)
 
 
-@cases(150)
+@cases(75)
 @given(
     risks=st.lists(RISK, min_size=1, max_size=6),
     bad=st.sampled_from([math.nan, math.inf, -math.inf]),
@@ -113,7 +113,7 @@ def test_a_bad_risk_is_named_in_the_error(
     assert caught.value.index == (index,)
 
 
-@cases(100)
+@cases(50)
 @given(
     alpha=st.one_of(
         st.floats(max_value=-1e-300), st.floats(min_value=1.0 + 1e-12), st.just(math.nan)

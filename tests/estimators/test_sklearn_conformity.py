@@ -16,7 +16,7 @@ QUICK: dict[str, Any] = {"erm_steps": 12, "steps": 12, "learning_rate": 0.1, "ra
 EVERY_CLASS = [
     QRMClassifier(),
     QRMRegressor(),
-    eqrm.XGBQRMClassifier(**TREES),
+    pytest.param(eqrm.XGBQRMClassifier(**TREES), marks=pytest.mark.full),
     pytest.param(eqrm.XGBQRMRegressor(**TREES), marks=pytest.mark.full),
     pytest.param(eqrm.LGBMQRMClassifier(**TREES), marks=pytest.mark.full),
     eqrm.LGBMQRMRegressor(**TREES),

@@ -30,18 +30,23 @@ def accuracy(predictor: Predictor, batch: Batch) -> float:
     return (outputs.argmax(dim=1) == batch.y).float().mean().item()
 
 
-@pytest.mark.unmeasured
-@ADAPTIVE
-def test_unseen_domains_are_learned_where_only_adaptation_can(objective: Objective) -> None:
+def accuracy_in_unseen_domains(objective: Objective) -> float:
     training, unseen = relative_world(20, seed=0), relative_world(20, seed=1)
     torch.manual_seed(0)
     predictor = objective.prepare(MLP(1, 2, width=32, depth=1), 20)
     train(objective, predictor, [training] * 300)
-    erm = SD(penalty_weight=0.0)
-    plain = erm.prepare(MLP(1, 2, width=32, depth=1), 20)
-    train(erm, plain, [training] * 300)
-    assert accuracy(predictor, unseen) > 0.85
-    assert accuracy(plain, unseen) < 0.75
+    return accuracy(predictor, unseen)
+
+
+@pytest.mark.unmeasured
+@ADAPTIVE
+def test_unseen_domains_are_learned_where_only_adaptation_can(objective: Objective) -> None:
+    assert accuracy_in_unseen_domains(objective) > 0.85
+
+
+@pytest.mark.unmeasured
+def test_unseen_domains_are_not_learned_without_adaptation() -> None:
+    assert accuracy_in_unseen_domains(SD(penalty_weight=0.0)) < 0.75
 
 
 @ADAPTIVE

@@ -68,8 +68,12 @@ def compared(training: TableTraining) -> TrainingComparison:
     ("model", "task"),
     [
         *((model, "classification") for model in MODELS),
-        *((model, "regression") for model in MODELS if model != "mlp"),
-        pytest.param("mlp", "regression", marks=pytest.mark.full),
+        ("linear", "regression"),
+        *(
+            pytest.param(model, "regression", marks=pytest.mark.full)
+            for model in MODELS
+            if model != "linear"
+        ),
     ],
 )
 def test_every_model_is_trained_saved_and_loaded_alike(

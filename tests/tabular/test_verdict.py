@@ -132,7 +132,14 @@ def result(training: TableTraining) -> LevelResult:
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize(("place", "kind"), [(0, HELPS), (6, RECALIBRATE), (12, NOTHING)])
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        (0, HELPS),
+        pytest.param(6, RECALIBRATE, marks=pytest.mark.full),
+        pytest.param(12, NOTHING, marks=pytest.mark.full),
+    ],
+)
 def test_worlds_get_the_right_verdict(place: int, kind: str) -> None:
     """Some of the worlds; the mark ``full`` runs all, with the truth computed."""
     found = result(trained_on(WORLDS[place], seed=1)).verdict

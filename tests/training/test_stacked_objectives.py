@@ -58,22 +58,22 @@ def in_double(data: DomainData) -> DomainData:
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(
-    ("k", "steps"),
-    [(21, 4), *(pytest.param(k, 20, marks=pytest.mark.full) for k in (21, None))],
+    ("k", "burn_in", "steps"),
+    [(21, 3, 6), *(pytest.param(k, 20, 30, marks=pytest.mark.full) for k in (21, None))],
 )
 def test_all_steps_of_each_method_are_those_of_the_trainer(
-    name: str, k: int | None, steps: int
+    name: str, k: int | None, burn_in: int, steps: int
 ) -> None:
     data = in_double(world())
     scaling = "gradient-norm-ratio" if name.startswith("eqrm") else "none"
     if hasattr(METHODS[name][0], "penalty_weight"):
         scaling = "penalty-weight"
     phases = [
-        Phase(each, steps + 10, 1e-3, "cosine", loss_scaling=scaled)
+        Phase(each, steps, 1e-3, "cosine", loss_scaling=scaled)
         for each in METHODS[name]
         for scaled in dict.fromkeys((scaling, "none"))
     ]
-    runs = runs_of([0, 1], Phase("erm", steps, 1e-2), phases)
+    runs = runs_of([0, 1], Phase("erm", burn_in, 1e-2), phases)
     trained = train_many(runs, data, small(), examples_per_domain=k, dtype=torch.float64)
     for position, run in enumerate(runs):
         truth = alone(run, data, k, small())

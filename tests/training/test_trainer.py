@@ -63,7 +63,11 @@ def test_the_trainer_takes_the_steps_of_a_hand_written_loop() -> None:
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.full if case.label else ()) for case in CASES],
+    ids=str,
+)
 def test_every_objective_trains_and_learns(case) -> None:  # type: ignore[no-untyped-def]
     data = classification()
     torch.manual_seed(0)

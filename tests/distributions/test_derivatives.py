@@ -17,7 +17,7 @@ from oracle.catalogue import (
 )
 from oracle.laws import LAWS, draw_risks
 
-SOME_LEVELS = ["0.01", "0.9", "1-e^-100"]
+SOME_LEVELS = ["0.9", "1-e^-100"]
 OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
 
 

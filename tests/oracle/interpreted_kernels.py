@@ -50,8 +50,8 @@ def quantiles(all_cases: bool) -> Iterator[tuple[str, float]]:
     laws = ("normal", "ties", "spread 1e-9", "equal") if all_cases else ("normal", "spread 1e-9")
     for m, law, text in itertools.product(sizes, laws, LEVELS):
         for weighted, given in itertools.product((False, True), (False, True)):
-            usual = law == "normal" and not (weighted and given)
-            if not (all_cases or usual or (text == "0.9" and not given)):
+            usual = law == "normal" and not (weighted or given)
+            if not (all_cases or usual or (text == "0.9" and not (weighted and given))):
                 continue
             risks = risks_of(law, m).requires_grad_()
             weights = torch.linspace(0.0, 2.0, m, dtype=torch.float64) + (m == 1)

@@ -141,7 +141,7 @@ def test_a_run_of_the_stack_is_the_run_that_the_trainer_makes() -> None:
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("k", [None, 20])
+@pytest.mark.parametrize("k", [20, pytest.param(None, marks=pytest.mark.full)])
 def test_twenty_runs_together_match_twenty_apart_with_dropout(k: int | None) -> None:
     data = world()
     levels = [Phase(EQRM(level), 6, 3e-3, "cosine") for level in LEVELS]

@@ -9,7 +9,6 @@ from collections.abc import Generator
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer.main
@@ -141,24 +140,6 @@ def database_put_together_once() -> Generator[None]:
     """DuckDB makes all its functions anew for every database, in 0.03 seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("duckdb.connect", connect_to_shared)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def components_of_digits_computed_once() -> Generator[None]:
-    """Every plan and run on the coloured digits would compute them again, of the same digits."""
-    from eqrm.data.datasets import coloured_digits
-
-    compute, known = coloured_digits._principal_components, dict[bytes, Any]()
-
-    def components(pixels: Any) -> Any:
-        digits = pixels.tobytes()
-        if digits not in known:
-            known[digits] = compute(pixels)
-        return known[digits].copy()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coloured_digits, "_principal_components", components)
         yield
 
 

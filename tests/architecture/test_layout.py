@@ -7,6 +7,7 @@ import re
 import statistics
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -56,10 +57,18 @@ def test_a_folder_holds_at_most_16_modules() -> None:
 def test_a_function_stays_readable() -> None:
     too_long = {}
     for path in FILES:
-        for node in ast.walk(parsed(path)):
+        for node in statements(parsed(path)):
             if isinstance(node, ast.FunctionDef) and (length := code_lines(node, path)) > 60:
                 too_long[f"{relative(path)}: {node.name}"] = length
     assert too_long == {}
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node at any depth; expressions, which are most of it, hold no statements."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
 
 
 def code_lines(node: ast.FunctionDef, path: Path) -> int:

@@ -98,6 +98,8 @@ def interleaved(
     spent = dict.fromkeys(competitors, 0.0)
     collecting = gc.isenabled()
     gc.disable()
+    gc.collect()
+    gc.freeze()  # what was there before is not looked through again in every round
     try:
         for turn in range(budget.rounds):
             for name, action in competitors.items():
@@ -112,6 +114,7 @@ def interleaved(
                 samples[name].append(seconds)
             gc.collect()
     finally:
+        gc.unfreeze()
         if collecting:
             gc.enable()
     return {name: _summary(samples[name], calls[name]) for name in competitors}

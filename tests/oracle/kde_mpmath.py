@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import mpmath as mp
@@ -104,10 +104,9 @@ class KdeTruth:
         with mp.workdps(WORKING_DIGITS):
             q = mp.mpf(quantile)
             tail = mp.exp(mp.mpf(self.log_tail))
-            width = self.bandwidth * mp.sqrt(2) * (1 if tail <= 0.5 else -1)
-            scaled = ((p, _number((q - mp.mpf(r)) / width)) for r, p in self.present)
-            mass = mp.fsum(p * _real(_erfc(z)) for p, z in scaled) / 2
-            return float(abs(mass / min(tail, 1 - tail) - 1))
+            width = _number(self.bandwidth * mp.sqrt(2) * (1 if tail <= 0.5 else -1))
+            twice = sum(_number(p) * _erfc(_number(q - r) / width) for r, p in self.present)
+            return float(abs(_real(twice) / 2 / min(tail, 1 - tail) - 1))
 
 
 @dataclass(frozen=True)
@@ -212,6 +211,43 @@ def _taylor_step(taylor: Sequence[Real], target: Real) -> Real | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """What all levels of the same risks, weights and rule have in common."""
+
+    pivot: Real
+    probabilities: tuple[Real, ...]
+    present: list[int]
+    bandwidth: Real
+    slopes: list[Any]
+    """Of the bandwidth, for the risks that are present; so are centres and shares."""
+    centres: list[Any]
+    shares: list[Any]
+
+
+@lru_cache(maxsize=16)
+def _setting(
+    risks: tuple[float, ...], bandwidth: str | float, weights: tuple[float, ...] | None
+) -> _Setting:
+    given = [mp.mpf(1)] * len(risks) if weights is None else [mp.mpf(w) for w in weights]
+    total = mp.fsum(given)
+    probabilities = tuple(g / total for g in given)
+    present = [i for i, w in enumerate(given) if w > 0]
+    pivot = mp.mpf(risks[present[0]])
+    differences = [mp.mpf(risks[i]) - pivot for i in present]
+    h, h_gradient = bandwidth_of(bandwidth, differences, [probabilities[i] for i in present])
+    width = _number(h)
+    return _Setting(
+        pivot,
+        probabilities,
+        present,
+        h,
+        slopes=[_number(slope) for slope in h_gradient],
+        centres=[_number(d) / width for d in differences],
+        shares=[_number(probabilities[i]) for i in present],
+    )
+
+
 def kde_truth(
     risks: Sequence[float],
     log_tail: float,
@@ -225,15 +261,8 @@ def kde_truth(
     (1.5, [0.5, 0.5])
     """
     with mp.workdps(WORKING_DIGITS):
-        given = [mp.mpf(1)] * len(risks) if weights is None else [mp.mpf(w) for w in weights]
-        total = mp.fsum(given)
-        present = [i for i, w in enumerate(given) if w > 0]
-        p = [given[i] / total for i in present]
-        pivot = mp.mpf(risks[present[0]])
-        differences = [mp.mpf(risks[i]) - pivot for i in present]
-        h, h_gradient = bandwidth_of(bandwidth, differences, p)
-        width, shares = _number(h), [_number(each) for each in p]
-        centres = [_number(d) / width for d in differences]
+        shared = _setting(tuple(risks), bandwidth, None if weights is None else tuple(weights))
+        h, shares, centres = shared.bandwidth, shared.shares, shared.centres
         t = _root_in_bandwidths(centres, shares, mp.mpf(log_tail))
         place = _number(t)
         z = [place - centre for centre in centres]
@@ -242,18 +271,17 @@ def kde_truth(
         w = [k / total_kernel for k in kernels]
         z_bar, mass = sum(wi * zi for wi, zi in zip(w, z, strict=True)), _real(total_kernel)
         gradient = np.zeros(len(risks))
-        gradient[present] = [
-            float(wi + z_bar * _number(gi)) for wi, gi in zip(w, h_gradient, strict=True)
+        gradient[shared.present] = [
+            float(wi + z_bar * slope) for wi, slope in zip(w, shared.slopes, strict=True)
         ]
-        probabilities = [g / total for g in given]
         return KdeTruth(
-            quantile=pivot + h * t,
+            quantile=shared.pivot + h * t,
             gradient=gradient,
             bandwidth=h,
             density=mass / (h * mp.sqrt(2 * mp.pi)),
             log_tail=log_tail,
             risks=tuple(float(r) for r in risks),
-            probabilities=tuple(probabilities),
+            probabilities=shared.probabilities,
         )
 
 

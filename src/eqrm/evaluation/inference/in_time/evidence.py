@@ -98,7 +98,7 @@ def _waiting(numbers: Any) -> Any:
     return 0.5 * math.log(2.0) / np.log1p(numbers)
 
 
-@lru_cache(maxsize=16)  # the same for all interleaved tests, and for all simulated worlds
+@lru_cache(maxsize=2)  # the same for all interleaved tests (or one more) and simulated worlds
 def _schedule(first: int, last: int) -> tuple[Vector, Vector]:
     """The logarithm of what each of these domains brings into play, and what then still waits."""
     numbers = np.arange(first, last + 1)

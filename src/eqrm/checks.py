@@ -12,7 +12,7 @@ eqrm.errors.SettingError: steps must be an integer of at least 1, got 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields
 from functools import partial
 from numbers import Integral, Real
@@ -23,6 +23,7 @@ from eqrm.level import Level
 from eqrm.text import counted, did_you_mean
 
 T = TypeVar("T")
+_FLOATS = {float}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,17 @@ def is_number(value: object) -> bool:
     (True, False, False)
     """
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def are_numbers(values: Collection[object]) -> bool:
+    """Whether all are real numbers that are finite; quick where all are floats of Python.
+
+    >>> are_numbers([0.5, 1]), are_numbers([0.5, float("nan")]), are_numbers([0.5, None])
+    (True, False, False)
+    """
+    if set(map(type, values)) <= _FLOATS:
+        return all(map(math.isfinite, values))  # type: ignore[arg-type]
+    return all(map(is_number, values))
 
 
 def is_missing(value: Any) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eqrm.checks import one_of
 from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.equal_weights import INTERPOLATIONS
 from eqrm.distributions.order_statistics import (
     first_true,
     linear_mix,
@@ -18,8 +19,6 @@ from eqrm.distributions.order_statistics import (
     tail_mix,
 )
 from eqrm.level import Level
-
-INTERPOLATIONS = ("step", "linear")
 
 
 class Empirical(RiskDistribution):

@@ -6,13 +6,14 @@ product and its gradient follows from the sort.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from eqrm.distributions.equal_weights import equal_step_index
 
 Places = tuple[float, npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """A statistic of one row: its value, the places of the risks that make it, and their shares."""
@@ -83,20 +84,6 @@ def step_mix(risks: Tensor, weights: Tensor | None, alpha: float, tail: float) -
         above = weights.flip(-1).cumsum(-1).flip(-1) - weights
         reached = above <= tail + slack * min(1.0, 2.0 * tail)
     return (steps == first_true(reached & (weights > 0))).to(risks.dtype)
-
-
-def equal_step_index(size: int, alpha: float, tail: float) -> int:
-    """The place of :func:`step_mix` for equal weights: 0.9 of ten domains is the ninth.
-
-    0.9 is not a binary fraction, so ⌈αm⌉ is taken up to its rounding error.
-
-    >>> equal_step_index(10, 0.9, 0.1), equal_step_index(10, 0.91, 0.09)
-    (8, 9)
-    """
-    slack = 8.0 * torch.finfo(torch.float64).eps
-    if alpha <= 0.5:
-        return max(0, math.ceil(alpha * size * (1.0 - slack)) - 1)
-    return size - 1 - min(size - 1, math.floor(tail * size * (1.0 + slack)))
 
 
 def first_true(condition: Tensor) -> Tensor:

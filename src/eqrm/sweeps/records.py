@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import is_integer, is_number
+from eqrm.checks import are_numbers, is_integer, is_number
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.text import shortened
@@ -153,10 +153,9 @@ class RunRecord(RunPlace):
 
 
 def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
-    for measured in (content["risks"], content["accuracies"]):
-        for values in measured.values():
-            if not all(map(is_number, values.values())):
-                raise TypeError("a measured value that is not a number")
+    splits = (*content["risks"].values(), *content["accuracies"].values())
+    if not are_numbers([value for values in splits for value in values.values()]):
+        raise TypeError("a measured value that is not a number")
     if not is_integer(content["step"]):
         raise TypeError("a step that is not an integer")
     metrics = {

@@ -13,14 +13,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from statistics import fmean
 from typing import Any, ClassVar
 
-import torch
-
 from eqrm.checks import one_of
-from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
+from eqrm.distributions.equal_weights import INTERPOLATIONS, equal_quantile
 from eqrm.errors import EqrmError, SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.level import Level
@@ -242,34 +239,15 @@ class QuantileSelection(SelectionRule):
         values = [_of_seen_domains(c, self.metric, candidates) for c in checkpoints]
         if any(each.keys() != values[0].keys() for each in values):
             raise UnjudgedRunError("its checkpoints were measured on different validation domains")
-        return [-self._quantile(list(each.values())) for each in values]
+        level = Level.of(self.alpha)
+        return [-self._quantile(list(each.values()), level) for each in values]
 
-    def _quantile(self, values: list[float]) -> float:
+    def _quantile(self, values: list[float], level: Level) -> float:
         """The quantile of finite risks; infinite where one is not finite."""
         risks = values if self.metric == RISK else [1.0 - value for value in values]
         if not all(map(math.isfinite, risks)):
             return math.inf
-        ordered = sorted(risks)
-        shares = _shares_of_ranks(len(ordered), self.alpha, self.interpolation)
-        pivot = ordered[shares[0][0]]
-        return pivot + math.fsum(share * (ordered[rank] - pivot) for rank, share in shares)
-
-
-@lru_cache
-def _shares_of_ranks(
-    number: int, alpha: float | str, interpolation: str
-) -> tuple[tuple[int, float], ...]:
-    """The quantile of sorted risks as a mean of few of them: which, and with which share.
-
-    Found once by the distribution itself, so that many records are judged quickly.
-
-    >>> _shares_of_ranks(5, 0.9, "step"), _shares_of_ranks(5, 0.625, "linear")
-    (((4, 1.0),), ((2, 0.5), (3, 0.5)))
-    """
-    ranks = torch.arange(float(number), dtype=torch.float64, requires_grad=True)
-    Empirical(ranks, interpolation=interpolation).quantile(Level.of(alpha)).backward()
-    found = [] if ranks.grad is None else ranks.grad.tolist()
-    return tuple((rank, share) for rank, share in enumerate(found) if share)
+        return equal_quantile(risks, level, self.interpolation)
 
 
 def refuse_pooled_risk(metric: str | None, pooled: bool) -> None:

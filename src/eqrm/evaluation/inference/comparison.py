@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqrm.checks import OPEN_FRACTION, one_of
-from eqrm.distributions.order_statistics import equal_step_index
+from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import intervals
 from eqrm.evaluation.inference.finding import Finding

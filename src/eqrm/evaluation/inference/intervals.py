@@ -14,10 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import stdtrit, xlogy
 
-from eqrm.distributions.order_statistics import equal_step_index
+from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector
 from eqrm.evaluation.rounding import are_equal
@@ -291,6 +290,8 @@ def most_ratio(miss: float) -> float:
     >>> round(most_ratio(0.05), 3)  # of χ²₁ it is 3.841, of χ²₂ 5.991
     5.138
     """
+    from scipy.optimize import brentq  # slow to import
+
     return float(
         brentq(
             lambda c: 0.5 * (math.erfc(math.sqrt(c / 2.0)) + math.exp(-c / 2.0)) - miss,

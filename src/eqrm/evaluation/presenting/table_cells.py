@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from eqrm.checks import one_of
-from eqrm.distributions.empirical import INTERPOLATIONS, Empirical
+from eqrm.distributions.empirical import Empirical
+from eqrm.distributions.equal_weights import INTERPOLATIONS
 from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
     QUANTILE,

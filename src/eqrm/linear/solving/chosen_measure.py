@@ -17,9 +17,9 @@ from eqrm.distributions.bandwidths import (
     resolve_bandwidth,
 )
 from eqrm.distributions.empirical import Empirical
+from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kernel import KDE
-from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
 from eqrm.linear.solving.kernel_measures import EmpiricalQuantile, KernelMeasure, WorstShare

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfc, erfcx
 
+from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.distributions.kde.bulk_sums import kernel_sums
 from eqrm.distributions.kde.root import root_of_one
 from eqrm.distributions.kde.sums import Equation, TailSums
-from eqrm.distributions.order_statistics import equal_step_index
 from eqrm.level import Level
 from eqrm.linear.solving.measures import (
     DEEPEST,

@@ -9,7 +9,6 @@ from statistics import fmean
 import numpy as np
 
 from eqrm.evaluation.measuring.set_metrics import MetricValue
-from eqrm.evaluation.metric_evaluation import DomainMetric, MetricEvaluation
 from eqrm.sweeps.tables.cells import SweepCell
 
 COLUMNS = ("domains", "mean", "95% low", "95% high")
@@ -38,6 +37,8 @@ def interval_cells(
     if len(means) < 2:
         mean = fmean(means.values()) if means else None
         return number, *(SweepCell(v, None, 0, complete, True) for v in (mean, None, None))
+    from eqrm.evaluation.metric_evaluation import DomainMetric, MetricEvaluation  # slow to import
+
     found = DomainMetric(
         MetricValue(None),
         tuple(means),

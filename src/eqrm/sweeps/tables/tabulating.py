@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
-
 from eqrm.checks import check_all, one_of
-from eqrm.distributions.empirical import Empirical
+from eqrm.distributions.equal_weights import equal_quantile
 from eqrm.level import Level
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import (
@@ -290,12 +288,20 @@ class _Tabulated:
         self, objective: str, risks: Mapping[int, Sequence[float]]
     ) -> tuple[SweepCell, ...]:
         complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
-        laws = [Empirical(torch.tensor(r, dtype=torch.float64)) for r in risks.values()]
+        for each in risks.values():
+            _refuse_infinite(each)
         columns = [[statistics.fmean(each) for each in risks.values()]]
-        columns += [
-            [float(law.quantile(Level.of(v))) for law in laws] for v in self.settings.levels
-        ]
+        levels = [Level.of(level) for level in self.settings.levels]
+        columns += [[equal_quantile(each, at) for each in risks.values()] for at in levels]
         return tuple(self._cell(column, complete, percent=False) for column in columns)
+
+
+def _refuse_infinite(risks: Sequence[float]) -> None:
+    """Raise where a risk is not finite, as the empirical law does, which says which one."""
+    if not all(map(math.isfinite, risks)):
+        from eqrm.distributions.empirical import Empirical  # slow to import
+
+        Empirical(risks)
 
 
 def _metric_of(grid: DatasetGrid) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from eqrm._version import __version__
 from eqrm.checks import integer
@@ -94,6 +93,8 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
             f"save_model cannot save a {name}, only: {', '.join(sorted(ESTIMATORS))}. For a "
             "pipeline, save its last step."
         )
+    from sklearn.utils.validation import check_is_fitted  # slow to import
+
     check_is_fitted(estimator)
     try:
         json.dumps(attached, allow_nan=False)

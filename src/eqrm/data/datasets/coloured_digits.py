@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,10 +39,8 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
     >>> list(digits.columns)[-2:], digits.target_name
     (['component_20', 'colour'], 'five_to_nine')
     """
-    from sklearn.datasets import load_digits
-
     SEED.check(seed, "seed")
-    pixels, shown = load_digits(return_X_y=True)
+    pixels, shown = _digits()
     label = (shown >= 5).astype(np.float64)
     rng = np.random.default_rng(seed)
     source = rng.permutation(np.arange(len(label)) % SOURCES)
@@ -54,6 +54,20 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
     columns["colour"] = np.where(agrees, label, 1.0 - label)
     names = np.array([f"source-{number:02d}" for number in range(1, SOURCES + 1)])
     return Table(columns, label, names[source], target_name="five_to_nine", domain_name="source")
+
+
+def _digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """``load_digits(return_X_y=True)``, without the import of scikit-learn, which takes longer."""
+    package = find_spec("sklearn")
+    if package is not None and package.origin is not None:
+        file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            found = np.loadtxt(file, delimiter=",")
+            return found[:, :-1], found[:, -1].astype(np.int64)
+    from sklearn.datasets import load_digits
+
+    pixels, shown = load_digits(return_X_y=True)
+    return pixels, shown
 
 
 def _principal_components(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

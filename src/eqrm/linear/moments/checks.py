@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from eqrm.errors import DomainDataError
@@ -119,6 +118,8 @@ def undetermined_without_intercept(second: Tensor, features: Sequence[str]) -> l
 def _dependences(pooled: Tensor, names: Sequence[str]) -> list[str]:
     if len(names) < 2:
         return []
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
     scale = pooled.diagonal().rsqrt()
     values, vectors = torch.linalg.eigh(pooled * scale[:, None] * scale)
     directions = vectors[:, values < DEPENDENT * len(names)]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import minimize
 
 from eqrm.errors import SettingError
 from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
@@ -286,6 +285,7 @@ def _candidates(quadratics: Quadratics) -> list[Array]:
 
 def _descend_on_sphere(growth: MeasureOfRisks, start: Array) -> Array:
     """A minimum of growth(d)/|d|² near ``start``."""
+    from scipy.optimize import minimize  # slow to import
 
     def quotient(direction: Array) -> tuple[float, Array]:
         norm = float(direction @ direction)

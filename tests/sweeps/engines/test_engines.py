@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,9 @@ import pytest
 
 from cli.commands import run as command
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.sweeps.engines.base import ENGINES, make_engine
+from eqrm.sweeps.engines.base import ENGINES, RunOutcome, make_engine
 from eqrm.sweeps.engines.job import begin_job, ending_of_job
-from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps.engines.local import FORKS, LocalEngine
 from eqrm.sweeps.engines.slurm import SlurmEngine
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from sweeps.small_plans import SMALL, planned
@@ -219,3 +222,37 @@ def test_workers_beyond_the_cores_wait_for_runs(
     monkeypatch.setattr(engine, "_start", lambda: started.append("a process"))
     with engine.warming_up():
         assert len(started) == os.cpu_count()
+
+
+@pytest.mark.skipif(not FORKS, reason="workers are not forks of one process here")
+def test_workers_say_how_they_ended_and_a_killed_starter_is_replaced(
+    prepared: tuple[SweepFolder, str],
+) -> None:
+    folder, run = prepared
+    (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
+    with LocalEngine(folder.path, workers=1) as engine:
+        engine.submit(run)
+        assert _polled(engine)[0].ending == "failed"
+        worker, starter = engine._workers[0], engine._starter
+        assert worker._process is not None
+        assert starter is not None
+        os.kill(worker._process, signal.SIGKILL)
+        assert _polled(engine, lambda: not engine._workers) == []  # it had nothing to do
+        assert worker.exit_code() == -signal.SIGKILL
+        starter.process.kill()
+        starter.process.wait()
+        engine.submit(run)
+        assert engine._starter is not starter
+        assert _polled(engine)[0].ending == "failed"
+        last = engine._workers[0]
+    assert (engine._workers, engine._starter) == ([], None)
+    assert last.exit_code() == 0
+
+
+def _polled(engine: LocalEngine, reached: Callable[[], bool] | None = None) -> list[RunOutcome]:
+    """What the engine reports first, or until something is reached."""
+    found: list[RunOutcome] = []
+    deadline = time.monotonic() + 120
+    while not (found if reached is None else reached()) and time.monotonic() < deadline:
+        found += engine.poll(1.0)
+    return found

@@ -1,7 +1,9 @@
 """Runs on this machine: worker processes that train one run after the other.
 
-Workers live as long as the sweep, because a process takes seconds to import torch. A worker whose
-sweep is gone, killed or not, saves the run it trains and ends.
+Workers live as long as the sweep, because a process takes seconds to import torch. On Linux one
+process imports it and forks into the workers (:mod:`eqrm.sweeps.engines.local_starter`); elsewhere
+forks are not safe, and each worker imports it. A worker whose sweep is gone, killed or not, saves
+the run it trains and ends.
 """
 
 from __future__ import annotations
@@ -9,19 +11,22 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, check_all, optional
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 
 PATIENCE = 60.0
 """Seconds that workers have to save and end before they are killed."""
+FORKS = sys.platform == "linux"
+"""Whether workers are forks of one process."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -48,6 +53,7 @@ class LocalEngine(Engine):
         self._selector = selectors.DefaultSelector()
         self._wanted = workers or max(1, (os.cpu_count() or 1) // threads)
         self._workers: list[_Worker] = []
+        self._starter: _Starter | None = None
 
     @property
     def free(self) -> int:
@@ -84,82 +90,175 @@ class LocalEngine(Engine):
             raise
 
     def _start(self) -> _Worker:
-        worker = _Worker(self._arguments, self._environment)
+        worker = _Worker(self._begin)
         self._workers.append(worker)
         self._selector.register(worker.reports, selectors.EVENT_READ, worker)
         return worker
+
+    def _begin(self, given: int, answers: int) -> subprocess.Popen[bytes]:
+        """Begin a worker with this input and output: its process, or that which it is forked of."""
+        if not FORKS:
+            return _begun("local_worker", self._arguments, self._environment, given, answers)
+        if self._starter is None or not self._starter.fork(given, answers):
+            self._end_starter()  # it was killed
+            self._starter = _Starter(self._arguments, self._environment)
+            self._starter.fork(given, answers)
+        return self._starter.process
 
     def poll(self, seconds: float) -> list[RunOutcome]:
         """What workers reported, and the runs of those that died."""
         found: list[RunOutcome] = []
         for key, _ in self._selector.select(seconds):
             worker: _Worker = key.data
-            line = worker.reports.readline()
-            if line:
-                found.append(RunOutcome(**json.loads(line)))
-                worker.run = None
-                continue
-            code = self._remove(worker)
-            if worker.run is not None:
-                how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-                found.append(RunOutcome(worker.run, "lost", f"The worker process ended {how}."))
+            found += worker.hear()
+            if worker.ended:
+                self._remove(worker)
+                if worker.run is not None:
+                    code = worker.exit_code()
+                    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+                    found.append(RunOutcome(worker.run, "lost", f"The worker process ended {how}."))
         return found
 
     def cancel(self) -> None:
         """Ask workers to save and end; a second Ctrl-C, or a minute, kills them."""
-        for worker in self._workers:
+        used = [worker for worker in self._workers if worker.used]
+        for worker in list(self._workers):
             worker.close()
-            if not worker.used:  # it is still importing, and has nothing to save
-                worker.process.kill()
+            if not worker.used:  # it may still be importing, and has nothing to save
+                worker.kill()
+        if not used:
+            self._end_starter()
         deadline = time.monotonic() + PATIENCE
         try:
-            for worker in self._workers:
-                worker.process.wait(max(0.1, deadline - time.monotonic()))
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            for worker in self._workers:
-                worker.process.kill()
+            while self._workers and time.monotonic() < deadline:
+                self.poll(deadline - time.monotonic())
+        except KeyboardInterrupt:
+            pass
         for worker in list(self._workers):
+            worker.kill()
             self._remove(worker)
+        self._end_starter()
 
-    def _remove(self, worker: _Worker) -> int:
+    def _end_starter(self) -> None:
+        if self._starter is not None:
+            self._starter.end()
+            self._starter = None
+
+    def _remove(self, worker: _Worker) -> None:
         self._selector.unregister(worker.reports)
         self._workers.remove(worker)
-        worker.close()
-        code = worker.process.wait()
-        worker.reports.close()
-        return code
+        worker.release()
+
+
+def _begun(
+    module: str,
+    arguments: list[str],
+    environment: dict[str, str],
+    given: int,
+    answers: int,
+    passed: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
+    """A process of a module beside this one."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"eqrm.sweeps.engines.{module}", *arguments],
+        env=environment,
+        stdin=given,
+        stdout=answers,
+        pass_fds=passed,
+        start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which then asks
+    )
+
+
+class _Starter:
+    """The process that forks into workers, seen from the sweep."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+        self._messages, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            place = theirs.fileno()
+            nothing = subprocess.DEVNULL
+            given = [str(place), *arguments]
+            self.process = _begun("local_starter", given, environment, nothing, nothing, (place,))
+
+    def fork(self, given: int, answers: int) -> bool:
+        """Have it fork into a worker with this input and output; False if it is gone."""
+        try:
+            socket.send_fds(self._messages, [b"w"], [given, answers])
+        except OSError:
+            return False
+        return True
+
+    def end(self) -> None:
+        """End it; its workers live on."""
+        self._messages.close()
+        self.process.kill()
+        self.process.wait()
 
 
 class _Worker:
     """A worker process, seen from the sweep."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, begin: Callable[[int, int], subprocess.Popen[bytes]]) -> None:
         self.run: str | None = None
-        self.used = False
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "eqrm.sweeps.engines.local_worker", *arguments],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which then asks
-        )
-        self.reports: Any = self.process.stdout
+        self.used = self.ended = False
+        self._code: int | None = None
+        self._rest = b""
+        given, runs = os.pipe()
+        self.reports, answers = os.pipe()
+        self._runs = os.fdopen(runs, "w", encoding="utf-8")
+        try:
+            self._begun = begin(given, answers)
+        finally:
+            os.close(given)
+            os.close(answers)
+        self._process = None if FORKS else self._begun.pid
 
     def give(self, run: str) -> bool:
         """Have a run trained; False if the process is gone."""
-        if self.process.stdin is None or self.process.poll() is not None:
-            return False
         try:
-            self.process.stdin.write(run + "\n")
-            self.process.stdin.flush()
+            self._runs.write(run + "\n")
+            self._runs.flush()
         except BrokenPipeError:
             return False
         self.run, self.used = run, True
         return True
 
+    def hear(self) -> list[RunOutcome]:
+        """What it reported, once there is something: how runs ended, or that it has ended."""
+        read = os.read(self.reports, 1 << 16)
+        self.ended = not read
+        *lines, self._rest = (self._rest + read).split(b"\n")
+        found = []
+        for line in lines:
+            try:
+                said = json.loads(line)
+            except ValueError:  # it was killed while it wrote
+                continue
+            if "run" in said:
+                found.append(RunOutcome(**said))
+                self.run = None
+            self._process = said.get("process", self._process)
+            self._code = said.get("code", self._code)
+        return found
+
+    def exit_code(self) -> int:
+        """How the process ended; that which it was forked of, where that was gone before."""
+        return self._begun.wait() if self._code is None else self._code
+
     def close(self) -> None:
         """Nothing more is coming: the worker saves what it trains, and ends."""
-        if self.process.stdin is not None and not self.process.stdin.closed:
-            with suppress(BrokenPipeError):
-                self.process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._runs.close()
+
+    def kill(self) -> None:
+        """End the process at once, if it is known."""
+        if self._process is not None and not self.ended:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGKILL)
+
+    def release(self) -> None:
+        """Keep nothing of it."""
+        self.close()
+        os.close(self.reports)
+        if not FORKS:
+            self._begun.wait()

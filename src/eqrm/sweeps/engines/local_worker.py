@@ -20,15 +20,20 @@ from eqrm.sweeps.sweep_folder import SweepFolder
 
 
 def main() -> None:
-    """Train runs until there are no more."""
+    """The worker that the arguments describe."""
     folder, threads, *root = sys.argv[1:]
+    work(folder, int(threads), root[0] if root else None)
+
+
+def work(folder: str, threads: int, data_root: str | None) -> None:
+    """Train runs until there are no more."""
     signal.signal(signal.SIGTERM, _end)
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     runs: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_listen, args=(runs,), daemon=True).start()
     sweep = SweepFolder(Path(folder))
     while (run := runs.get()) is not None:
-        outcome = logged_run(sweep, run, root[0] if root else None, int(threads))
+        outcome = logged_run(sweep, run, data_root, threads)
         try:
             reports.write(json.dumps(asdict(outcome)) + "\n")
             reports.flush()

@@ -159,7 +159,7 @@ def measure_rules(m: int, level_text: str, quick: bool) -> Row:
 
         return forward_backward
 
-    budget = Budget(rounds=7 if quick else 15, burst=0.004 if quick else 0.01, pause=0.01)
+    budget = Budget(rounds=7 if quick else 25, burst=0.004 if quick else 0.005, pause=0.01)
     actions = {name: action(bandwidth) for name, bandwidth in RULES.items()}
     # So few risks need one thread only: the time of the processor, whatever else it does.
     return Row(m, level_text, interleaved(actions, budget, clock=time.process_time))

@@ -108,7 +108,8 @@ def of_sweeps(folder: Path, kills: int, seed: int) -> Seen:
         files = SweepFolder(place)
         return lambda: run_sweep(planned(content), files, HereEngine(files))
 
-    job(folder / "undisturbed")()
+    # Not in this process: where there is a GPU, forks of one that has trained cannot train.
+    os.waitpid(forked(job(folder / "undisturbed")), 0)
     expected = records_of(folder / "undisturbed", sweep)
     while seen.kills < kills:
         place, longest = folder / f"killed-{seen.finished}", 0.5

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from html import escape
 
 from eqrm.errors import MissingExtraError
+from eqrm.markup import text
 from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
 from eqrm.text import aligned, counted, csv_text, one_line
 
@@ -103,13 +103,13 @@ def to_html(found: SweepTables, selected: bool = False) -> str:
         try:
             pictures = pictures_of(table)
         except MissingExtraError as error:
-            without = f"<p>No pictures: {escape(str(error))}</p>"
-        parts.append(f"<h2>{escape(table.title)}</h2>\n{_html_table(table)}")
-        parts += [f'<p><img src="{data}" alt="{escape(alt)}"></p>' for data, alt in pictures]
-    parts += [without, *(f"<p>{escape(line)}</p>" for line in notes(found))]
+            without = f"<p>No pictures: {text(str(error))}</p>"
+        parts.append(f"<h2>{text(table.title)}</h2>\n{_html_table(table)}")
+        parts += [f'<p><img src="{data}" alt="{text(alt)}"></p>' for data, alt in pictures]
+    parts += [without, *(f"<p>{text(line)}</p>" for line in notes(found))]
     for heading, *lines in _gaps(found, most=None):
-        items = "".join(f"<li>{escape(line)}</li>\n" for line in lines)
-        parts.append(f"<h2>{escape(heading)}</h2>\n<ul>\n{items}</ul>")
+        items = "".join(f"<li>{text(line)}</li>\n" for line in lines)
+        parts.append(f"<h2>{text(heading)}</h2>\n<ul>\n{items}</ul>")
     opened = " open" if selected else ""
     rows = _selected_grid(found.selected)
     parts.append(f"<details{opened}><summary>Selected runs</summary>\n{_html_rows(rows)}</details>")
@@ -118,7 +118,7 @@ def to_html(found: SweepTables, selected: bool = False) -> str:
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "img-src data:; style-src 'unsafe-inline'\">\n"
         f"<title>Tables of a sweep</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(_headline(found))}</h1>\n" + "\n".join(filter(None, parts)) + "\n</body>\n"
+        f"<h1>{text(_headline(found))}</h1>\n" + "\n".join(filter(None, parts)) + "\n</body>\n"
         "</html>"
     )
 
@@ -168,9 +168,9 @@ def _gaps(found: SweepTables, most: int | None) -> Iterator[list[str]]:
             yield [f"{heading}:", *shown, *rest]
 
 
-def _printable(text: str) -> str:
+def _printable(line: str) -> str:
     """One line, however names are spelled."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return "".join(c if c.isprintable() else " " for c in line)
 
 
 def _grid(table: SweepTable) -> list[list[str]]:
@@ -201,8 +201,8 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _in_markdown(text: str) -> str:
-    return re.sub(r"([\\|*_`\[\]~<&])", r"\\\1", text)
+def _in_markdown(cell: str) -> str:
+    return re.sub(r"([\\|*_`\[\]~<&])", r"\\\1", cell)
 
 
 def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
@@ -230,11 +230,11 @@ def _html_table(table: SweepTable) -> str:
 
 
 def _html_rows(rows: Sequence[Sequence[str]], paper: Sequence[bool] = ()) -> str:
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    head = "".join(f'<th scope="col">{text(cell)}</th>' for cell in rows[0])
     body = []
     for number, row in enumerate(rows[1:]):
         mark = ' class="paper"' if number < len(paper) and paper[number] else ""
-        body.append(f"<tr{mark}>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>")
+        body.append(f"<tr{mark}>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>")
     lines = "\n".join(body)
     return (
         f"<div><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table></div>"

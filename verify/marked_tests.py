@@ -10,7 +10,7 @@ from verify.registry import ROOT, Options, Result, check, run_tests
 MARKED = re.compile(r"\bmark\.(slow|full)\b")
 WAITING = {"sweeps"}
 """Folders whose tests wait for other processes most of the time."""
-TIMES_AS_MANY_GENERATED_CASES = {"distributions": 6}
+TIMES_AS_MANY_GENERATED_CASES = {"distributions": 2}
 """adversarial.risk-vectors has a million more of them."""
 
 

@@ -60,7 +60,8 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
     assert test.rejected == "serial"
     assert (
         f"{plain.sentence} The order test rejects this (p = {test.p_value:.2g}): the bound that "
-        "applies is the one for dependent domains (--dependence K where K is known, or --spells)."
+        "applies is the one for dependent domains (eqrm evaluate --dependence K where K is known, "
+        "or --spells)."
     ) in out
     _, out, _ = run(capsys, *command, *asked, "--format", "json")
     content = json.loads(out)
@@ -102,9 +103,8 @@ def test_a_trend_is_told_from_dependence_and_no_order_makes_no_doubt() -> None:
     losses = rng.normal(size=100) + np.arange(100) / 30
     days = (np.datetime64("2013-01-01") + np.arange(100)).astype(str)
     found = eqrm.evaluate(domains=days, losses=losses)
-    assert "recent domains more, which is not a certificate (--recent HALF_LIFE)" in str(
-        found.certificate(0.9)
-    )
+    told = "recent domains more, which is not a certificate (eqrm evaluate --recent HALF_LIFE)"
+    assert told in str(found.certificate(0.9))
     assert found.certificate(threshold=3.0).doubt == found.certificate(0.9).doubt
     assert eqrm.evaluate(domains=days, losses=rng.permutation(losses)).certificate(0.9).doubt == ""
     assert eqrm.evaluate(domains=np.arange(100), losses=losses).certificate(0.9).doubt == ""

@@ -29,8 +29,8 @@ from eqrm.tabular.model import (
 from eqrm.tabular.output import write_training
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.training import TableTraining, train_on_table
-from eqrm.tabular.verdict import HELPS
-from eqrm.tabular.wording import in_words, level_table
+from eqrm.tabular.verdict import HELPS, NOTHING
+from eqrm.tabular.wording import answer_in_words, in_words, level_table
 from tabular.shifting_world import some, told, world
 
 pytestmark = [
@@ -204,6 +204,29 @@ def test_the_words_say_which_domains_are_unseen_and_who_is_dearer_than_a_constan
         "'ERM recalibrated for 0.5' and 'ERM recalibrated for 0.9' have a higher mean risk than "
         f"the constant '{constant}' ({means[constant]:.4g}): where the mean matters, use 'ERM'"
     ) in words
+
+
+def test_advice_names_the_lowest_mean_and_one_model_for_a_level(training: TableTraining) -> None:
+    changed = {"α = 0.9": 1.0, "ERM recalibrated for 0.5": -0.1}
+    dear = {
+        name: MeasuredRisks.of(r.domains, r.counts, r.risks + by, r.variances)
+        for name, by in changed.items()
+        for r in [training.evaluation[name]]
+    }
+    judged = replace(training.evaluation, predictors={**training.evaluation.predictors, **dear})
+    other = replace(training, evaluation=judged)
+    compared = compare_training(other)
+    words = " ".join(in_words(other, compared).split())
+    assert "where the mean matters, use 'ERM recalibrated for 0.5'" in words
+    open_question = compared.results[-1]
+    assert open_question.verdict is not None
+    decided = replace(open_question, verdict=replace(open_question.verdict, kind=NOTHING))
+    told_open, told_decided = (
+        answer_in_words(other, compared, result) for result in (open_question, decided)
+    )
+    assert told_open.endswith("'ERM recalibrated for 0.9': use 'ERM recalibrated for 0.9'.")
+    assert "Use the simplest" in told_decided
+    assert told_decided.endswith("'ERM', 'ERM recalibrated for 0.9'.")
 
 
 def test_extreme_levels_are_trained_said_and_written(tmp_path: Path) -> None:

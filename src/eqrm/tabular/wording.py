@@ -101,9 +101,10 @@ def answer_in_words(
                 else f"The verdict uses unseen domains and favours {verdict.favoured!r}."
             )
     if result.better:
+        decided = verdict is not None and verdict.favoured is not None  # and says what to use
         parts.append(
             f"{trained_name(result.level)!r} has a higher {result.level}-quantile than "
-            f"{listed(result.better)}: use {_instead(training, result)}."
+            f"{listed(result.better)}{'' if decided else f': use {_instead(training, result)}'}."
         )
     return " ".join(parts)
 
@@ -130,7 +131,7 @@ def _dearer_than_constants(training: TableTraining) -> str:
         return ""
     *others, last = map(repr, dearer)
     who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
-    instead = min((ERM, constant), key=means.__getitem__)
+    instead = min((*training.models, constant), key=means.__getitem__)
     return (
         f"{who} a higher mean risk than the constant {constant!r} "
         f"({means[constant]:.4g}): where the mean matters, use {instead!r} ({means[instead]:.4g})."

@@ -146,8 +146,9 @@ class NoiseSplit(Finding):
     def warning(self) -> str | None:
         """What to be careful about, or None."""
         advice = (
-            "Measure domains on more examples, or use the de-noised estimate. The domains with "
-            "the highest measured risks need not be the worst domains."
+            "Measure domains on more examples, or use the de-noised estimate "
+            "(eqrm.evaluation.denoised_quantile). The domains with the highest measured risks need "
+            "not be the worst domains."
         )
         if self.noise_share >= MUCH:
             share = f"{round(100.0 * self.noise_share)}%"

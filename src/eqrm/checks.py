@@ -52,10 +52,15 @@ def is_integer(value: object) -> bool:
 def is_number(value: object) -> bool:
     """Whether it is a real number that is finite.
 
-    >>> is_number(0.5), is_number(float("inf")), is_number("0.5")
-    (True, False, False)
+    >>> is_number(0.5), is_number(float("inf")), is_number("0.5"), is_number(10**400)
+    (True, False, False, False)
     """
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def are_numbers(values: Collection[object]) -> bool:

@@ -126,6 +126,10 @@ def test_a_risk_that_is_not_a_number_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not a number"):
         RunRecord.from_dict(bad.to_dict())
     assert not record_path(tmp_path, RUN).exists()
+    huge = replace(record(), checkpoints=(Checkpoint(1, {"test": {"a": 10**400}}, {}),))
+    written(tmp_path, huge)
+    with pytest.raises(DataFileError, match="not a number"):
+        read_record(tmp_path, RUN)
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from cli.commands import run as command
 from eqrm.errors import MissingExtraError, SettingError
+from eqrm.sweeps.engines import local
 from eqrm.sweeps.engines.base import ENGINES, RunOutcome, make_engine
 from eqrm.sweeps.engines.job import begin_job, ending_of_job
 from eqrm.sweeps.engines.local import FORKS, LocalEngine
@@ -247,6 +248,23 @@ def test_workers_say_how_they_ended_and_a_killed_starter_is_replaced(
         last = engine._workers[0]
     assert (engine._workers, engine._starter) == ([], None)
     assert last.exit_code() == 0
+
+
+def test_a_worker_that_does_not_end_is_killed_and_gone_afterwards(
+    prepared: tuple[SweepFolder, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "PATIENCE", 0.2)
+    folder, run = prepared
+    (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
+    with LocalEngine(folder.path, workers=1) as engine:
+        engine.submit(run)
+        assert _polled(engine)[0].ending == "failed"
+        worker = engine._workers[0]
+        assert worker._process is not None
+        os.kill(worker._process, signal.SIGSTOP)
+    assert worker.exit_code() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker._process, 0)
 
 
 def _polled(engine: LocalEngine, reached: Callable[[], bool] | None = None) -> list[RunOutcome]:

@@ -25,6 +25,8 @@ from eqrm.sweeps.engines.base import Engine, RunOutcome
 
 PATIENCE = 60.0
 """Seconds that workers have to save and end before they are killed."""
+PATIENCE_WITH_KILLED = 5.0
+"""Seconds that the system has to end those that are killed."""
 FORKS = sys.platform == "linux"
 """Whether workers are forks of one process."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -128,16 +130,20 @@ class LocalEngine(Engine):
                 worker.kill()
         if not used:
             self._end_starter()
-        deadline = time.monotonic() + PATIENCE
-        try:
-            while self._workers and time.monotonic() < deadline:
-                self.poll(deadline - time.monotonic())
-        except KeyboardInterrupt:
-            pass
-        for worker in list(self._workers):
+        with suppress(KeyboardInterrupt):
+            self._await_ends(PATIENCE)
+        for worker in self._workers:
             worker.kill()
+        self._await_ends(PATIENCE_WITH_KILLED)
+        for worker in list(self._workers):
             self._remove(worker)
         self._end_starter()
+
+    def _await_ends(self, seconds: float) -> None:
+        """Until all workers have ended, but not longer."""
+        deadline = time.monotonic() + seconds
+        while self._workers and (left := deadline - time.monotonic()) > 0.0:
+            self.poll(left)
 
     def _end_starter(self) -> None:
         if self._starter is not None:

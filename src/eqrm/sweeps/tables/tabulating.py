@@ -299,9 +299,11 @@ class _Tabulated:
 def _refuse_infinite(risks: Sequence[float]) -> None:
     """Raise where a risk is not finite, as the empirical law does, which says which one."""
     if not all(map(math.isfinite, risks)):
-        from eqrm.distributions.empirical import Empirical  # slow to import
+        import torch  # slow to import
 
-        Empirical(risks)
+        from eqrm.distributions.empirical import Empirical
+
+        Empirical(torch.tensor(risks, dtype=torch.float64))
 
 
 def _metric_of(grid: DatasetGrid) -> str:

@@ -107,7 +107,7 @@ def for_numpy(values: Tensor) -> bool:
     return values.device.type == "cpu" and not being_transformed()
 
 
-class SpreadSolution(NamedTuple):
+class Solution(NamedTuple):
     """Deviations from the pivot and noise (m,) in a unit, and V there, or what stands for V = 0.
 
     ``moves`` is whether V moves with the risks, and ``number`` how many domains there are.
@@ -122,7 +122,7 @@ class SpreadSolution(NamedTuple):
 
 
 def slopes_of_between(
-    at: SpreadSolution, weights: Any, by_mean: float, by_variance: float
+    at: Solution, weights: Any, by_mean: float, by_variance: float
 ) -> tuple[Any, Any]:
     """The slopes in risks and variances (m,) of ``by_mean``·μ + ``by_variance``·V, in NumPy.
 
@@ -156,7 +156,7 @@ def slopes_of_between(
 
 def between_with_solution(
     xp: Any, risks: Any, variances: Any, weights: Any
-) -> tuple[Between, SpreadSolution]:
+) -> tuple[Between, Solution]:
     """The same for arrays of the module ``xp``, torch or NumPy."""
     fixed = torch.detach if xp is torch else np.asarray
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
@@ -177,7 +177,7 @@ def between_with_solution(
     error = fixed((2.0 / score.information) ** 0.5)
     moves = inside & (slope < 0.0) & (variance > 0.0)
     found = Between(mean, variance * unit * unit, error * unit * unit)
-    return found, SpreadSolution(deviations, noise, unit, solution, moves, number)
+    return found, Solution(deviations, noise, unit, solution, moves, number)
 
 
 def unit_of(xp: Any, deviations: Any, variances: Any) -> Any:

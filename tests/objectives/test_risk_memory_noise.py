@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from eqrm import KDE, Gaussian
-from eqrm.denoising import SMALLEST_RELIABILITY, denoised, reliability
 from eqrm.errors import SettingError
 from eqrm.objectives import EQRM, RiskMemory
+from eqrm.objectives.denoising import SMALLEST_RELIABILITY, denoised, reliability
 from eqrm.objectives.risk_memory import _with_common_losses
 from eqrm.risks import domain_risks
 

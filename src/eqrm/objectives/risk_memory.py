@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
-from eqrm.denoising import OfRisks, denoised, reliability
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.objectives.denoising import OfRisks, denoised, reliability
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
 from eqrm.risks import DomainRisks
 

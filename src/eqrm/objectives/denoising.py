@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eqrm.between_domains import (
     TINY,
-    SpreadSolution,
+    Solution,
     between_domains,
     between_with_solution,
     for_numpy,
@@ -93,7 +93,7 @@ class _Workings(NamedTuple):
     typical: Any
     spread: Any
     kept: Any
-    solution: SpreadSolution
+    solution: Solution
 
 
 def _shrunk(xp: Any, risks: Any, variances: Any, weights: Any) -> tuple[Any, _Workings]:

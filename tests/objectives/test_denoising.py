@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eqrm.between_domains import BINS
-from eqrm.denoising import LEAST_RATIO, _shrunk, denoised
+from eqrm.objectives.denoising import LEAST_RATIO, _shrunk, denoised
 
 Given = tuple[Tensor, Tensor, Tensor]
 

@@ -95,89 +95,35 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     if weights is None:
         weights = torch.full_like(risks, 1.0 / len(risks))
     given = risks, variances, weights
-    if not for_numpy(risks) or any(each.requires_grad for each in given):
-        return between_with_solution(torch, *given)[0]
+    if not _for_numpy(risks) or any(each.requires_grad for each in given):
+        return _between(torch, *given)
     with np.errstate(all="ignore"):  # torch does not warn either
-        found, _ = between_with_solution(np, *(each.numpy() for each in given))
+        found = _between(np, *(each.numpy() for each in given))
     return Between(*(torch.as_tensor(each) for each in found))
 
 
-def for_numpy(values: Tensor) -> bool:
+def _for_numpy(values: Tensor) -> bool:
     """Whether NumPy may work on them: on a CPU, many small steps cost less with it."""
     return values.device.type == "cpu" and not being_transformed()
 
 
-class Solution(NamedTuple):
-    """Deviations from the pivot and noise (m,) in a unit, and V there, or what stands for V = 0.
-
-    ``moves`` is whether V moves with the risks, and ``number`` how many domains there are.
-    """
-
-    deviations: Any
-    noise: Any
-    unit: Any
-    variance: Any
-    moves: Any
-    number: Any
-
-
-def slopes_of_between(
-    at: Solution, weights: Any, by_mean: float, by_variance: float
-) -> tuple[Any, Any]:
-    """The slopes in risks and variances (m,) of ``by_mean``·μ + ``by_variance``·V, in NumPy.
-
-    With w_i = 1/(V + v_i), y_i = w_i(R_i − μ), τ = Σ w_i y_i/Σ w_i and N domains,
-
-        dμ/dR_i = w_i/Σw,  ∂μ/∂v_i = −w_i y_i/Σw,  ∂μ/∂V = −τ,
-        ∂(2ℓ')/∂R_i = 2N w_i(y_i − τ),
-        ∂(2ℓ')/∂v_i = w_i((N + Σw²/(Σw)²)w_i − 2w_i²/Σw − 2N y_i(y_i − τ)),
-
-    where all sums are weighted. V moves by the last two over −2ℓ'', the sum of the last.
-    """
-    precision = 1.0 / (at.noise + at.variance)
-    share = weights * precision
-    one = share.sum()
-    mean = (share @ at.deviations) / one
-    scores = precision * (at.deviations - mean)
-    tilt = (share @ scores) / one
-    by_risks, by_noise = (by_mean / one) * share, (-by_mean / at.unit / one) * (share * scores)
-    if at.moves:
-        tilted = scores - tilt
-        twice = 2.0 * at.number * tilted
-        steepness = at.number + (share @ precision) / (one * one)
-        by_score = precision * (steepness - (2.0 / one) * precision) - scores * twice
-        by_score *= share
-        by_solution = (by_mean * tilt / at.unit - by_variance) / by_score.sum()
-        twice *= share
-        by_risks += (by_solution * at.unit) * twice
-        by_noise += by_solution * by_score
-    return by_risks, by_noise
-
-
-def between_with_solution(
-    xp: Any, risks: Any, variances: Any, weights: Any
-) -> tuple[Between, Solution]:
+def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
     """The same for arrays of the module ``xp``, torch or NumPy."""
     fixed = torch.detach if xp is torch else np.asarray
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
     pivot = fixed((weights * risks).sum())
     unit = unit_of(xp, fixed(risks) - pivot, fixed(variances))
     deviations, noise = (risks - pivot) / unit, variances / unit / unit
-    weighted = weights * deviations
-    powers = xp.stack([weights, weighted, weighted * deviations]).T
+    powers = xp.stack([weights, weights * deviations, weights * deviations**2], 1)
     near, inside = _solution(xp, fixed(powers), fixed(noise), number)
     score = _score(near, powers, noise, number)
     # With a fixed slope the step is differentiable as the solution of ℓ'(V) = 0 is.
-    slope = fixed(score.slope)
-    stepped = _stepped(xp, near, score.value, slope)
+    stepped = _stepped(xp, near, score.value, fixed(score.slope))
     variance = xp.where(inside, stepped, 0.0)
-    solution = xp.where(inside, variance, near)
-    precisions = weights / (noise + solution)
+    precisions = weights / (noise + xp.where(inside, variance, near))
     mean = pivot + unit * (precisions * deviations).sum() / precisions.sum()
     error = fixed((2.0 / score.information) ** 0.5)
-    moves = inside & (slope < 0.0) & (variance > 0.0)
-    found = Between(mean, variance * unit * unit, error * unit * unit)
-    return found, Solution(deviations, noise, unit, solution, moves, number)
+    return Between(mean, variance * unit * unit, error * unit * unit)
 
 
 def unit_of(xp: Any, deviations: Any, variances: Any) -> Any:
@@ -216,20 +162,13 @@ def _score(variance: Any, powers: Any, variances: Any, number: Any) -> _Score:
     precision = 1.0 / (variances + variance[..., None])
     square = precision * precision
     first, second, third = (p @ powers for p in (precision, square, square * precision))
-    value, mean, tilt = _value(first, second, number)
     one, two, three = first[..., 0], second[..., 0], third[..., 0]
+    mean = first[..., 1] / one
+    tilt = second[..., 1] - mean * two  # Σ w²(R − μ)
+    value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
     cubes = third[..., 2] - mean * (2.0 * third[..., 1] - mean * three)  # Σ w³(R − μ)²
     slope = number * (2.0 * (tilt * tilt / one - cubes) + two)
     return _Score(value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
-
-
-def _value(first: Any, second: Any, number: Any) -> tuple[Any, Any, Any]:
-    """Twice ℓ'(V), the mean μ and Σ w²(R − μ), from sums with precisions and their squares."""
-    one, two = first[..., 0], second[..., 0]
-    mean = first[..., 1] / one
-    tilt = second[..., 1] - mean * two
-    value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
-    return value, mean, tilt
 
 
 def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
@@ -242,7 +181,7 @@ def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
 def _solution(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
     """What :func:`_solved` finds, if possible with NumPy."""
     given = powers, variances, number
-    if xp is not torch or not for_numpy(powers):
+    if xp is not torch or not _for_numpy(powers):
         return _solved(xp, *given)
     with np.errstate(all="ignore"):
         near, inside = _solved(np, *(each.detach().numpy() for each in given))
@@ -272,8 +211,7 @@ def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any
     for _ in range(GRIDS):
         width = high - low
         grid = low + share * width
-        precision = 1.0 / (variances + (xp.exp(grid) - smallest)[:, None])
-        value, *_ = _value(precision @ powers, (precision * precision) @ powers, number)
+        value = _score(xp.exp(grid) - smallest, powers, variances, number).value
         last = xp.where(value > 0.0, places, -1).max()
         exists = exists | (last >= 0)
         cells = share[xp.stack([last, last + 1]).clip(0, GRID - 1)]

@@ -12,8 +12,12 @@ from torch import Tensor
 from eqrm import KDE, Gaussian
 from eqrm.errors import SettingError
 from eqrm.objectives import EQRM, RiskMemory
-from eqrm.objectives.denoising import SMALLEST_RELIABILITY, denoised, reliability
-from eqrm.objectives.risk_memory import _with_common_losses
+from eqrm.objectives.risk_memory import (
+    SMALLEST_RELIABILITY,
+    _with_common_losses,
+    denoised,
+    reliability,
+)
 from eqrm.risks import domain_risks
 
 

@@ -16,11 +16,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives.denoising import OfRisks, denoised, reliability
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
 from eqrm.risks import DomainRisks
+
+OfRisks = Callable[[Tensor, Tensor | None], Tensor]
+
+SMALLEST_RELIABILITY = 0.05
+"""At most 95% of the spread of the risks is taken for noise."""
 
 
 @dataclass(frozen=True)
@@ -216,20 +221,16 @@ class RiskMemory(nn.Module):
             return Recalled(
                 risks, self.variances, self.unit_variances, last_seen, step, newest=whole
             )
-        rows = _Rows(present)
-        known = (rows.of(self.last_seen) >= 0).to(torch.float64)
+        known = (self.last_seen >= 0).to(torch.float64)
         rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
-        old_risks = rows.of(self.risks)
-        risks = rows.put(old_risks + rate * (rows.of(fresh) - old_risks), self.risks)
+        risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
         variances, units, newest = self.variances, self.unit_variances, rate
         if noise is not None:
-            counts = rows.of(batch.counts)
-            common = (counts / rows.of(self.domain_sizes)).clamp(max=1.0)  # k/n
+            common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
             old, new = (1.0 - rate) ** 2, rate * (rate + 2.0 * (1.0 - rate) * common)
-            variances = rows.put(old * rows.of(variances) + new * rows.of(noise), variances)
-            units = rows.put(old * rows.of(units) + new / counts, units)
+            variances = torch.where(present, old * variances + new * noise, variances)
+            units = torch.where(present, old * units + new / batch.counts, units)
             newest = rate + (1.0 - rate) * common
-        newest = rows.put(newest, torch.ones_like(self.risks))
         return Recalled(risks, variances, units, last_seen, step, newest)
 
     def _remember(self, recalled: Recalled) -> None:
@@ -299,24 +300,6 @@ def _can_look(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-class _Rows:
-    """The domains in a batch, picked where a look costs nothing; else all of them are worked on."""
-
-    def __init__(self, present: Tensor) -> None:
-        self.present = present
-        self.places = present.nonzero()[:, 0] if _can_look(present) else None
-
-    def of(self, values: Tensor) -> Tensor:
-        """Those of the batch, of (m,)."""
-        return values if self.places is None else values[self.places]
-
-    def put(self, new: Tensor, old: Tensor) -> Tensor:
-        """The old values (m,), with new ones for the batch."""
-        if self.places is None:
-            return torch.where(self.present, new, old)
-        return old.index_copy(0, self.places, new)
-
-
 class _FlowingInto(torch.autograd.Function):
     """What is remembered, with a gradient that flows into the batch's own, times a factor."""
 
@@ -346,6 +329,56 @@ def _with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tens
     """
     units = (weights * unit_variances).sum()
     return unit_variances * ((weights * variances).sum() / units)
+
+
+def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """The objective of the risks' distribution, shrunk to the spread that is not noise.
+
+    A measured risk R_i spreads around the mean μ by V + v_i: the true spread V of all domains
+    (:func:`eqrm.between_domains.between_domains`) and its own sampling variance v_i. It is drawn
+    towards μ by √(V/(V + v_i)), so that each has the variance V, whatever the domains' sizes.
+    Differentiable in risks and variances: noise that a predictor could remove is not worth
+    removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would estimate the single
+    risks best, and their spread too small.)
+
+    >>> from eqrm.distributions import Gaussian
+    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    >>> third = torch.full((3,), 1 / 3, dtype=torch.float64)
+    >>> q = denoised(lambda r, p: Gaussian(r, weights=p).quantile(0.9), risks, third * 2.25, third)
+    >>> round(q.item(), 4)  # S² = 1, v = 0.75: half of 1.2816 is left
+    2.6408
+    """
+    found = between_domains(risks, variances, weights)
+    noisy = variances > 0.0
+    spread = torch.maximum(found.variance, _least_spread(found.variance, variances, weights))
+    spread = torch.where(noisy, spread, 1.0)
+    kept = torch.where(noisy, spread / (spread + variances), 1.0).sqrt()
+    return of_risks(found.mean + kept * (risks - found.mean), weights)
+
+
+def _least_spread(spread: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """The V of which typical noise, that of domains as they count in the mean, leaves 5%."""
+    scale = torch.where(spread > 0.0, spread, TINY * (weights * variances).sum())
+    precisions = weights / (variances + torch.where(scale > 0.0, scale, 1.0)).detach()
+    typical = (precisions * variances).sum() / precisions.sum()
+    return typical * (SMALLEST_RELIABILITY / (1.0 - SMALLEST_RELIABILITY))
+
+
+def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """V/(V + N), at least ``SMALLEST_RELIABILITY``; 1 where nothing is noise.
+
+    V is the variance between domains and N = Σp_i·v_i the mean sampling variance, all of shape
+    (m,).
+
+    >>> half = torch.full((2,), 0.5, dtype=torch.float64)
+    >>> risks = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    >>> reliability(risks, torch.full_like(risks, 0.5), half)
+    tensor(0.7500, dtype=torch.float64)
+    """
+    noise = (weights * variances).sum()
+    spread = between_domains(risks, variances, weights).variance
+    share = spread / torch.where(noise > 0.0, spread + noise, 1.0)
+    return torch.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
 
 
 def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:

@@ -176,6 +176,25 @@ def test_long_rows_in_single_precision_need_no_copy_in_double(alpha: float) -> N
 
 
 @needs_native
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_risks_are_put_in_bins_eight_at_a_time_as_one_by_one(dtype: torch.dtype) -> None:
+    """Processors with vectors of eight numbers take eight risks together, others each alone."""
+    risks = _risks(1_001).to(dtype)
+    settings = 1.5, 12.0, 16.0, 40
+    found = native.Passes(risks).bins(*settings)
+    alone = np.sum([native.Passes(part).bins(*settings) for part in risks.split(7)], axis=0)
+    np.testing.assert_allclose(found[4:-4], alone[4:-4], rtol=0.0, atol=1e-13)
+    for beside in (slice(0, 4), slice(-4, None)):
+        assert found[beside, 0].sum() == alone[beside, 0].sum() > 0.0
+    u = 12.0 + 16.0 * (risks.double().numpy() - 1.5)
+    within = u[(u > 0.0) & (u < 40.0)]
+    powers = (within - np.floor(within) - 0.5) ** np.arange(8)[:, None]
+    for power, column in zip(powers, found.T, strict=True):
+        counted = np.bincount(within.astype(int), power, minlength=40)
+        np.testing.assert_allclose(column[4:-4], counted, rtol=0.0, atol=1e-12)
+
+
+@needs_native
 @pytest.mark.parametrize("alpha", [0.02, 0.5, 0.75, 0.99])
 def test_a_long_row_of_few_values_is_that_of_the_values_weighted(alpha: float) -> None:
     values = torch.tensor([0.0, 0.3, 1.0, 1.1, 2.5, 4.0, 4.25], dtype=torch.float64)

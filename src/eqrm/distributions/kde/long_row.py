@@ -22,8 +22,9 @@ from eqrm.distributions.kde.sums import FAR_FROM_MEAN, Equation
 from eqrm.distributions.normal_tails import SQRT_2
 from eqrm.level import Level
 
-ENOUGH_FOR_START, WIDEST_STRIDE = 8_192, 32
-"""The quantile of so many risks is a good start, and of every so many at least."""
+ENOUGH_FOR_START, ENOUGH_BEYOND, WIDEST_STRIDE = 8_192, 1_000, 32
+"""The quantile of so many risks is a good start if so many of them lie beyond it. Where fewer do,
+one risk in so many is enough all the same."""
 
 FEWEST_BEYOND = 100.0
 """With fewer risks beyond the quantile, some of them tell nothing about it."""
@@ -33,7 +34,7 @@ FARTHEST_PIVOT = 4.0
 
 BINS_PER_BANDWIDTH = 16
 
-FARTHEST_BIN, NEARBY = 13.0, 3.0
+FARTHEST_BIN, NEARBY = 13.0, 4.0
 """Bandwidths on each side of a point that have bins, and in which the sums hold: kernels beyond
 the bins are nothing there."""
 
@@ -106,7 +107,7 @@ def quantile_of_long_row(
     h = bandwidth.value(std)
     if not std < FAR_FROM_MEAN * h < math.inf:
         return None
-    stride = min(size // ENOUGH_FOR_START, WIDEST_STRIDE)
+    stride = min(size // ENOUGH_FOR_START, max(int(beyond / ENOUGH_BEYOND), WIDEST_STRIDE))
     some = risks[::stride].numpy().astype(np.float64)
     equation = Equation.at(level, some - pivot - offset, None, std, h)
     sums = BinnedSums(equation, passes, pivot, offset)

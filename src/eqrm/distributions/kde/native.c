@@ -14,6 +14,7 @@
 #include "ranks.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define EACH_PROCESSOR
@@ -119,7 +120,7 @@ void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, do
 /* Rows for the risks below all bins, and above: with one only, each would wait for the last. */
 #define BESIDE 4
 
-/* Pairs of numbers: longer vectors are no faster here, not even where the processor has them. */
+/* Pairs of numbers: for one risk longer vectors are no faster, even where the processor has them. */
 typedef double two_powers __attribute__((vector_size(16), may_alias));
 
 /* d^j to the eight sums of a bin, j = 0..7. */
@@ -133,6 +134,46 @@ INSIDE void add_powers(double *sums, double d)
     row[2] += low * fourth;
     row[3] += high * fourth;
 }
+
+#if defined(__x86_64__)
+/* Halves of x, then of y, each the first (0x44) or the second (0xEE); or their quarters, even (0x88)
+ * or odd (0xDD). */
+#define PARTS(which, x, y) _mm512_shuffle_f64x2(x, y, which)
+
+/* The same for eight risks at a time, in half the time: a vector of each power for all of them is
+ * made into a vector of all powers for each. Returns how many were added. */
+__attribute__((target("avx512f"))) static ptrdiff_t add_eights(double *sums, const int *bin,
+                                                               const double *place, ptrdiff_t few)
+{
+    ptrdiff_t i = 0;
+    for (; i + 8 <= few; i += 8) {
+        const __m512d one = _mm512_set1_pd(1.0), d = _mm512_loadu_pd(place + i);
+        const __m512d second = d * d, third = second * d, fourth = second * second;
+        const __m512d fifth = fourth * d, sixth = fourth * second, seventh = fourth * third;
+        for (int odd = 0; odd < 2; odd++) { /* the risks 0, 2, 4, 6, then 1, 3, 5, 7 */
+            const __m512d a = odd ? _mm512_unpackhi_pd(one, d) : _mm512_unpacklo_pd(one, d);
+            const __m512d b = odd ? _mm512_unpackhi_pd(second, third)
+                                  : _mm512_unpacklo_pd(second, third);
+            const __m512d c = odd ? _mm512_unpackhi_pd(fourth, fifth)
+                                  : _mm512_unpacklo_pd(fourth, fifth);
+            const __m512d e = odd ? _mm512_unpackhi_pd(sixth, seventh)
+                                  : _mm512_unpacklo_pd(sixth, seventh);
+            const __m512d low[2] = {PARTS(0x44, a, b), PARTS(0xEE, a, b)};
+            const __m512d high[2] = {PARTS(0x44, c, e), PARTS(0xEE, c, e)};
+            for (int j = 0; j < 2; j++) {
+                const int *of = bin + i + 4 * j + odd;
+                *(__m512d *)(sums + 8 * (ptrdiff_t)of[0]) += PARTS(0x88, low[j], high[j]);
+                *(__m512d *)(sums + 8 * (ptrdiff_t)of[2]) += PARTS(0xDD, low[j], high[j]);
+            }
+        }
+    }
+    return i;
+}
+#define ADD_EIGHTS(sums, bin, place, few)                                                          \
+    (__builtin_cpu_supports("avx512f") ? add_eights(sums, bin, place, few) : 0)
+#else
+#define ADD_EIGHTS(sums, bin, place, few) 0
+#endif
 
 /* So many numbers are added up in single precision. */
 #define FEW_SINGLES 256
@@ -179,7 +220,7 @@ INSIDE void add_powers(double *sums, double d)
                     bin[i] = (int)u;                                                               \
                     place[i] = u - bin[i] - 0.5;                                                   \
                 }                                                                                  \
-                for (ptrdiff_t i = 0; i < few; i++)                                                \
+                for (ptrdiff_t i = ADD_EIGHTS(sums, bin, place, few); i < few; i++)                \
                     add_powers(sums + 8 * (ptrdiff_t)bin[i], place[i]);                            \
             }                                                                                      \
             for (ptrdiff_t j = 0; j < numbers; j++)                                                \

@@ -1,6 +1,6 @@
 """Speed and memory of the KDE quantile, forward and backward, against named alternatives.
 
-    python benchmarks/quantile.py [--quick] [--rules-only] [--json FILE]
+    python benchmarks/quantile.py [--quick] [--parts sizes rules memory] [--json FILE]
 
 Competitors, all in one process and taking turns:
 
@@ -57,6 +57,7 @@ RULES: dict[str, object] = {
 }
 """By their names in the table. No bound applies to a function of the user's."""
 RULE_COUNTS = (2, 10, 100, 1000)
+PARTS = ("sizes", "rules", "memory")
 RULE_BOUND = 2.0
 
 
@@ -320,9 +321,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains to measure")
     parser.add_argument("--levels", nargs="+", default=list(LEVELS))
     parser.add_argument(
-        "--rules-only", action="store_true", help="compare the bandwidth rules and nothing else"
+        "--parts",
+        choices=PARTS,
+        nargs="+",
+        default=list(PARTS),
+        help="what to measure: speed by size, bandwidth rules, memory (default: all)",
     )
-    parser.add_argument("--no-memory", action="store_true", help="skip the memory check")
     parser.add_argument("--json", type=Path, default=Path("bench-output/quantile.json"))
     return parser.parse_args(arguments)
 
@@ -339,7 +343,7 @@ def main(arguments: list[str]) -> int:
     if here["warning"]:
         print(here["warning"], end="\n\n")
     rows = []
-    for m in counts if not options.rules_only else []:
+    for m in counts if "sizes" in options.parts else []:
         for level in options.levels:
             rows.append(measure_row(m, level, dtype, options.quick))
             print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
@@ -348,14 +352,19 @@ def main(arguments: list[str]) -> int:
         print()
         print_growth(rows)
         print()
-    rules = [measure_rules(m, x, options.quick) for m in RULE_COUNTS for x in options.levels]
-    print_rules(rules)
-    measured = [] if options.no_memory or not rows else measure_memory(options.quick)
-    if measured:
+    rules = [
+        measure_rules(m, level, options.quick)
+        for m in (RULE_COUNTS if "rules" in options.parts else ())
+        for level in options.levels
+    ]
+    if rules:
+        print_rules(rules)
         print()
+    measured = measure_memory(options.quick) if "memory" in options.parts else []
+    if measured:
         print_memory(measured)
+        print()
     verdicts = [*speed_verdicts(rows), rule_verdict(rules), memory_verdict(measured)]
-    print()
     for verdict in verdicts:
         print(f"{verdict.word} {verdict.text}: {_number(verdict.worst)}")
     write_json(options.json, _content(here, options.dtype, rows, rules, measured, verdicts))

@@ -88,6 +88,7 @@ PROMISES = (
         "files of a billion rows are evaluated in a gigabyte.",
         (
             "adversarial.leaks",
+            "distributions.memory",
             "training.many-domains",
             "evaluation.large-files",
             "recalibration.large-files",

@@ -170,7 +170,8 @@ def new_group_bound(
         chosen = nested.risks[nested.drawn_members(seed)]
         return as_nested(quantile_bound(chosen, level, asked), nested, sampling, labels)
     if sampling == REPEATED:
-        bound, rank = nested.first_risk(_all_draws(nested, level, 1.0 - asked))
+        between = _shares_needed(len(nested), level, 1.0 - asked)
+        bound, rank = nested.first_risk(_all_draws(nested, level, 1.0 - asked), between)
     else:
         bound, rank = nested.first_risk(_pooled(nested, level, asked))
     plain = Certificate(
@@ -263,6 +264,28 @@ def _all_draws(nested: NestedRisks, alpha: float, miss: float) -> Callable[[floa
     """Whether a risk is a bound, by the mean e-value of all draws of one member per group."""
     least = -math.log(miss) - ROUNDING
     return lambda risk: _log_e_value(nested.shares_up_to(risk), alpha) >= least
+
+
+@lru_cache(maxsize=1024)
+def _shares_needed(groups: int, alpha: float, miss: float) -> tuple[float, float]:
+    """Mean shares of groups below a risk: with less it is no bound by all draws, with more it is.
+
+    The logarithms in :func:`_log_e_value` are concave in shares. So for a given mean their sum is
+    largest if all shares are equal, and smallest if they are 0 and 1. In steps of 1/256.
+    """
+    from scipy.special import xlog1py
+
+    halves, log_weights = _stakes()
+    means = np.linspace(0.0, 1.0, 257)
+    with np.errstate(divide="ignore"):
+        equal = np.log1p(halves * (means - alpha) / alpha)
+    apart = means * np.log1p(halves * (1.0 - alpha) / alpha) + xlog1py(1.0 - means, -halves)
+    least = -math.log(miss) - ROUNDING
+    first, last = (
+        int((np.logaddexp.reduce(groups * logs + log_weights[:, None]) >= least).argmax())
+        for logs in (equal, apart)
+    )
+    return float(means[max(0, first - 1)]), float(means[last]) if last else 1.0
 
 
 def _log_e_value(shares: Vector, alpha: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.in_time.spell_models import midranks
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 from eqrm.text import did_you_mean
+
+_MARGIN = 1e-9
+"""More than the rounding of sums over all members."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +63,14 @@ class NestedRisks:
         return self._shares[below]
 
     def mean_share_up_to(self, risk: float) -> float:
-        """The mean of :meth:`shares_up_to` over groups."""
-        return float(np.add.reduce(self.shares_up_to(risk))) / len(self)
+        """The mean of :meth:`shares_up_to` over groups, up to the rounding of a sum over members."""
+        below = int(self._ordered.searchsorted(risk, side="right"))
+        return min(1.0, float(self._mean_shares[below - 1])) if below else 0.0
+
+    @cached_property
+    def _mean_shares(self) -> Vector:
+        """The mean share of groups up to the first, the second, … of the risks in their order."""
+        return np.asarray(np.cumsum(1.0 / self.sizes[self._ordered_ids]) / len(self))
 
     @cached_property
     def _shares(self) -> dict[int, Vector]:
@@ -70,7 +79,7 @@ class NestedRisks:
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""
-        drawn = np.random.default_rng(seed).random(len(self))
+        drawn = _uniform(seed, len(self))
         first = np.cumsum(self.sizes) - self.sizes
         return np.asarray(self._by_group[first + (drawn * self.sizes).astype(np.int64)])
 
@@ -95,10 +104,17 @@ class NestedRisks:
         spread = max(0.0, (between - inside) / typical)
         return spread / (spread + inside) if spread + inside > 0.0 else 0.0
 
-    def first_risk(self, is_enough: Callable[[float], bool]) -> tuple[float, int]:
-        """The smallest risk that is enough, as the largest is, and how many are not above it."""
-        ordered = self._ordered
-        low, high = 0, ordered.size - 1
+    def first_risk(
+        self, is_enough: Callable[[float], bool], between: tuple[float, float] = (0.0, 1.0)
+    ) -> tuple[float, int]:
+        """The smallest risk that is enough, as the largest is, and how many are not above it.
+
+        ``between`` are mean shares of the groups: risks up to which it is smaller than the first
+        are not enough, and those with the second or more are.
+        """
+        ordered, (least, most) = self._ordered, between
+        limits = self._mean_shares.searchsorted([least - _MARGIN, most + _MARGIN]).tolist()
+        low, high = (min(limit, ordered.size - 1) for limit in limits)
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if is_enough(ordered[middle]) else (middle + 1, high)
@@ -116,3 +132,9 @@ class NestedRisks:
         yield from (
             (n, part) for n, part in zip(self.names, parts, strict=True) if part.size >= least
         )
+
+
+@lru_cache(maxsize=2)  # the same for bounds of several levels
+def _uniform(seed: int, size: int) -> Vector:
+    """Numbers between 0 and 1 (size,)."""
+    return np.random.default_rng(seed).random(size)

@@ -28,7 +28,9 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     from scipy.special import ndtri, stdtrit
 
     number, binomial = len(nested), alpha * (1.0 - alpha)
-    quantile, _ = nested.first_risk(lambda risk: nested.mean_share_up_to(risk) >= alpha)
+    quantile, _ = nested.first_risk(
+        lambda risk: bool(nested.shares_up_to(risk).mean() >= alpha), between=(alpha, alpha)
+    )
     shares = nested.shares_up_to(quantile)
     own = max(float((1.0 / nested.sizes).mean()), _in_the_tail(shares, nested))
     correlation = float(exceedance_correlation(np.array([nested.likeness]), alpha)[0])

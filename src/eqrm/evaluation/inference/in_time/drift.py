@@ -72,7 +72,7 @@ class RiskDrift:
         draws, bins = uniform(hashed(_SEED, numbers)), self._bins(risks)
         each = np.empty((self._parts, risks.size))
         for part, process in enumerate(self._processes):
-            mine = np.flatnonzero(numbers % self._parts == part)
+            mine = np.arange((part - self.domains) % self._parts, risks.size, self._parts)
             factors = log_rank_factors(self._p_values(part, bins[mine], draws[mine]))
             each[part] = carried(process.current, process.extend(factors), mine, risks.size)
         self.domains += risks.size
@@ -122,6 +122,5 @@ def carried(before: float, values: Vector, places: Any, size: int) -> Vector:
     >>> carried(1.0, np.array([2.0, 3.0]), np.array([1, 3]), 5)
     array([1., 2., 2., 3., 3.])
     """
-    counts = np.zeros(size, dtype=np.int64)
-    counts[places] = 1
-    return np.asarray(np.concatenate([[before], values])[np.cumsum(counts)])
+    lasting = np.diff(np.concatenate([[0], places, [size]]))
+    return np.concatenate([[before], values]).repeat(lasting)

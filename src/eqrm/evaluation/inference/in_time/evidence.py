@@ -56,12 +56,15 @@ class Evidence:
             return np.empty(0)
         last = self.steps + len(log_factors)
         log_weights, waiting = _schedule(self.steps + 1, last)
-        grown = np.add.accumulate(np.vstack([self._log_grown, log_factors]))
-        entering = log_weights[:, None] - grown[:-1]
-        started = np.logaddexp.accumulate(np.vstack([self._log_started, entering]))[1:]
-        wealth = _in_play(grown[1:], started) + waiting
+        # A row per bet, so that what is added up lies side by side in memory.
+        grown, started = np.empty((2, self._log_grown.size, len(log_factors) + 1))
+        grown[:, 0], grown[:, 1:] = self._log_grown, log_factors.T
+        np.add.accumulate(grown, axis=1, out=grown)
+        started[:, 0], started[:, 1:] = self._log_started, log_weights - grown[:, :-1]
+        np.logaddexp.accumulate(started, axis=1, out=started)
+        wealth = _in_play(grown[:, 1:], started[:, 1:]) + waiting
         self.steps = last
-        self._log_grown, self._log_started = grown[-1].copy(), started[-1].copy()
+        self._log_grown, self._log_started = grown[:, -1].copy(), started[:, -1].copy()
         self.largest = max(self.largest, float(wealth.max()))
         return wealth
 
@@ -89,8 +92,8 @@ class Evidence:
 
 
 def _in_play(log_grown: Vector, log_started: Vector) -> Vector:
-    """The mean over bets (..., bets); what is too large for float64 becomes 1e300."""
-    return np.asarray(np.exp(np.minimum(log_grown + log_started, 690.0)).mean(axis=-1))
+    """The mean over bets (bets, ...); what is too large for float64 becomes 1e300."""
+    return np.asarray(np.exp(np.minimum(log_grown + log_started, 690.0)).mean(axis=0))
 
 
 def _waiting(numbers: Any) -> Any:
@@ -98,7 +101,7 @@ def _waiting(numbers: Any) -> Any:
     return 0.5 * math.log(2.0) / np.log1p(numbers)
 
 
-@lru_cache(maxsize=2)  # the same for all interleaved tests (or one more) and simulated worlds
+@lru_cache(maxsize=24)  # the same for all interleaved tests (or one more) and simulated worlds
 def _schedule(first: int, last: int) -> tuple[Vector, Vector]:
     """The logarithm of what each of these domains brings into play, and what then still waits."""
     numbers = np.arange(first, last + 1)
@@ -121,10 +124,16 @@ def log_miss_factors(missed: Any, share: float) -> Vector:
     >>> np.exp(log_miss_factors([True, False], 0.1)).round(2)[:, 0]
     array([1.43, 0.95])
     """
+    return _lost_and_won(share).take(np.asarray(missed, dtype=bool), axis=1).T
+
+
+@lru_cache(maxsize=16)
+def _lost_and_won(share: float) -> Vector:
+    """The factors of :func:`log_miss_factors` without and with a miss (5, 2)."""
     odds = np.array([1.5, 2.5, 5.0, 15.0, 100.0])
     larger = odds * share / (1.0 - share + odds * share)
     won, lost = np.log(larger / share), np.log((1.0 - larger) / (1.0 - share))
-    return np.stack([lost, won]).take(np.asarray(missed, dtype=bool), axis=0)
+    return np.stack([lost, won], axis=1)
 
 
 def log_rank_factors(p_values: Vector) -> Vector:

@@ -186,11 +186,11 @@ class Watch:
         )
 
     def _extend(self, risks: Any) -> Any:
-        parts, numbers = self.dependence + 1, self.domains + np.arange(risks.size)
+        parts = self.dependence + 1
         missed = risks > self.bound
         each = np.empty((parts, risks.size))
         for part, process in enumerate(self._processes):
-            mine = np.flatnonzero(numbers % parts == part)
+            mine = np.arange((part - self.domains) % parts, risks.size, parts)
             factors = log_miss_factors(missed[mine], 1.0 - self.alpha)
             each[part] = carried(process.current, process.extend(factors), mine, risks.size)
             self._misses[part] += int(missed[mine].sum())

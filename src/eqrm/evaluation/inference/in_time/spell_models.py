@@ -27,7 +27,7 @@ _SIGNAL = (1.0, 0.6, 0.3)
 """Shares of the variance that the AR(1) part of a noisy sequence has."""
 _RANKS = 200
 _UNSCALED = 16
-_AT_ONCE = 16
+_AT_ONCE = 32
 """Sequences that are computed together: more of them do not fit into the cache."""
 
 Matrix = NDArray[np.float64]
@@ -77,18 +77,18 @@ def spell_evidences(risks: Matrix) -> list[SpellEvidence]:
         regimes = _in_regimes((some * _RANKS).astype(np.int64), lengths, _families())
         similar, alternating = _autoregressive(np.asarray(ndtri(some)), lengths)
         alternating[:, :, len(SHORT) :] = -np.inf
-        logs = [*regimes, similar, alternating]
-        found += [_weighed([of[i] for of in logs], lengths, apart) for i in range(len(some))]
+        found += _weighed([*regimes, similar, alternating], lengths, apart)
     return found
 
 
-def _weighed(logs: list[Vector], lengths: Vector, apart: int) -> SpellEvidence:
-    """From the log-likelihoods (sequences, lengths) of each kind of sequence."""
-    largest = max(float(each.max()) for each in logs)
-    likely = np.mean([np.exp(each - largest).mean(axis=0) for each in logs], axis=0)
-    short, long = likely[: len(SHORT)].mean(), likely[len(SHORT) :].mean()
-    length = float(likely @ lengths / likely.sum()) * apart
-    return SpellEvidence(length, float(short / max(long, np.finfo(np.float64).tiny)))
+def _weighed(logs: list[Vector], lengths: Vector, apart: int) -> list[SpellEvidence]:
+    """From the log-likelihoods (n, sequences, lengths) of each kind of sequence."""
+    largest = np.max([each.max(axis=(1, 2), keepdims=True) for each in logs], axis=0)
+    likely = np.mean([np.exp(each - largest).mean(axis=1) for each in logs], axis=0)
+    short, long = likely[:, : len(SHORT)].mean(axis=1), likely[:, len(SHORT) :].mean(axis=1)
+    mean_lengths = (likely * lengths).sum(axis=1) / likely.sum(axis=1) * apart
+    odds = short / np.maximum(long, np.finfo(np.float64).tiny)
+    return [SpellEvidence(*each) for each in zip(mean_lengths.tolist(), odds.tolist(), strict=True)]
 
 
 def midranks(values: Vector) -> Vector:
@@ -122,17 +122,28 @@ def _families() -> tuple[tuple[Mixture, ...], ...]:
 def _in_regimes(
     ranks: NDArray[np.int64], lengths: Vector, families: tuple[tuple[Mixture, ...], ...]
 ) -> list[Vector]:
-    """Log-likelihoods (n, mixtures, lengths) of ranks (n, m) under each family of regimes: the
-    forward algorithm.
+    """Log-likelihoods (n, mixtures, lengths) of ranks (n, m) under each family of regimes, whose
+    mixtures have the same number of them."""
+    found = []
+    for _, alike in itertools.groupby(families, key=lambda family: len(family[0][0])):
+        some = tuple(alike)
+        logs = _forward(ranks, lengths, tuple(itertools.chain(*some)))
+        found += np.split(logs, np.cumsum([len(family) for family in some])[:-1], axis=1)
+    return found
+
+
+def _forward(
+    ranks: NDArray[np.int64], lengths: Vector, mixtures: tuple[Mixture, ...]
+) -> NDArray[np.float64]:
+    """Log-likelihoods (n, mixtures, lengths) of ranks (n, m): the forward algorithm.
 
     A regime that ends is followed by any other of its mixture, with equal chance.
     """
-    mixtures = tuple(itertools.chain(*families))
     shares, densities = _densities(mixtures, lengths.size)
-    others = (shares > 0.0).sum(axis=0, keepdims=True).T - 1.0
+    others = len(shares) - 1.0
     # Shorter spells than independent domains have would be alternating ones.
-    change = 1.0 / np.maximum(lengths, (others + 1.0) / others) / others
-    keep, change = (1.0 - (others + 1.0) * change).ravel(), change.ravel()
+    change = np.tile(1.0 / np.maximum(lengths, (others + 1.0) / others) / others, len(mixtures))
+    keep = 1.0 - (others + 1.0) * change
     number, steps = ranks.shape
     chance = np.repeat(shares.repeat(lengths.size, axis=1)[None], number, axis=0)
     total, logs = np.empty((number, 1, keep.size)), np.zeros((number, 1, keep.size))
@@ -146,26 +157,24 @@ def _in_regimes(
             total[:] = 1.0
         chance *= keep
         total *= change
-        chance += total  # also of regimes that a mixture does not have: their density is 0
-    sizes = np.cumsum([len(family) for family in families])
-    return np.split(logs.reshape(number, -1, lengths.size), sizes[:-1], axis=1)
+        chance += total
+    return logs.reshape(number, -1, lengths.size)
 
 
 @lru_cache
 def _densities(mixtures: tuple[Mixture, ...], copies: int) -> tuple[Vector, Vector]:
-    """Shares (regimes, mixtures), and the density of each regime over that of its mixture at each
-    rank (ranks, regimes, mixtures · copies); 0 for regimes that a mixture does not have."""
+    """Shares (regimes, mixtures) of mixtures of as many regimes, and the density of each over that
+    of its mixture at each rank (ranks, regimes, mixtures · copies)."""
     from scipy.special import ndtr
 
-    at, most = (np.arange(_RANKS) + 0.5) / _RANKS, max(len(means) for means, _ in mixtures)
-    weights = np.zeros((most, len(mixtures)))
-    densities = np.zeros((_RANKS, most, len(mixtures)))
+    at = (np.arange(_RANKS) + 0.5) / _RANKS
+    weights = np.array([shares for _, shares in mixtures]).T
+    densities = np.empty((_RANKS, *weights.shape))
     for column, (means, shares) in enumerate(mixtures):
         centres, grid = np.array(means), np.linspace(min(means) - 6.0, max(means) + 6.0, 4001)
         risks = np.interp(at, ndtr(grid[:, None] - centres) @ np.array(shares), grid)
         normal = np.exp(-0.5 * (risks[:, None] - centres) ** 2)
-        weights[: len(means), column] = shares
-        densities[:, : len(means), column] = normal / (normal @ np.array(shares))[:, None]
+        densities[:, :, column] = normal / (normal @ np.array(shares))[:, None]
     return weights, densities.repeat(copies, axis=2)
 
 

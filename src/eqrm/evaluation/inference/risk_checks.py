@@ -38,6 +38,8 @@ def checked_alpha(alpha: LevelLike) -> float:
     >>> checked_alpha("0.9")
     0.9
     """
+    if isinstance(alpha, float) and 0.0 < alpha < 1.0:
+        return float(alpha)
     level = Level.of(alpha)
     if level.log_tail in (0.0, -math.inf):
         raise LevelError(

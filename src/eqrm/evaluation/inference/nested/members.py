@@ -63,7 +63,7 @@ class NestedRisks:
         return self._shares[below]
 
     def mean_share_up_to(self, risk: float) -> float:
-        """The mean of :meth:`shares_up_to` over groups, up to the rounding of a sum over members."""
+        """The mean of :meth:`shares_up_to` over groups, but for the rounding of a longer sum."""
         below = int(self._ordered.searchsorted(risk, side="right"))
         return min(1.0, float(self._mean_shares[below - 1])) if below else 0.0
 

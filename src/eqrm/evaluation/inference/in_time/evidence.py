@@ -20,6 +20,8 @@ import numpy as np
 from eqrm.evaluation.inference.risk_checks import Vector
 
 _LOG_HALF = math.log(0.5)
+FEW = 1000
+"""Domains of which the schedule takes little memory."""
 
 
 class Evidence:
@@ -55,7 +57,8 @@ class Evidence:
         if len(log_factors) == 0:
             return np.empty(0)
         last = self.steps + len(log_factors)
-        log_weights, waiting = _schedule(self.steps + 1, last)
+        kept = _of_few_domains if len(log_factors) <= FEW else _of_many_domains
+        log_weights, waiting = kept(self.steps + 1, last)
         # A row per bet, so that what is added up lies side by side in memory.
         grown, started = np.empty((2, self._log_grown.size, len(log_factors) + 1))
         grown[:, 0], grown[:, 1:] = self._log_grown, log_factors.T
@@ -101,11 +104,15 @@ def _waiting(numbers: Any) -> Any:
     return 0.5 * math.log(2.0) / np.log1p(numbers)
 
 
-@lru_cache(maxsize=24)  # the same for all interleaved tests (or one more) and simulated worlds
 def _schedule(first: int, last: int) -> tuple[Vector, Vector]:
     """The logarithm of what each of these domains brings into play, and what then still waits."""
     numbers = np.arange(first, last + 1)
     return _log_weights(numbers), np.asarray(_waiting(numbers))
+
+
+_of_few_domains, _of_many_domains = (lru_cache(maxsize)(_schedule) for maxsize in (24, 2))
+"""Schedules that were needed before: all interleaved tests have the same one, or one more, and
+simulated worlds pass through the same few domains again and again."""
 
 
 def _log_weights(numbers: Any) -> Vector:

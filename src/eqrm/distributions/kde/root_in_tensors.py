@@ -133,7 +133,8 @@ def _start(
     """A bracket and a point in it from which a few steps suffice.
 
     Small arrays: cut the bracket by evaluating 63 points at once, five times (once where later
-    steps can be watched). Large ones: solve for every k-th kernel, whose root is near.
+    steps can be watched, and there every 8th point first). Large ones: solve for every k-th kernel,
+    whose root is near.
     """
     stride = -(-shifted.shape[-1] // SAMPLE)
     if stride > 1:
@@ -145,13 +146,22 @@ def _start(
         return low, high, torch.minimum(torch.maximum(t, low), high)
     points = 63
     grid = torch.arange(1, points + 1, dtype=low.dtype, device=low.device) / (points + 1)
-    for _ in range(1 if may_look(shifted) else 5):
-        width = high - low
-        at = low + width * grid
+
+    def passed(at: Tensor) -> Tensor:
+        """Beyond how many of these points each root lies."""
         z = at.unsqueeze(-1) - shifted.unsqueeze(-2)
         log_sf = (log_weights.unsqueeze(-2) + normal_tails.log_sf(z)).logsumexp(-1)
-        passed = (log_sf > target).sum(-1, keepdim=True)
-        low = low + width * (passed / (points + 1))
+        return (log_sf > target).sum(-1, keepdim=True)
+
+    watched = may_look(shifted)
+    for _ in range(1 if watched else 5):
+        width = high - low
+        if watched:
+            beyond = passed(low + width * grid[7::8]) / 8
+            beyond = beyond + passed(low + width * (beyond + grid[:7])) / (points + 1)
+        else:
+            beyond = passed(low + width * grid) / (points + 1)
+        low = low + width * beyond
         high = torch.minimum(high, low + width / (points + 1))
     return low, high, 0.5 * (low + high)
 

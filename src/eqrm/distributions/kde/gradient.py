@@ -250,8 +250,10 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
         usual = (sizes == 0.0) | ((sizes < LARGE) & (sizes > 1.0 / LARGE))
         far = found.std if inputs.weights is None else found.centred.abs().amax(-1, keepdim=True)
         careful = ~(usual & (far <= FAR_FROM_MEAN * h)) & sizes.isfinite() & (h > 0.0)
+        weights = None if inputs.weights is None else inputs.weights.expand(wide.shape)
+        rows = inputs._replace(risks=wide, weights=weights)
         for place in careful.squeeze(-1).nonzero().tolist():
-            _replace_row(results, tuple(place), inputs._replace(risks=wide), wants_gradient)
+            _replace_row(results, tuple(place), rows, wants_gradient)
     return results
 
 
@@ -262,7 +264,7 @@ def _replace_row(
     row = inputs._replace(
         risks=inputs.risks[place],
         given=None if given is None else given[place],
-        weights=None if weights is None else weights.expand(inputs.risks.shape)[place],
+        weights=None if weights is None else weights[place],
     )
     for result, found in zip(results, quantile_of_one(*row, wants_gradient), strict=True):
         if result is not None and found is not None:

@@ -54,9 +54,7 @@ def common_variance(loss_variances: Tensor, counts: Tensor) -> Tensor:
     >>> common_variance(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
     tensor(2.)
     """
-    known, own = _own(loss_variances, counts)
-    total = own.sum()
-    return (own * known).sum() / torch.where(total > 0.0, total, 1.0)
+    return _common(*_own(loss_variances, counts))
 
 
 def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
@@ -70,7 +68,7 @@ def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
     tensor([1.5000, 2.5000, 2.0000])
     """
     known, own = _own(loss_variances, counts)
-    return own * known + (1.0 - own) * common_variance(loss_variances, counts)
+    return own * known + (1.0 - own) * _common(known, own)
 
 
 def _own(loss_variances: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,6 +76,12 @@ def _own(loss_variances: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     freedom = (counts - 1).clamp(min=0).to(loss_variances.dtype)
     known = torch.where(freedom > 0.0, loss_variances, 0.0)
     return known, freedom / (freedom + PRIOR_FREEDOM)
+
+
+def _common(known: Tensor, own: Tensor) -> Tensor:
+    """The mean of these variances, with these shares."""
+    total = own.sum()
+    return (own * known).sum() / torch.where(total > 0.0, total, 1.0)
 
 
 def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:
@@ -145,6 +149,30 @@ def restricted_log_likelihood(variance: float, risks: Any, variances: Any) -> fl
     return -0.5 * float(found)
 
 
+class _Sums(NamedTuple):
+    """Precisions w = 1/(V + v) and their squares, sums of both, and from these twice ℓ'(V)."""
+
+    precision: Any
+    square: Any
+    one: Any
+    two: Any
+    mean: Any
+    tilt: Any
+    value: Any
+
+
+def _sums(variance: Any, powers: Any, variances: Any, number: Any) -> _Sums:
+    """What :func:`_score` needs for its value alone."""
+    precision = 1.0 / (variances + variance[..., None])
+    square = precision * precision
+    first, second = precision @ powers, square @ powers
+    one, two = first[..., 0], second[..., 0]
+    mean = first[..., 1] / one
+    tilt = second[..., 1] - mean * two  # Σ w²(R − μ)
+    value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
+    return _Sums(precision, square, one, two, mean, tilt, value)
+
+
 class _Score(NamedTuple):
     """Twice ℓ'(V), its slope, and its expected slope with the sign changed."""
 
@@ -159,16 +187,13 @@ def _score(variance: Any, powers: Any, variances: Any, number: Any) -> _Score:
     ``variance`` may hold several values of V, of any shape, which the result then has too. All are
     tensors, or all are NumPy's arrays.
     """
-    precision = 1.0 / (variances + variance[..., None])
-    square = precision * precision
-    first, second, third = (p @ powers for p in (precision, square, square * precision))
-    one, two, three = first[..., 0], second[..., 0], third[..., 0]
-    mean = first[..., 1] / one
-    tilt = second[..., 1] - mean * two  # Σ w²(R − μ)
-    value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
+    sums = _sums(variance, powers, variances, number)
+    one, two, mean, tilt = sums.one, sums.two, sums.mean, sums.tilt
+    third = (sums.square * sums.precision) @ powers
+    three = third[..., 0]
     cubes = third[..., 2] - mean * (2.0 * third[..., 1] - mean * three)  # Σ w³(R − μ)²
     slope = number * (2.0 * (tilt * tilt / one - cubes) + two)
-    return _Score(value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
+    return _Score(sums.value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
 
 
 def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
@@ -211,7 +236,7 @@ def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any
     for _ in range(GRIDS):
         width = high - low
         grid = low + share * width
-        value = _score(xp.exp(grid) - smallest, powers, variances, number).value
+        value = _sums(xp.exp(grid) - smallest, powers, variances, number).value
         last = xp.where(value > 0.0, places, -1).max()
         exists = exists | (last >= 0)
         cells = share[xp.stack([last, last + 1]).clip(0, GRID - 1)]

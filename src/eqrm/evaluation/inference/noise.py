@@ -178,8 +178,10 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
     >>> round(split.noise_share, 1), split.warning is None
     (0.8, False)
     """
-    values, noise, losses, several, found = _measured(risks, counts, loss_variances)
+    values, noise, several, found = _measured(risks, counts, loss_variances)
     level = checked_alpha(alpha)
+    own = torch.from_numpy(per_domain(loss_variances, "loss_variances", values.size))
+    numbers = torch.from_numpy(per_domain(counts, "counts", values.size))
     spread, mean, average = float(found.variance), float(found.mean), float(noise.mean())
     low, high = _likely(values[several], noise[several], spread)
     q, p_value = cochran_q(values[several], noise[several])
@@ -191,7 +193,7 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
         mean=mean,
         total_variance=float(values.var(ddof=1)),
         noise_variance=average,
-        loss_variance=losses,
+        loss_variance=float(common_variance(own, numbers)),
         spread_variance=spread,
         spread_low=low**0.5,
         spread_high=high**0.5,
@@ -217,7 +219,7 @@ def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     >>> round(float(measured.std()), 2), round(float(without.std()), 2)
     (0.22, 0.11)
     """
-    values, noise, _, _, found = _measured(risks, counts, loss_variances)
+    values, noise, _, found = _measured(risks, counts, loss_variances)
     spread = float(found.variance) + CAUTION * float(found.error)
     share = noise / np.where(noise > 0.0, spread + noise, 1.0)
     begins, full = FADES_IN
@@ -279,11 +281,10 @@ def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector
 
 
 class _Measured(NamedTuple):
-    """Risks (m,), sampling variances (m,), the variance of losses, which have two examples."""
+    """Risks (m,), sampling variances (m,), which have two examples, and what they tell of V."""
 
     values: Vector
     noise: Vector
-    losses: float
     several: Any
     found: Between
 
@@ -297,13 +298,11 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
     # Equal losses, as those of a constant, differ by rounding errors alone.
     noise = np.where(noise > (SAME * np.abs(values).max()) ** 2, noise, 0.0)
-    own = torch.from_numpy(per_domain(loss_variances, "loss_variances", values.size))
     several = known if known.sum() > 1 else np.ones_like(known)
     found = between_domains(
         torch.from_numpy(values), torch.from_numpy(noise), torch.from_numpy(several / several.sum())
     )
-    losses = float(common_variance(own, torch.from_numpy(numbers)))
-    return _Measured(values, noise, losses, several, found)
+    return _Measured(values, noise, several, found)
 
 
 def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:

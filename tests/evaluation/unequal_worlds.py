@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ SPREAD = 0.25
 MEANS = {"exponential": 1.0, "normal": 1.0, "Bernoulli": 0.3}
 
 
+@cache
 def law(losses: str, spread: float) -> stats.rv_frozen:
     """The law of the true risks."""
     mean, deviation = MEANS[losses], spread * MEANS[losses]

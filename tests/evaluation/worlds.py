@@ -146,12 +146,12 @@ def true_risk_coverage(
     variances = measured * (1 - measured) * counts / (counts - 1)
     quantile, threshold = float(law.law.ppf(alpha)), float(law.law.ppf(0.8))
     share = float(law.law.cdf(threshold))
-    found = []
+    enough, found = m >= domains_needed(alpha, confidence), []
     for method in methods:
         bounds, shares = [], []
         for risks, n, s2 in zip(measured, counts, variances, strict=True):
             options: dict[str, Any] = {"loss_variances": s2, "method": method}
-            if m >= domains_needed(alpha, confidence):
+            if enough:
                 bound = true_risk_bound(risks, n, alpha, confidence, **options)
                 bounds.append(bound.bound >= quantile)
             low = true_probability_bound(risks, n, threshold, confidence, **options)

@@ -109,7 +109,7 @@ def timing_table(rows: dict[tuple[int, str], dict[str, Timing]]) -> str:
 def _ratio(timings: dict[str, Timing], above: str, below: str) -> str:
     if above not in timings or below not in timings:
         return "-"
-    return f"{timings[above].median / timings[below].median:.1f}"
+    return f"{timings[above].times(timings[below]):.1f}"
 
 
 def outcome_table(found: list[Outcome]) -> str:

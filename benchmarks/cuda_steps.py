@@ -142,8 +142,8 @@ def step_table(rows: dict[str, dict[str, Timing]], least: str) -> str:
     cells = []
     for title, timings in rows.items():
         cell = [title, *(f"{timings[name].milliseconds:.3f}" for name in names)]
-        base = timings[least].median
-        cell += [f"{timings[name].median / base:.2f}" for name in names if name != least]
+        base = timings[least]
+        cell += [f"{timings[name].times(base):.2f}" for name in names if name != least]
         cells.append(cell)
     return markdown(header, cells)
 

@@ -155,8 +155,8 @@ def main(arguments: list[str]) -> int:
     timings = interleaved(steps, budget, torch.cuda.synchronize if on_gpu else None)
     rows = [[name, f"{timing.milliseconds:.2f}"] for name, timing in timings.items()]
     title = f"a step of {number} molecules, {len(graphs.x):,} atoms, width {WIDTH}, depth {DEPTH}"
-    ours = timings.pop(OURS).median
-    ratio = ours / min(timing.median for timing in timings.values())
+    ours = timings.pop(OURS)
+    ratio = max(ours.times(each) for each in timings.values())
     word = "PASS" if ratio <= MOST_RATIO else "FAIL"
     page = f"{measured_on(options.device)}\n\n{markdown([title, 'ms'], rows)}\n\n"
     page += f"{word} eqrm / the faster of torch-geometric's {ratio:.2f} (at most {MOST_RATIO:g})"

@@ -50,7 +50,7 @@ class Row:
     @property
     def ratio(self) -> float:
         """The step with the memory over ERM's."""
-        return self.steps["memory"].median / self.steps["erm"].median
+        return self.steps["memory"].times(self.steps["erm"])
 
     @property
     def extra(self) -> float:
@@ -157,7 +157,7 @@ def print_rows(rows: list[Row]) -> None:
     cells = [
         [
             f"{DOMAINS}",
-            f"{row.steps['memory'].samples}",
+            f"{len(row.steps['memory'].samples)}",
             *(f"{row.steps[name].milliseconds:.1f}" for name in ("erm", "memory")),
             f"{row.ratio:.3f}",
             f"{RATIO_BOUND:g}",

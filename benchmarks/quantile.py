@@ -73,7 +73,7 @@ class Row:
         """How many times the time of ``faster`` ``slower`` takes; NaN where one did not run."""
         if slower not in self.timings or faster not in self.timings:
             return math.nan
-        return self.timings[slower].median / self.timings[faster].median
+        return self.timings[slower].times(self.timings[faster])
 
 
 @dataclass(frozen=True)

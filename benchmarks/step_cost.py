@@ -61,7 +61,7 @@ class Row:
     @property
     def ratio(self) -> float:
         """EQRM's step over ERM's."""
-        return self.steps["eqrm"].median / self.steps["erm"].median
+        return self.steps["eqrm"].times(self.steps["erm"])
 
     @property
     def ratio_without_noise(self) -> float:
@@ -145,7 +145,7 @@ def print_rows(rows: list[Row]) -> None:
         [
             f"{row.examples}",
             f"{row.domains}",
-            f"{row.steps['eqrm'].samples}",
+            f"{len(row.steps['eqrm'].samples)}",
             *(f"{row.steps[name].milliseconds:.1f}" for name in ("erm", "eqrm")),
             f"{row.ratio:.3f}",
             f"{BOUND:g}",

@@ -1,6 +1,10 @@
 """Interleaved timing: competitors take turns, so that a busy machine slows all of them equally.
 
 One sample is a burst of calls long enough for the clock; the median of the samples is reported.
+Two competitors are compared turn by turn (:meth:`Timing.times`), the median ratio of which does not
+change when a machine becomes slower half way. (Up to 2026-11-17 it was the ratio of two medians,
+one of which may come from fast minutes and the other from slow ones: 2.82 once, and 2.2 to 2.6 in
+runs before and after it.)
 Before each burst there is a pause and one call that is not timed: the threads of OpenMP and
 OpenBLAS keep spinning for tens of milliseconds after their work is done, which would be charged to
 the next competitor. Calls of many times the pause do without, since it makes no difference to them.
@@ -13,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from operator import truediv
 
 Action = Callable[[], object]
 Clock = Callable[[], float]
@@ -23,22 +28,27 @@ LONG_CALL = 10.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per call: median, quartiles and how often it was measured."""
+    """Seconds per call: median, quartiles and every sample."""
 
     median: float
     lower_quartile: float
     upper_quartile: float
-    samples: int
     calls_per_sample: int
+    samples: tuple[float, ...]
+    """Of every turn."""
 
     @property
     def milliseconds(self) -> float:
         """The median in milliseconds."""
         return 1e3 * self.median
 
+    def times(self, other: Timing) -> float:
+        """How many times the time of another competitor this one takes: the median over turns."""
+        return statistics.median(map(truediv, self.samples, other.samples))
+
     def as_dict(self) -> dict[str, float]:
         """For JSON."""
-        return asdict(self)
+        return {**asdict(self), "samples": len(self.samples)}
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ def interleaved(
     >>> timings = interleaved(
     ...     {"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4, pause=0.0)
     ... )
-    >>> timings["sum"].samples
+    >>> len(timings["sum"].samples)
     3
     """
     budget = budget or Budget()
@@ -122,4 +132,4 @@ def interleaved(
 
 def _summary(samples: list[float], calls: int) -> Timing:
     quarters = statistics.quantiles(samples, n=4, method="inclusive")
-    return Timing(quarters[1], quarters[0], quarters[2], len(samples), calls)
+    return Timing(quarters[1], quarters[0], quarters[2], calls, tuple(samples))

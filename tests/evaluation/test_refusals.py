@@ -53,6 +53,18 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any], str]] = {
 }
 
 
+def test_rows_that_are_unusable_for_several_reasons_are_told_each_reason() -> None:
+    table = pd.DataFrame({"site": list("aabb"), "y": [1, 0, 2, None], "p": [1.3, 0.2, 0.4, 0.3]})
+    with pytest.raises(DomainDataError) as caught:
+        eqrm.evaluate(table, domains="site", labels="y", predictions="p")
+    for reason in (
+        "'a', label 1.0, prediction 1.3): the prediction is not a probability",
+        "prediction 0.4): labels must be 0 or 1",
+        "prediction 0.3): the label is missing",
+    ):
+        assert reason in str(caught.value)
+
+
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("case", CASES)
 def test_an_unusable_row_is_named_with_its_domain_and_a_way_out(

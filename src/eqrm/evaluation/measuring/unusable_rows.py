@@ -85,10 +85,12 @@ def refuse_rows(
 ) -> None:
     """Raise the error about rows without a usable loss."""
     where = named_domains(sorted(domains, key=name_order))
-    first = "; ".join(_shown(row, expected) for row in rows[:SHOWN])
+    shown: dict[str, list[str]] = {}
+    for row in rows[:SHOWN]:
+        shown.setdefault(expected.complaint(row), []).append(_shown(row, expected))
+    first = " ".join(f"{'; '.join(each)}: {complaint}." for complaint, each in shown.items())
     raise DomainDataError(
-        f"{predictor}: {bad:,} of {total:,} rows have no usable loss, in {where}. "
-        f"First: {first}: {expected.complaint(rows[0])}."
+        f"{predictor}: {bad:,} of {total:,} rows have no usable loss, in {where}. First: {first}"
     )
 
 

@@ -2,9 +2,10 @@
 
 One sample is a burst of calls long enough for the clock; the median of the samples is reported.
 Two competitors are compared turn by turn (:meth:`Timing.times`), the median ratio of which does not
-change when a machine becomes slower half way. (Up to 2026-11-17 it was the ratio of two medians, and was changed after a run in which
-benchmarks/quantile.py gave 2.82 against its bound of 2.8. It does not replace a quiet machine: the
-new way gave 2.3 to 2.85 on the same processor.)
+change when a machine becomes slower half way. (Up to 2026-11-17 it was the
+ratio of two medians, and was changed after a run in which benchmarks/quantile.py gave 2.82
+against its bound of 2.8. It does not replace a quiet machine: the new way gave 2.3 to 2.85 on
+the same processor.)
 Before each burst there is a pause and one call that is not timed: the threads of OpenMP and
 OpenBLAS keep spinning for tens of milliseconds after their work is done, which would be charged to
 the next competitor. Calls of many times the pause do without, since it makes no difference to them.

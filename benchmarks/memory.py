@@ -6,12 +6,14 @@ Run as a program it measures itself and prints JSON; :func:`extra_memory` starts
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from tables import aligned
 
 import eqrm
 
@@ -38,6 +40,34 @@ def extra_memory(m: int, dtype: str, log_tail: float) -> Memory:
     finished = subprocess.run(command, check=True, capture_output=True, text=True)
     found = json.loads(finished.stdout.strip().splitlines()[-1])
     return Memory(m, dtype, log_tail, found["extra"], found["risks"])
+
+
+def measure_memory(quick: bool) -> list[Memory]:
+    """Extra memory at the largest sizes, in float32 and float64, in the bulk and in the tail."""
+    sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
+    levels = (math.log(0.5), math.log(0.01), -1000.0)
+    return [
+        extra_memory(m, dtype, log_tail)
+        for m in sizes
+        for dtype in ("float32", "float64")
+        for log_tail in levels
+    ]
+
+
+def print_memory(measured: list[Memory]) -> None:
+    """Extra memory as a multiple of the risks."""
+    cells = [
+        [
+            f"{x.m}",
+            x.dtype,
+            f"{x.log_tail:.4g}",
+            f"{x.extra / 2**20:.1f}",
+            f"{x.risks / 2**20:.1f}",
+            f"{x.ratio:.2f}",
+        ]
+        for x in measured
+    ]
+    print(aligned(["m", "dtype", "log tail", "extra MiB", "risks MiB", "ratio"], cells))
 
 
 def _status(field: str) -> int:

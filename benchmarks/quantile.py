@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from memory import Memory, extra_memory
+from memory import Memory, measure_memory, print_memory
 from published import lean_quantile, published_quantile
 from scipy.optimize import brentq
 from scipy.stats import gaussian_kde
@@ -276,34 +276,6 @@ def memory_verdict(measured: list[Memory]) -> Verdict:
     """The bound on memory."""
     text = f"extra memory / risks <= {MEMORY_BOUND:g}"
     return _bound(text, [m.ratio for m in measured], lambda v: v <= MEMORY_BOUND, False)
-
-
-def measure_memory(quick: bool) -> list[Memory]:
-    """Extra memory at the largest sizes, in float32 and float64, in the bulk and in the tail."""
-    sizes = (1_000_000,) if quick else (1_000_000, 10_000_000)
-    levels = (math.log(0.5), math.log(0.01), -1000.0)
-    return [
-        extra_memory(m, dtype, log_tail)
-        for m in sizes
-        for dtype in ("float32", "float64")
-        for log_tail in levels
-    ]
-
-
-def print_memory(measured: list[Memory]) -> None:
-    """Extra memory as a multiple of the risks."""
-    cells = [
-        [
-            f"{x.m}",
-            x.dtype,
-            f"{x.log_tail:.4g}",
-            f"{x.extra / 2**20:.1f}",
-            f"{x.risks / 2**20:.1f}",
-            f"{x.ratio:.2f}",
-        ]
-        for x in measured
-    ]
-    print(aligned(["m", "dtype", "log tail", "extra MiB", "risks MiB", "ratio"], cells))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -44,7 +44,12 @@ class Timing:
         return 1e3 * self.median
 
     def times(self, other: Timing) -> float:
-        """How many times the time of another competitor this one takes: the median over turns."""
+        """How many times the time of another competitor this one takes: the median over turns.
+
+        >>> slow, fast = _summary([2.0, 2.0, 9.0], 1), _summary([1.0, 4.0, 3.0], 1)
+        >>> slow.times(fast), slow.median / fast.median
+        (2.0, 0.6666666666666666)
+        """
         return statistics.median(map(truediv, self.samples, other.samples))
 
     def as_dict(self) -> dict[str, float]:

@@ -28,6 +28,7 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     from scipy.special import ndtri, stdtrit
 
     number, binomial = len(nested), alpha * (1.0 - alpha)
+    # Not mean_share_up_to: a share that equals alpha must not fall below it by rounding.
     quantile, _ = nested.first_risk(
         lambda risk: bool(nested.shares_up_to(risk).mean() >= alpha), between=(alpha, alpha)
     )

@@ -54,6 +54,27 @@ def test_the_repeated_bound_is_the_smallest_risk_with_enough_evidence_over_all_d
     assert found.rank == (risks <= bound).sum()
 
 
+def test_a_search_between_limits_ends_where_one_over_all_risks_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worlds = [
+        (*drawn(groups, seed, most), alpha)
+        for seed, (groups, most) in enumerate(itertools.product((30, 80, 200), (1, 4, 40)))
+        for alpha in (0.5, 0.8, 0.9)
+    ]
+    worlds += [(np.round(risks), ids, alpha) for risks, ids, alpha in worlds]
+
+    def bounds() -> list[float]:
+        return [
+            nested_bound(risks, ids, alpha, 0.9, sampling="repeated").bound
+            for risks, ids, alpha in worlds
+        ]
+
+    found = bounds()
+    monkeypatch.setattr("eqrm.evaluation.inference.nested.bounds._shares_needed", lambda *_: (0, 1))
+    assert found == bounds()
+
+
 def test_one_draw_is_the_plain_certificate_of_one_member_per_group() -> None:
     risks, groups = drawn(60)
     found = nested_bound(risks, groups, sampling="once", seed=4)

@@ -140,6 +140,10 @@ def test_the_page_on_the_architecture_lists_every_module() -> None:
     for path in MODULES:
         if not path.name.startswith("_") and path.parent.parent.name != "reproductions":
             expected[relative(path.parent)].add(path.stem)
+    for folder in ("benchmarks", "verify", "scripts", "scripts/website"):
+        for path in (REPOSITORY / folder).glob("*.py"):
+            if not path.name.startswith("_"):
+                expected[folder].add(path.stem)
     missing = {f: names - listed.get(f, set()) for f, names in expected.items()}
     assert {folder: names for folder, names in missing.items() if names} == {}
     assert set(listed) == set(expected)

@@ -96,7 +96,12 @@ def test_domains_of_datasets_that_are_not_domainbeds_are_numbered(tmp_path: Path
     [
         ('{"run": "a", "step"\n', "Line 1 of .* is not JSON: was it cut"),
         ("[1]\n", "Line 1 of .* is not a record of a run"),
-        ('{"run": "a", "step": 0}\n', "The record of the run 'a' is not one of DomainBed's"),
+        ('{"step": 0}\n', "Line 1 of .* is not a record of a run: .* with the key 'run'"),
+        ('{"run": "a", "step": 0}\n', "'a' is not one of DomainBed's: it has no key 'args'"),
+        (
+            json.dumps(row(0, run="a") | {"step": "no"}) + "\n",
+            "'a' is not one of DomainBed's: invalid literal",
+        ),
     ],
 )
 def test_damaged_records_are_refused_by_line(tmp_path: Path, content: str, message: str) -> None:

@@ -75,7 +75,10 @@ def read_domainbed_records(place: Path) -> list[RunRecord]:
                 if content.get("done", True):
                     rows.setdefault(name, []).append(content)
             except (KeyError, TypeError, AttributeError):
-                raise DataFileError(f"Line {line} of {file} is not a record of a run.") from None
+                raise DataFileError(
+                    f"Line {line} of {file} is not a record of a run: each line of {FILES[0]} must "
+                    "be a JSON object with the key 'run', which says whose checkpoint it is."
+                ) from None
     return sorted(
         (_run_record(name, found) for name, found in rows.items()),
         key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial),
@@ -108,9 +111,13 @@ def _run_record(name: str, rows: Sequence[Mapping[str, Any]]) -> RunRecord:
                 _checkpoint(row, dataset, held_out) for row in sorted(rows, key=lambda r: r["step"])
             ),
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as missing:
         raise DataFileError(
-            f"The record of the run {name!r} is not one of DomainBed's: {error!r}."
+            f"The record of the run {name!r} is not one of DomainBed's: it has no key {missing}."
+        ) from None
+    except (TypeError, ValueError) as error:
+        raise DataFileError(
+            f"The record of the run {name!r} is not one of DomainBed's: {error}."
         ) from None
 
 

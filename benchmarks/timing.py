@@ -63,6 +63,7 @@ class Budget:
 
     rounds: int = 15
     burst: float = 0.01
+    """0 is one call."""
     longest: float = 20.0
     """Seconds a single competitor may take in all; slow ones get fewer turns, but at least 3."""
     pause: float = 0.05
@@ -84,6 +85,8 @@ def _calls_per_burst(
     action: Action, budget: Budget, synchronise: Action | None, clock: Clock
 ) -> int:
     _burst(action, 1, synchronise, clock)
+    if budget.burst == 0.0:
+        return 1
     once = min(_burst(action, 1, synchronise, clock) for _ in range(2))
     return max(1, round(budget.burst / max(once, 1e-9)))
 
@@ -123,11 +126,13 @@ def interleaved(
                     continue
                 if budget.pause > 0.0:
                     time.sleep(budget.pause)
-                    if not samples[name] or samples[name][-1] < LONG_CALL * budget.pause:
-                        action()
-                seconds = _burst(action, calls[name], synchronise, clock)
-                spent[name] += seconds * calls[name]
-                samples[name].append(seconds)
+                start = clock()
+                if budget.pause > 0.0 and (
+                    not samples[name] or samples[name][-1] < LONG_CALL * budget.pause
+                ):
+                    action()
+                samples[name].append(_burst(action, calls[name], synchronise, clock))
+                spent[name] += clock() - start
             gc.collect()
     finally:
         gc.unfreeze()

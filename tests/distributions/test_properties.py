@@ -1,7 +1,7 @@
 """Properties that hold for any risks, tried on generated ones (hypothesis).
 
 The number of generated cases, here and in test_degenerate_risks.py, is the sum of the
-``@cases(...)``: more than 1,000, and six times as many in ``make verify``.
+``@cases(...)``: more than 1,000. ``make verify`` has a million vectors (tests/adversarial).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,12 +16,9 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def cases(count: int) -> Callable[[Test], Test]:
-    """Run a test on this many generated cases, the same ones every time.
-
-    ``make verify`` multiplies the number through ``EQRM_CASES_FACTOR``.
-    """
+    """Run a test on this many generated cases, the same ones every time."""
     return settings(
-        max_examples=count * int(os.environ.get("EQRM_CASES_FACTOR", "1")),
+        max_examples=count,
         derandomize=True,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -9,6 +9,7 @@ domains. Domains are independent draws.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -259,15 +260,27 @@ def quantile_pairs(
     domains, miss = first.size, 1.0 - confidence
     if domains < quantile_needs(level, miss / 2.0):
         return None
-    most = most_ratio(miss)
-    ranks = _possible_ranks(domains, level.alpha, most)
+    one, two = (np.asarray(risks, dtype=np.float64).tobytes() for risks in (first, second))
+    return _kept_pairs(one, two, level, most_ratio(miss), MOST_RANKS)
+
+
+@lru_cache(maxsize=4)  # a difference and a change of the same risks, at a few levels
+def _kept_pairs(
+    first: bytes, second: bytes, level: Level, most: float, most_ranks: int
+) -> QuantilePairs:
+    """The pairs of two predictors, whose risks are given as the bytes of float64."""
+    risks = np.frombuffer(first), np.frombuffer(second)
+    domains = risks[0].size
+    ranks = _possible_ranks(domains, level.alpha, most, most_ranks)
     step = int(ranks[1] - ranks[0]) if ranks.size > 1 else 1
-    together = _counted_together(first, second, ranks)
+    # Tied risks are in the order of their domains, the same for both: any order serves.
+    orders = [np.argsort(each, kind="stable") for each in risks]
+    together = _counted_together(orders, ranks)
     a, b = np.nonzero(_kept(_likelihood_ratios(together, ranks, domains, level), most))
     # Rank r: the quantile lies between the r-th risk and the next, or up to a step away.
     lower = np.maximum(ranks - step, 0)
     upper = np.minimum(ranks + step - 1, domains - 1)
-    one, two = np.sort(first), np.sort(second)
+    one, two = (each[order] for each, order in zip(risks, orders, strict=True))
     return QuantilePairs(one[lower[a]], one[upper[a]], two[lower[b]], two[upper[b]])
 
 
@@ -302,7 +315,7 @@ def most_ratio(miss: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def _possible_ranks(domains: int, alpha: float, most: float) -> Ranks:
+def _possible_ranks(domains: int, alpha: float, most: float, most_ranks: int) -> Ranks:
     """The numbers of risks at or below the quantile that one predictor alone does not rule out."""
     ranks = np.arange(1, domains)
     share = ranks / domains
@@ -312,7 +325,7 @@ def _possible_ranks(domains: int, alpha: float, most: float) -> Ranks:
         * (xlogy(share, share / alpha) + xlogy(1.0 - share, (1.0 - share) / (1.0 - alpha)))
     )
     possible: Ranks = ranks[_kept(ratios, most)]
-    return possible[:: math.ceil(possible.size / MOST_RANKS)]
+    return possible[:: math.ceil(possible.size / most_ranks)]
 
 
 def _kept(ratios: Grid, most: float) -> NDArray[np.bool_]:
@@ -320,16 +333,16 @@ def _kept(ratios: Grid, most: float) -> NDArray[np.bool_]:
     return np.asarray(ratios <= max(most, float(ratios.min())))
 
 
-def _counted_together(first: Vector, second: Vector, ranks: Ranks) -> Grid:
+def _counted_together(orders: Sequence[Ranks], ranks: Ranks) -> Grid:
     """How many domains are among the i lowest of the first and the j lowest of the second (k, k).
 
-    Tied risks are in the order of their domains, the same for both: any order serves.
+    ``orders`` (m,) of both are the domains from the lowest risk to the highest.
     """
     classes = []
-    for risks in (first, second):
-        own = np.empty(risks.size, dtype=np.int64)
-        own[np.argsort(risks, kind="stable")] = np.arange(1, risks.size + 1)
-        classes.append(np.searchsorted(ranks, own))
+    for order in orders:
+        own = np.empty_like(order)
+        own[order] = np.searchsorted(ranks, np.arange(1, order.size + 1))
+        classes.append(own)
     width = ranks.size + 1
     counted = np.bincount(classes[0] * width + classes[1], minlength=width * width)
     return counted.reshape(width, width).cumsum(0).cumsum(1)[:-1, :-1].astype(np.float64)

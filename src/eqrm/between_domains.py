@@ -14,9 +14,11 @@ minus the noise. Evaluation (:mod:`eqrm.evaluation.inference.noise`) and trainin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -36,6 +38,10 @@ BINS = 256
 TINY = 1e-12
 """The smallest V tried, as a share of the variance of the measured risks and their noise."""
 
+Vector = npt.NDArray[np.float64]
+Numbers = TypeVar("Numbers", Tensor, Vector)
+"""Tensors or NumPy's arrays: one formula for both."""
+
 
 class Between(NamedTuple):
     """Mean μ and variance V of the true risks of the domains, and the standard error of V."""
@@ -45,7 +51,7 @@ class Between(NamedTuple):
     error: Tensor
 
 
-def common_variance(loss_variances: Tensor, counts: Tensor) -> Tensor:
+def common_variance(loss_variances: Numbers, counts: Numbers) -> Numbers:
     """The variance s² of the losses within domains, from those of each domain (m,).
 
     Weighted by (n−1)/(f + n − 1) with f = ``PRIOR_FREEDOM``, so that no domain outweighs all
@@ -54,10 +60,12 @@ def common_variance(loss_variances: Tensor, counts: Tensor) -> Tensor:
     >>> common_variance(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
     tensor(2.)
     """
-    return _common(*_own(loss_variances, counts))
+    with np.errstate(all="ignore"):  # torch does not warn either
+        found: Numbers = _common(*_own(loss_variances, counts))
+    return found
 
 
-def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
+def pooled_variances(loss_variances: Numbers, counts: Numbers) -> Numbers:
     """The variance of the losses in each domain (m,), drawn towards that of all domains.
 
     A domain of n examples has n − 1 degrees of freedom of its own, and gets
@@ -67,21 +75,29 @@ def pooled_variances(loss_variances: Tensor, counts: Tensor) -> Tensor:
     >>> pooled_variances(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
     tensor([1.5000, 2.5000, 2.0000])
     """
-    known, own = _own(loss_variances, counts)
-    return own * known + (1.0 - own) * _common(known, own)
+    with np.errstate(all="ignore"):
+        known, own = _own(loss_variances, counts)
+        pooled: Numbers = own * known + (1.0 - own) * _common(known, own)
+    return pooled
 
 
-def _own(loss_variances: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+def _own(loss_variances: Any, counts: Any) -> tuple[Any, Any]:
     """Variances, 0 where there is none, and their shares (n−1)/(f + n − 1)."""
-    freedom = (counts - 1).clamp(min=0).to(loss_variances.dtype)
-    known = torch.where(freedom > 0.0, loss_variances, 0.0)
+    xp = _module_of(loss_variances)
+    freedom = xp.maximum(counts - 1, xp.zeros_like(loss_variances))
+    known = xp.where(freedom > 0.0, loss_variances, 0.0)
     return known, freedom / (freedom + PRIOR_FREEDOM)
 
 
-def _common(known: Tensor, own: Tensor) -> Tensor:
+def _common(known: Any, own: Any) -> Any:
     """The mean of these variances, with these shares."""
     total = own.sum()
-    return (own * known).sum() / torch.where(total > 0.0, total, 1.0)
+    return (own * known).sum() / _module_of(known).where(total > 0.0, total, 1.0)
+
+
+def _module_of(values: Any) -> Any:
+    """The module whose functions work on these values, torch or NumPy."""
+    return torch if isinstance(values, Tensor) else np
 
 
 def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:
@@ -101,9 +117,20 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     given = risks, variances, weights
     if not _for_numpy(risks) or any(each.requires_grad for each in given):
         return _between(torch, *given)
+    found = between_arrays(*(each.numpy() for each in given))
+    return Between(*(risks.new_tensor(each) for each in found))
+
+
+def between_arrays(risks: Vector, variances: Vector, weights: Vector) -> tuple[float, float, float]:
+    """Mean μ, variance V and its standard error, as of :func:`between_domains`, of NumPy's arrays.
+
+    >>> found = between_arrays(np.array([1.0, 2.0, 3.0]), np.full(3, 0.75), np.full(3, 1 / 3))
+    >>> [round(each, 6) for each in found]
+    [2.0, 0.25, 0.816497]
+    """
     with np.errstate(all="ignore"):  # torch does not warn either
-        found = _between(np, *(each.numpy() for each in given))
-    return Between(*(torch.as_tensor(each) for each in found))
+        found = _between(np, risks, variances, weights)
+    return float(found.mean), float(found.variance), float(found.error)
 
 
 def _for_numpy(values: Tensor) -> bool:
@@ -228,22 +255,36 @@ def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any
     all_domains = powers, variances, number
     if len(variances) > BINS:
         powers, variances = _binned(xp, powers, variances, smallest)
-    device = {"device": powers.device} if xp is torch else {}
-    share = xp.linspace(0.0, 1.0, GRID, dtype=powers.dtype, **device)
-    places = xp.arange(GRID, **device)
+    share, places, cells = _cells_of_arrays() if xp is np else _cells(xp, powers)
     low, high = xp.log(least + smallest), xp.log(most + smallest)
     exists = low > high  # not yet
     for _ in range(GRIDS):
         width = high - low
         grid = low + share * width
         value = _sums(xp.exp(grid) - smallest, powers, variances, number).value
-        last = xp.where(value > 0.0, places, -1).max()
-        exists = exists | (last >= 0)
-        cells = share[xp.stack([last, last + 1]).clip(0, GRID - 1)]
-        low, high = low + cells * width
+        last = xp.where(value > 0.0, places, 0).max()
+        exists = exists | (last > 0)
+        low, high = low + cells[last[None]][0] * width
     enclosed = xp.where(exists, xp.exp(0.5 * (low + high)) - smallest, least)
     score = _score(enclosed, *all_domains)
     return xp.where(exists, _stepped(xp, enclosed, score.value, score.slope), enclosed), exists
+
+
+def _cells(xp: Any, like: Any) -> tuple[Any, Any, Any]:
+    """Shares of a grid's width (GRID,), their places from 1, and the cell after each place.
+
+    Cells (GRID + 1, 2) are two shares; place 0, before the grid, and the last one have no width.
+    """
+    device = {"device": like.device} if xp is torch else {}
+    share = xp.linspace(0.0, 1.0, GRID, dtype=like.dtype, **device)
+    places = xp.arange(1, GRID + 1, **device)
+    cells = xp.stack([xp.concatenate([share[:1], share]), xp.concatenate([share, share[-1:]])], 1)
+    return share, places, cells
+
+
+@cache
+def _cells_of_arrays() -> tuple[Any, Any, Any]:
+    return _cells(np, np.empty(0))
 
 
 def _binned(xp: Any, powers: Any, variances: Any, smallest: Any) -> tuple[Any, Any]:

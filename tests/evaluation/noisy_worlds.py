@@ -71,16 +71,19 @@ def measure(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Mean and variance (divisor n−1) of the losses in each domain."""
     generator = np.random.default_rng(seed)
-    of_each = np.repeat(np.arange(true.size), counts)
+    of_each = np.repeat(true, counts)
     if losses == "normal":
-        drawn = true[of_each] + generator.normal(0.0, 0.8, of_each.size)
+        drawn = generator.normal(0.0, 0.8, of_each.size)
+        drawn += of_each
     elif losses == "exponential":
-        drawn = true[of_each] * generator.exponential(1.0, of_each.size)
+        drawn = generator.exponential(1.0, of_each.size)
+        drawn *= of_each
     else:
-        drawn = (generator.random(of_each.size) < true[of_each]).astype(float)
+        drawn = (generator.random(of_each.size) < of_each).astype(float)
     first = np.cumsum(counts) - counts
     means = np.add.reduceat(drawn, first) / counts
-    squares = np.add.reduceat((drawn - means[of_each]) ** 2, first)
+    drawn -= np.repeat(means, counts)
+    squares = np.add.reduceat(np.square(drawn, out=drawn), first)
     return means, squares / (counts - 1)
 
 
@@ -91,7 +94,7 @@ def outcome(
     generator = np.random.default_rng([seed, domains, examples])
     distribution = TRUE_RISKS[law]
     truth = float(distribution.ppf(0.9))
-    plain, without, shares = [], [], []
+    measured, without, noise = [], [], []
     for world in range(worlds):
         true = distribution.rvs(domains, random_state=generator)
         if losses == "exponential":
@@ -101,10 +104,12 @@ def outcome(
             sizes = examples * generator.lognormal(0.0, 0.8, domains)
             counts = np.maximum(2, np.rint(sizes)).astype(np.int64)
         means, variances = measure(true, counts, losses, seed=world)
-        plain.append(np.quantile(means, 0.9, method="inverted_cdf") - truth)
-        without.append(denoised_quantile(means, counts, variances, 0.9) - truth)
-        shares.append((variances / counts).mean() / means.var(ddof=1))
-    before, after = np.square(plain), np.square(without)
+        measured.append(means)
+        without.append(denoised_quantile(means, counts, variances, 0.9))
+        noise.append(variances / counts)
+    plain = np.quantile(measured, 0.9, axis=1, method="inverted_cdf")
+    before, after = np.square(plain - truth), np.square(np.array(without) - truth)
+    shares = np.mean(noise, axis=1) / np.var(measured, axis=1, ddof=1)
     ratio = float(np.sqrt(after.mean() / before.mean()))
     scatter = float(np.std(after - ratio**2 * before) / np.sqrt(worlds))
     return Outcome(

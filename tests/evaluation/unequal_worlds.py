@@ -69,9 +69,9 @@ def drawn_world(sizes: str, losses: str, rng: Generator, spread: float = SPREAD)
     )
     each = np.repeat(true, counts)
     if losses == "exponential":
-        values = rng.exponential(each)
+        values = each * rng.exponential(1.0, each.size)
     elif losses == "normal":
-        values = rng.normal(each, 1.0)
+        values = each + rng.normal(0.0, 1.0, each.size)
     else:
         values = (rng.random(each.size) < each).astype(float)
     starts = np.append(0, counts.cumsum()[:-1])

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from eqrm.between_domains import (
-    Between,
-    between_domains,
+    between_arrays,
     common_variance,
     pooled_variances,
     restricted_log_likelihood,
@@ -178,11 +176,11 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
     >>> round(split.noise_share, 1), split.warning is None
     (0.8, False)
     """
-    values, noise, several, found = _measured(risks, counts, loss_variances)
+    values, noise, several, mean, spread, _ = _measured(risks, counts, loss_variances)
     level = checked_alpha(alpha)
-    own = torch.from_numpy(per_domain(loss_variances, "loss_variances", values.size))
-    numbers = torch.from_numpy(per_domain(counts, "counts", values.size))
-    spread, mean, average = float(found.variance), float(found.mean), float(noise.mean())
+    own = per_domain(loss_variances, "loss_variances", values.size)
+    numbers = per_domain(counts, "counts", values.size)
+    average = float(noise.mean())
     low, high = _likely(values[several], noise[several], spread)
     q, p_value = cochran_q(values[several], noise[several])
     safe = np.where(noise > 0.0, spread + noise, 1.0)
@@ -219,12 +217,12 @@ def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     >>> round(float(measured.std()), 2), round(float(without.std()), 2)
     (0.22, 0.11)
     """
-    values, noise, _, found = _measured(risks, counts, loss_variances)
-    spread = float(found.variance) + CAUTION * float(found.error)
+    values, noise, _, mean, variance, error = _measured(risks, counts, loss_variances)
+    spread = variance + CAUTION * error
     share = noise / np.where(noise > 0.0, spread + noise, 1.0)
     begins, full = FADES_IN
     removed = (1.0 - np.sqrt(1.0 - share)) * np.clip((share - begins) / (full - begins), 0.0, 1.0)
-    return np.asarray(values - removed * (values - float(found.mean)))
+    return np.asarray(values - removed * (values - mean))
 
 
 def denoised_quantile(
@@ -253,7 +251,7 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
     >>> cochran_q(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
     (2.0, 0.157...)
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     if np.ptp(risks) == 0.0:
         return 0.0, 1.0
@@ -261,7 +259,7 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
         return np.inf, 0.0
     mean = np.average(risks, weights=1.0 / variances)
     q = float(((risks - mean) ** 2 / variances).sum())
-    return q, float(chi2.sf(q, risks.size - 1))
+    return q, float(chdtrc(risks.size - 1, q))
 
 
 def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector | None:
@@ -272,37 +270,42 @@ def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector
     >>> sampling_variances([201, 201, 1], [1.0, 3.0, float("nan")], 3).round(4)
     array([0.0075, 0.0124, 2.    ])
     """
-    numbers = checked_counts(counts, domains)
-    variances = checked_variances(loss_variances, domains, numbers > 1)
-    if not (numbers > 1).any():
-        return None
-    own = torch.from_numpy(variances), torch.from_numpy(numbers)
-    return np.asarray(pooled_variances(*own).numpy() / numbers)
+    return _sampling_variances(checked_counts(counts, domains), loss_variances)
+
+
+def _sampling_variances(numbers: Vector, loss_variances: Any) -> Vector | None:
+    """The same, from counts that are checked."""
+    known = numbers > 1
+    variances = checked_variances(loss_variances, numbers.size, known)
+    return pooled_variances(variances, numbers) / numbers if known.any() else None
 
 
 class _Measured(NamedTuple):
-    """Risks (m,), sampling variances (m,), which have two examples, and what they tell of V."""
+    """Risks (m,), sampling variances (m,), which have two examples, and what they tell of V.
+
+    That is the mean of the true risks, V, and the standard error of V.
+    """
 
     values: Vector
     noise: Vector
     several: Any
-    found: Between
+    mean: float
+    variance: float
+    error: float
 
 
 def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     values = without_rounding(checked_risks(risks))
     numbers = checked_counts(counts, values.size)
     known = numbers > 1
-    noise = sampling_variances(numbers, loss_variances, values.size)
+    noise = _sampling_variances(numbers, loss_variances)
     if noise is None:
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
     # Equal losses, as those of a constant, differ by rounding errors alone.
     noise = np.where(noise > (SAME * np.abs(values).max()) ** 2, noise, 0.0)
     several = known if known.sum() > 1 else np.ones_like(known)
-    found = between_domains(
-        torch.from_numpy(values), torch.from_numpy(noise), torch.from_numpy(several / several.sum())
-    )
-    return _Measured(values, noise, several, found)
+    found = between_arrays(values, noise, several / several.sum())
+    return _Measured(values, noise, several, *found)
 
 
 def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
 from eqrm.execution import being_transformed, has_kernels
+from eqrm.text import shortened
 
 __all__ = ["DomainRisks", "MeasuredRisks", "domain_risks"]
 
@@ -235,6 +236,12 @@ class MeasuredRisks:
         """
         variances = [np.nan if v is None else v for v in content["variances"]]
         domains, counts, risks = (content[key] for key in ("domains", "counts", "risks"))
+        for each in counts:
+            if not POSITIVE_INTEGER.holds(each) or each >= 2**63:
+                raise DomainDataError(
+                    f"The number of examples of a domain must be {POSITIVE_INTEGER.words}, got "
+                    f"{shortened(repr(each), 40)}."
+                )
         return cls.of(domains, counts, risks, variances, part=part)
 
 

@@ -59,7 +59,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
         (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
         (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
         (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to predict"),
-        (hospitals(number=1), "domain is left"),
+        (hospitals(number=1), "At least two domains are needed"),
         (hospitals(number=3), "needs at least 2"),
     ],
 )

@@ -64,10 +64,12 @@ def test_a_split_keeps_whole_domains_apart_and_loses_no_row() -> None:
 def test_a_split_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(DomainDataError, match="Unknown domain '9'"):
         small().split(["9"])
-    with pytest.raises(SettingError, match="No domain is left to train on"):
+    with pytest.raises(SettingError, match="No domain of 2 is left to train on"):
         small().split(["7", "8"])
-    with pytest.raises(SettingError, match="No domain is left to hold out"):
+    with pytest.raises(SettingError, match="No domain of 2 is left to hold out"):
         small().split([])
+    with pytest.raises(SettingError, match=r"At least two domains .* got only '7' in 'domain'\."):
+        small().in_domains(["7"]).split(0.5)
     with pytest.raises(
         SettingError, match=r"hold out must be a number strictly between 0 and 1, got 1\.5"
     ):

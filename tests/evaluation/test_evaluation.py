@@ -12,7 +12,7 @@ from scipy import stats
 
 import eqrm
 from eqrm.data.tables.files import opened
-from eqrm.errors import SettingError, TooFewDomainsError
+from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.risks import MeasuredRisks
 
@@ -138,3 +138,26 @@ def test_progress_changes_nothing_but_the_waiting(
     path.write_text("d,loss\na,1\nb,oops\n")
     with pytest.raises(eqrm.errors.DomainDataError, match="row 2"):
         eqrm.evaluate(path, domains="d", losses="loss", progress=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"loss": ["x"]}, "some of its values are not of the kind"),
+        ({"bounds": [1.0, 0.0]}, "losses are said to be between 1 and 0, and the risks of"),
+        ({"bounds": [0.0, 0.001]}, "losses are said to be between 0 and 0.001, and the risks of"),
+        ({"bounds": 3}, "damaged"),
+        ({"predictors": [1]}, "damaged"),
+    ],
+)
+def test_forged_evaluations_are_refused(changes: dict[str, object], complaint: str) -> None:
+    found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9]).to_dict()
+    with pytest.raises(DomainDataError, match=complaint):
+        eqrm.evaluation.Evaluation.from_dict({**found, **changes})
+
+
+@pytest.mark.parametrize("count", [-20, 0, 20.5, "20", True, 10**400])
+def test_counts_that_are_none_are_refused(count: object) -> None:
+    found = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5]).to_dict()
+    with pytest.raises(DomainDataError, match="must be an integer of at least 1, got"):
+        MeasuredRisks.from_dict({**found, "counts": [count, 2]})

@@ -37,7 +37,11 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any], str]] = {
     "probability above 1": (spoiled(erm=1.25), PREDICTED, "not a probability between 0 and 1"),
     "probability below 0": (spoiled(erm=-0.5), PREDICTED, "not a probability between 0 and 1"),
     "infinite probability": (spoiled(erm=np.inf), PREDICTED, "not a probability between 0 and 1"),
-    "missing prediction": (spoiled(erm=np.nan), PREDICTED, "the prediction is missing or NaN"),
+    "missing prediction": (
+        spoiled(erm=np.nan),
+        PREDICTED,
+        "the prediction is missing or not a number",
+    ),
     "missing label": (spoiled(y=np.nan), PREDICTED, "the label is missing or not a number"),
     "label 2": (spoiled(y=2), PREDICTED, "labels must be 0 or 1"),
     "log of 0": (spoiled(y=1, erm=0.0), PREDICTED, "--clip 1e-7"),
@@ -251,7 +255,7 @@ def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DomainDataError, match="add up to 1"):
         eqrm.evaluate(domains=[0, 1], labels=[0, 1], predictions=np.full((2, 2), 0.3))
     as_parquet(frame.assign(y="cat", p_dog=[0.5, np.nan, 0.5]), tmp_path)
-    with pytest.raises(DomainDataError, match="a probability is missing or NaN"):
+    with pytest.raises(DomainDataError, match="a probability is missing or not a number"):
         eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
 
 

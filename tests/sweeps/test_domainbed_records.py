@@ -92,16 +92,36 @@ def test_domains_of_datasets_that_are_not_domainbeds_are_numbered(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"step": "no"}, "step must be an integer of at least 0, got 'no'"),
+        ({"env0_out_acc": 1e308}, "env0_out_acc must be .* from 0 to 1, got 1e.308"),
+        ({"env0_out_acc": True}, "env0_out_acc must be .* from 0 to 1, got True"),
+        ({"args": {"algorithm": ["ERM"]}}, "algorithm must be a name, got .'ERM'."),
+        ({"args": {"trial_seed": {"a": 1}}}, "trial_seed must be an integer of at least 0"),
+        ({"args": {"test_envs": "0"}}, "test_envs must be a list of different numbers, got '0'"),
+        ({"args": {"test_envs": [0, 0]}}, "test_envs must be a list of different numbers"),
+        ({"args": {"test_envs": [-1]}}, "test_envs.0. must be an integer of at least 0, got -1"),
+    ],
+)
+def test_records_with_values_of_another_kind_are_refused(
+    tmp_path: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    whole = row(0, run="a")
+    changed = {**whole, **changes, "args": {**whole["args"], **changes.get("args", {})}}
+    with pytest.raises(DataFileError, match=f"'a' is not one of DomainBed's: {complaint}"):
+        sweep_records(written(tmp_path / "records.jsonl", changed))
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ('{"run": "a", "step"\n', "Line 1 of .* is not JSON: was it cut"),
         ("[1]\n", "Line 1 of .* is not a record of a run"),
         ('{"step": 0}\n', "Line 1 of .* is not a record of a run: .* with the key 'run'"),
         ('{"run": "a", "step": 0}\n', "'a' is not one of DomainBed's: it has no key 'args'"),
-        (
-            json.dumps(row(0, run="a") | {"step": "no"}) + "\n",
-            "'a' is not one of DomainBed's: invalid literal",
-        ),
+        ("[" * 100_000 + "\n", "Line 1 of .* is not JSON"),
+        (f'{{"run": "a", "step": {"9" * 5000}}}\n', "Line 1 of .* is not JSON"),
     ],
 )
 def test_damaged_records_are_refused_by_line(tmp_path: Path, content: str, message: str) -> None:

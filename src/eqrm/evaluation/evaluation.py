@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
@@ -357,10 +357,13 @@ class Evaluation(ShownRisks):
         try:
             bounds, beside = content["bounds"], content.get("references")
             nesting, order = content.get("nesting"), content.get("order")
+            predictors = {n: MeasuredRisks.from_dict(c) for n, c in content["predictors"].items()}
+            if not isinstance(content["loss"], str):
+                raise TypeError(content["loss"])
             return cls(
-                {name: MeasuredRisks.from_dict(c) for name, c in content["predictors"].items()},
+                predictors,
                 content["loss"],
-                None if bounds is None else (float(bounds[0]), float(bounds[1])),
+                None if bounds is None else _bounds_of(bounds, predictors),
                 None if beside is None else References.from_dict(beside),
                 None if nesting is None else DomainKey.of(nesting["groups"], nesting["members"]),
                 None if order is None else DomainOrder.from_dict(order),
@@ -369,9 +372,29 @@ class Evaluation(ShownRisks):
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None
+        except EqrmError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
+            raise DomainDataError(
+                "This evaluation was damaged: some of its values are not of the kind that eqrm "
+                "writes."
+            ) from None
 
     def _known(self, predictor: str | None) -> str:
         """A predictor's name; None means the only one, or the first."""
         if predictor is None:
             return next(iter(self.predictors))
         return one_of(predictor, self.predictors, "predictor")
+
+
+def _bounds_of(bounds: Any, predictors: Mapping[str, MeasuredRisks]) -> tuple[float, float]:
+    """The least and the largest loss in a file, between which all of its risks are."""
+    low, high = float(bounds[0]), float(bounds[1])
+    slack = 1e-9 * max(abs(low), abs(high))  # of sums that were rounded
+    for name, measured in predictors.items():
+        if not (low - slack <= measured.risks.min() and measured.risks.max() <= high + slack):
+            raise DomainDataError(
+                f"This evaluation was damaged: losses are said to be between {low:g} and {high:g}, "
+                f"and the risks of '{name}' are not."
+            )
+    return low, high

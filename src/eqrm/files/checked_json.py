@@ -19,6 +19,20 @@ from eqrm.text import printable
 _BEFORE_CONTENT = b',\n "content": '
 
 
+def parsed_json(text: str | bytes) -> Any:
+    """The value that a text in JSON stands for; a ValueError also where it is nested too deeply.
+
+    >>> parsed_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: JSON that is nested too deeply
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+
+
 def write_checked_json(path: Path, format: str, content: Any) -> None:
     """Write plain data atomically, on the disk before the file takes its place.
 
@@ -86,7 +100,7 @@ def read_checked_lines(path: Path, format: str, what: str) -> list[Any]:
     if written != _head(format, text, " ") + b"}\n" + text:
         raise DataFileError(f"{path} is damaged: its content does not match its checksum.")
     try:
-        return [json.loads(line) for line in text.splitlines()]
+        return [parsed_json(line) for line in text.splitlines()]
     except ValueError:
         raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
 
@@ -101,9 +115,9 @@ def _bytes_of(path: Path) -> bytes:
 def _parsed(text: bytes, path: Path, format: str, what: str) -> Any:
     """A JSON object that says it has this format."""
     try:
-        found = json.loads(text)
+        found = parsed_json(text)
         kind = found["format"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise DataFileError(f"{path} is not {what}, or it is damaged.") from None
     if kind != format:
         raise DataFileError(

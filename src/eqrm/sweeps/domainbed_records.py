@@ -7,14 +7,15 @@ first part of held-out domains, and "validation" the second part of every domain
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import FRACTION, NON_NEGATIVE_INTEGER
 from eqrm.data.fetching.data_root import opened_text, refusing_damage
 from eqrm.errors import DataFileError
+from eqrm.files.checked_json import parsed_json
 from eqrm.sweeps.records import RUNS, Checkpoint, RunRecord, read_records
 
 ENVIRONMENTS = {
@@ -89,8 +90,8 @@ def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with refusing_damage(file), opened_text(file) as stream:
         for number, line in enumerate(stream, start=1):
             try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError:
+                yield number, parsed_json(line)
+            except ValueError:
                 raise DataFileError(f"Line {number} of {file} is not JSON: was it cut?") from None
 
 
@@ -98,6 +99,7 @@ def _run_record(name: str, rows: Sequence[Mapping[str, Any]]) -> RunRecord:
     try:
         settings = rows[0]["args"]
         dataset = settings["dataset"]
+        _refuse_odd_types(settings, rows)
         held_out = tuple(_domain(dataset, number) for number in sorted(settings["test_envs"]))
         return RunRecord(
             run=name,
@@ -121,14 +123,30 @@ def _run_record(name: str, rows: Sequence[Mapping[str, Any]]) -> RunRecord:
         ) from None
 
 
+def _refuse_odd_types(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    for key in ("dataset", "algorithm"):
+        if not isinstance(settings[key], str):
+            raise TypeError(f"{key} must be a name, got {settings[key]!r}")
+    numbers = {key: settings[key] for key in ("hparams_seed", "trial_seed")}
+    held_out = settings["test_envs"]
+    if not isinstance(held_out, list) or len({*map(str, held_out)}) < len(held_out):
+        raise TypeError(f"test_envs must be a list of different numbers, got {held_out!r}")
+    numbers |= {f"test_envs[{place}]": each for place, each in enumerate(held_out)}
+    for key, value in [*numbers.items(), *(("step", row["step"]) for row in rows)]:
+        if not NON_NEGATIVE_INTEGER.holds(value):
+            raise TypeError(f"{key} must be {NON_NEGATIVE_INTEGER.words}, got {value!r}")
+
+
 def _checkpoint(row: Mapping[str, Any], dataset: str, held_out: Sequence[str]) -> Checkpoint:
     found: dict[str, dict[str, float]] = {"train": {}, "validation": {}, "test": {}}
     for key, value in row.items():
         if measured := _MEASURED.fullmatch(key):
             domain = _domain(dataset, int(measured[1]))
             seen = "test" if domain in held_out else "train"
+            if not FRACTION.holds(value) and value == value:  # NaN: the run is not judged
+                raise ValueError(f"{key} must be {FRACTION.words}, got {value!r}")
             found["validation" if measured[2] == "out" else seen][domain] = float(value)
-    return Checkpoint(step=int(row["step"]), risks={}, accuracies=found)
+    return Checkpoint(step=row["step"], risks={}, accuracies=found)
 
 
 def _domain(dataset: str, number: int) -> str:

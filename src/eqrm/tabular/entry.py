@@ -6,7 +6,6 @@ checked.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import FLAG, OPEN_FRACTION, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
 from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
+from eqrm.files.checked_json import parsed_json
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
@@ -220,7 +220,7 @@ def load(path: str | Path) -> Any:
 
     Nothing that is loaded can execute code.
 
-    >>> import tempfile, eqrm
+    >>> import json, tempfile, eqrm
     >>> path = Path(tempfile.mkdtemp()) / "certificate.json"
     >>> found = eqrm.evaluation.quantile_bound([0.1 * i for i in range(30)], 0.9, 0.95)
     >>> _ = path.write_text(json.dumps(found.to_dict()))
@@ -260,7 +260,7 @@ def _json(place: Path) -> Any:
     from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 
     try:
-        content = json.loads(place.read_text(encoding="utf-8"))
+        content = parsed_json(place.read_text(encoding="utf-8"))
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Evaluation.from_dict(content)
         names = [field.name for field in fields(Certificate)]

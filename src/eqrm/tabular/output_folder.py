@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import SettingError
+from eqrm.files.checked_json import parsed_json
 from eqrm.files.writing import DRAFT
 
 LISTED = "files.json"
@@ -57,7 +58,7 @@ def earlier_files(folder: Path) -> list[str] | None:
 def listed_files(folder: Path) -> dict[str, Any] | None:
     """The list of a training, or None: a list that something else wrote does not count."""
     try:
-        listed = json.loads((folder / LISTED).read_text(encoding="utf-8"))
+        listed = parsed_json((folder / LISTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return listed if isinstance(listed, dict) and listed.get("written by") == WRITER else None

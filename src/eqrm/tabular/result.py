@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from eqrm.errors import DataFileError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.risk_table import RiskTable
+from eqrm.files.checked_json import parsed_json
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
 from eqrm.tabular.comparison import TrainingComparison, table_levels
@@ -83,7 +83,7 @@ class TrainingResult:
             files, best = saved_models(content)
             models = {name: load_table_model(folder / file) for name, file in files.items()}
             evaluation = Evaluation.from_dict(
-                json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+                parsed_json((folder / "evaluation.json").read_text(encoding="utf-8"))
             )
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())

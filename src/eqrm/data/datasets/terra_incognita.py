@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from eqrm.data.datasets.wilds import file_inside
 from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.errors import DataFileError
+from eqrm.files.checked_json import parsed_json
 
 LOCATIONS = ("38", "43", "46", "100")
 CLASSES = (
@@ -82,6 +82,6 @@ def _read(path: Path) -> Any:
     with refusing_damage(path):
         text = path.read_text(encoding="utf-8")
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         raise DataFileError(f"{path} is truncated or damaged: {error}.") from None

@@ -277,10 +277,16 @@ class Table:
         names, what = self.unit_names, self.unit
         held_out = list(dict.fromkeys(drawn_names(names, test, seed) if drawn else test))  # type: ignore[arg-type]
         chosen = self._is_in(held_out, self._units, names, what)
+        if len(names) < 2:
+            raise SettingError(
+                f"At least two {what}s are needed, to train on some and hold out others, got only "
+                f"{names[0]!r} in {self.domain_name!r}. Give the data of more, or use another "
+                "column as the domain."
+            )
         for number, left in ((len(names) - len(held_out), "train on"), (len(held_out), "hold out")):
             if number == 0:
                 raise SettingError(
-                    f"No {what} is left to {left}: there are {len(names)}. Hold out "
+                    f"No {what} of {len(names)} is left to {left}. Hold out "
                     f"{'more' if left == 'hold out' else 'fewer'}."
                 )
         return self.rows(~chosen), self.rows(chosen)

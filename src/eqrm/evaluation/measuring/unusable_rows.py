@@ -68,7 +68,7 @@ class Expected:
                 "list of probabilities, counted from 0"
             )
         if any(number is None or math.isnan(number) for number in map(_number, _each(row))):
-            return "a probability is missing or NaN. Fill it in or drop the row"
+            return "a probability is missing or not a number. Fill it in or drop the row"
         return (
             "probabilities must lie between 0 and 1, add up to 1 within 1%, and not be 0 for "
             "the label under the log-loss. Normalise them (softmax), or set clip (--clip 1e-7)"
@@ -143,7 +143,7 @@ def _of_probability(row: Row) -> str:
             "a probability per class (prediction 'p_{class}')"
         )
     if prediction is None or math.isnan(prediction):
-        return "the prediction is missing or NaN. Fill it in or drop the row"
+        return "the prediction is missing or not a number. Fill it in or drop the row"
     if not 0.0 <= prediction <= 1.0:
         return (
             "the prediction is not a probability between 0 and 1. If it is a logit, give "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -21,6 +20,7 @@ from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.files.checked_json import parsed_json
 from eqrm.level import Level
 from eqrm.text import did_you_mean
 
@@ -231,7 +231,7 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
         "--output FILE' wrote."
     )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataFileError(f"{path} cannot be read: {error.strerror}. {advice}") from None
     except ValueError:

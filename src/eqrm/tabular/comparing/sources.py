@@ -9,7 +9,6 @@ A name that occurs again is another seed of the same model.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.files.checked_json import parsed_json
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output_folder import listed_files
@@ -150,7 +150,7 @@ def _evaluated(source: ComparedSource, how: HowToMeasure) -> Evaluation:
 def _stored(path: Path) -> Evaluation:
     file = path / "evaluation.json" if path.is_dir() else path
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = parsed_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataFileError(f"{file} cannot be read: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

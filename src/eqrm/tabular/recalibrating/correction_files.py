@@ -22,6 +22,7 @@ from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.estimators.scores import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
+from eqrm.files.checked_json import parsed_json
 from eqrm.files.writing import whole_file, write_text
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, logits_of
@@ -88,7 +89,7 @@ class SavedCorrection:
     def read(cls, path: Path) -> SavedCorrection:
         """From a file that :meth:`write` wrote; all that is wrong with it is said at once."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parsed_json(path.read_text(encoding="utf-8"))
         except (ValueError, UnicodeDecodeError) as error:
             raise DataFileError(f"{path} cannot be read as JSON: {error}.") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:

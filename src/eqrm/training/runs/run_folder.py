@@ -21,6 +21,7 @@ from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.archive import content_digest, save_tensors
+from eqrm.files.checked_json import parsed_json
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
 from eqrm.text import csv_text, printable, shortened
@@ -96,7 +97,7 @@ class RunFolder:
         if not self.metrics_path.exists():
             return []
         text = self.metrics_path.read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
+        return [parsed_json(line) for line in text.splitlines()]
 
     def metrics_size(self) -> int:
         """Bytes of metrics on the disk; forces them there."""
@@ -204,7 +205,7 @@ class RunFolder:
         """The plain data in a file; None where there is no such file."""
         path = self.path / name
         try:
-            return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+            return parsed_json(path.read_text(encoding="utf-8")) if path.is_file() else None
         except (OSError, ValueError) as error:
             raise DataFileError(f"{path} cannot be read: {error}.") from None
 

@@ -71,16 +71,19 @@ def whole_files(folder: Path) -> Iterator[Path]:
     ['a.md']
     """
     folder = folder.resolve()
-    exists = folder.exists()
-    above = folder if exists else folder.parent
+    above = folder if folder.exists() else folder.parent
     above.mkdir(parents=True, exist_ok=True)
     draft = above / f".{secrets.token_hex(8)}"
     try:
         draft.mkdir()
         yield draft
-        if not exists:
-            draft.rename(folder)
-            return
+        if not folder.exists():
+            try:
+                draft.rename(folder)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise  # else another process has made it meanwhile
         for path in sorted(path for path in draft.rglob("*") if path.is_file()):
             place = folder / path.relative_to(draft)
             place.parent.mkdir(exist_ok=True)

@@ -9,12 +9,15 @@ workers of their own are killed in tests/sweeps and tests/evaluation/watching.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import random
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +49,11 @@ from training.killed_run import CHECKPOINT_EVERY
 from training.killing import Runs, killed_and_resumed, run_to_the_end
 
 STEPS_PER_KILL = 25
-KILLS_PER_RUN = 100
+MOST_STEPS = 150
+"""Of one run of the trainer, which is killed again and again until it has made them."""
 LONG_RUNS = {
-    "steps": 100,
-    "training": {"device": "cpu", "evaluate_every": 50, "checkpoint_every": 10, "log_every": 25},
+    "steps": 40,
+    "training": {"device": "cpu", "evaluate_every": 20, "checkpoint_every": 4, "log_every": 10},
 }
 WRITING = [(os, "replace"), (os, "fsync"), (Path, "write_text"), (Path, "chmod"), (Path, "unlink")]
 
@@ -75,6 +79,31 @@ def killed_somewhere(
     return killed_after(job, rng.uniform(0.0, longest))
 
 
+def done_and_imported(job: Callable[[], object], folder: Path) -> None:
+    """Do a job in a process of its own, and import here what it had to import for it.
+
+    Otherwise most of the time of a process that is killed, and most of the kills, would go to
+    these imports.
+    """
+    listed, here = folder / "imported", set(sys.modules)
+
+    def listing() -> None:
+        try:
+            job()
+        finally:
+            new = [name for name in sys.modules if name not in here]
+            listed.write_text("\n".join(new), encoding="utf-8")
+
+    _, status = os.waitpid(forked(listing), 0)
+    assert status == 0
+    for name in listed.read_text(encoding="utf-8").split():
+        with suppress(ImportError):  # made while the job ran, and not found by its name
+            importlib.import_module(name)
+    listed.unlink()
+    gc.collect()
+    gc.freeze()  # or every process that is forked would copy what its collector looks at
+
+
 def drafts(folder: Path) -> set[Path]:
     """Files that are being written, or were when their process was killed."""
     return {path for path in folder.rglob(".*") if DRAFT.match(path.name)}
@@ -83,12 +112,12 @@ def drafts(folder: Path) -> set[Path]:
 def of_training(folder: Path, kills: int, seed: int) -> Seen:
     """Runs of the trainer: checkpoints stay whole, and the end is that of a run left alone."""
     seen = Seen()
-    steps = STEPS_PER_KILL * min(kills, KILLS_PER_RUN)
-    runs = Runs()
+    steps = min(STEPS_PER_KILL * kills, MOST_STEPS)
+    runs = Runs(["adversarial.kills"])  # which every process imports that this one starts
     run_to_the_end(runs, folder / "whole", steps, 16)
     while seen.kills < kills:
         place = folder / f"killed-{seen.kills}"
-        wanted = min(KILLS_PER_RUN, kills - seen.kills)
+        wanted = kills - seen.kills
         found = killed_and_resumed(runs, place, steps, 16, wanted, seed + seen.kills)
         assert max(found.steps_lost) <= CHECKPOINT_EVERY
         for name in ("weights.safetensors", "metrics.jsonl"):
@@ -109,7 +138,7 @@ def of_sweeps(folder: Path, kills: int, seed: int) -> Seen:
         return lambda: run_sweep(planned(content), files, HereEngine(files))
 
     # Not in this process: where there is a GPU, forks of one that has trained cannot train.
-    os.waitpid(forked(job(folder / "undisturbed")), 0)
+    done_and_imported(job(folder / "undisturbed"), folder)
     expected = records_of(folder / "undisturbed", sweep)
     while seen.kills < kills:
         place, longest = folder / f"killed-{seen.finished}", 0.5
@@ -135,6 +164,10 @@ def of_watches(folder: Path, kills: int, seed: int) -> Seen:
     """A watch: its state is the old or the new one, and ends as undisturbed."""
     state, rng, seen = started(folder), random.Random(seed), Seen()
     files: list[str] = []
+    rehearsal = folder / "rehearsal"
+    rehearsal.mkdir()
+    file = written(rehearsal, days(60, 3), "000.csv")
+    done_and_imported(lambda: undisturbed(rehearsal, [file]), rehearsal)
     while seen.kills < kills:  # the state grows, with days that get worse
         number, longest = len(files), 0.02
         files.append(written(folder, days(60 + 3 * number, 3, 0.01 * number), f"{number:03d}.csv"))
@@ -175,8 +208,7 @@ def of_reports(folder: Path, kills: int, seed: int) -> Seen:
     whole = []
     for world in (0, 1):
         use(world)
-        _, status = os.waitpid(forked(job), 0)
-        assert status == 0
+        done_and_imported(job, folder)
         whole.append(there())
     assert whole[0][0] != whole[1][0]
     assert whole[0][1] != whole[1][1]
@@ -211,8 +243,11 @@ AREAS: dict[str, Callable[[Path, int, int], Seen]] = {
 
 def killed(area: str, kills: int, seed: int) -> Seen:
     """Kill at least so many processes of one kind in a folder of their own."""
-    with tempfile.TemporaryDirectory(prefix="eqrm-kills-") as folder:
-        return AREAS[area](Path(folder), kills, seed)
+    try:
+        with tempfile.TemporaryDirectory(prefix="eqrm-kills-") as folder:
+            return AREAS[area](Path(folder), kills, seed)
+    finally:
+        gc.unfreeze()  # what is frozen is never freed, of which nanobind complains at the end
 
 
 def main(arguments: list[str]) -> None:

@@ -90,8 +90,8 @@ def test_killed_at_every_step_of_writing_and_rerun_the_state_is_that_of_an_undis
     assert fresh.read_bytes() == expected
 
 
-KILLS = 25
-"""Of the command itself, which starts Python each time; adversarial.kills forks 300 watches."""
+KILLS = 10
+"""Of the command itself, which starts Python each time; adversarial.kills forks 450 watches."""
 
 
 def growing_worse(folder: Path, number: int) -> tuple[Path, list[str], bytes]:

@@ -1,6 +1,6 @@
 """A process that is killed with SIGKILL loses nothing but the steps since its last checkpoint.
 
-``adversarial.kills`` of ``make verify`` kills 300 of them.
+``adversarial.kills`` of ``make verify`` kills 220 of them.
 """
 
 from __future__ import annotations

@@ -149,12 +149,12 @@ class RiskMemory(nn.Module):
         present = batch.counts > 0
         noise = batch.sampling_variances if self.denoise else None
         recalled = self._recall(batch, present, None if noise is None else noise.detach())
-        weights = self._weights(recalled.last_seen, recalled.step)
+        alike = self._all_alike(recalled.last_seen)
+        weights = None if alike else self._weights(recalled.last_seen, recalled.step)
         share = self._share(present, weights)
         risks = _flowing_into(batch.values, share, recalled.risks)
-        if noise is None:
-            complete = _can_look(risks) and bool((weights > 0.0).all()) and self.half_life is None
-            value = of_risks(risks, None if complete else weights)  # equal weights are none
+        if noise is None or weights is None:
+            value = of_risks(risks, weights)
         else:
             # The slope in a risk meets the batch's noise only to the share that it has in the
             # memory; no more of it may be taken back.
@@ -192,7 +192,7 @@ class RiskMemory(nn.Module):
 
         return remembered
 
-    def _share(self, present: Tensor, weights: Tensor) -> Tensor:
+    def _share(self, present: Tensor, weights: Tensor | None) -> Tensor:
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
@@ -200,6 +200,8 @@ class RiskMemory(nn.Module):
         equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
         number = present.sum()
+        if weights is None:
+            return torch.scalar_tensor(self.num_domains / int(number), dtype=torch.float64)
         if self.half_life is None and not self.denoise:
             return weights.sum() / number
         return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
@@ -235,11 +237,11 @@ class RiskMemory(nn.Module):
 
     def _remember(self, recalled: Recalled) -> None:
         """Keep what is finite."""
-        names = ["risks", "last_seen", *(("variances", "unit_variances") if self.denoise else ())]
-        found = {name: getattr(recalled, name) for name in names}
+        names = ["risks", *(("variances", "unit_variances") if self.denoise else ())]
+        found = {name: getattr(recalled, name) for name in [*names, "last_seen"]}
         # A sum is finite if all are (but for overflow), and much cheaper than a look at each.
         if not _can_look(recalled.risks) or not math.isfinite(
-            float(recalled.risks.sum() + recalled.variances.sum())
+            sum(float(found[name].sum()) for name in names)
         ):
             finite = recalled.risks.isfinite()
             if self.denoise:
@@ -248,6 +250,12 @@ class RiskMemory(nn.Module):
         for name, new in found.items():
             keep_state(self, name, new)
         keep_state(self, "step", recalled.step)
+
+    def _all_alike(self, last_seen: Tensor) -> bool:
+        """Whether all domains have been seen and count the same, as far as a look costs little."""
+        if self.half_life is not None or self.denoise or not _can_look(last_seen):
+            return False
+        return bool((last_seen.numpy() >= 0).all())
 
     def _weights(self, last_seen: Tensor, step: Tensor) -> Tensor:
         """p over all domains: 0 for those never seen, smaller for old ones.

@@ -65,11 +65,13 @@ def quantile_of_one(
     if dtype != torch.float64 and not (dtype == torch.float32 and _needs_no_risks(rule)):
         row = row.to(torch.float64)
     if weights is not None:
-        shares = weights.numpy()
-        if not shares.all():
-            kept = torch.from_numpy(np.flatnonzero(shares))
-            row, shares = row.index_select(0, kept), weights.index_select(0, kept).numpy()
-        shares = None if shares.min() == shares.max() else np.ascontiguousarray(shares)
+        given_weights = weights.numpy()
+        counting = given_weights != 0.0
+        if not counting.all():
+            kept = torch.from_numpy(np.flatnonzero(counting))
+            row = row.index_select(0, kept)
+        if np.count_nonzero(given_weights == given_weights.max()) < row.shape[0]:
+            shares = given_weights[counting]
     row = row.contiguous()
     spread = None if rule is None or shares is not None else spread_bandwidth(rule, row.shape[0])
     found = None if spread is None else quantile_at_once(row, None, spread, level, wants_gradient)

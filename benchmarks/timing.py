@@ -96,12 +96,14 @@ def interleaved(
     budget: Budget | None = None,
     synchronise: Action | None = None,
     clock: Clock = time.perf_counter,
+    fewer_rounds: Mapping[str, int] | None = None,
 ) -> dict[str, Timing]:
     """Time every competitor in turns and return their medians.
 
     ``synchronise`` waits for a device whose work is asynchronous (``torch.cuda.synchronize``).
     ``clock`` is the time of the day, or ``time.process_time``: what the processor spent on this
-    program, whatever else it does.
+    program, whatever else it does. ``fewer_rounds`` are the turns of competitors that need fewer,
+    because nothing close is decided by them; they are among the first.
 
     >>> timings = interleaved(
     ...     {"sum": lambda: sum(range(100))}, Budget(rounds=3, burst=1e-4, pause=0.0)
@@ -110,6 +112,7 @@ def interleaved(
     3
     """
     budget = budget or Budget()
+    rounds = {**dict.fromkeys(competitors, budget.rounds), **(fewer_rounds or {})}
     calls = {
         name: _calls_per_burst(a, budget, synchronise, clock) for name, a in competitors.items()
     }
@@ -122,7 +125,7 @@ def interleaved(
     try:
         for turn in range(budget.rounds):
             for name, action in competitors.items():
-                if turn >= 3 and spent[name] > budget.longest:
+                if turn >= rounds[name] or (turn >= 3 and spent[name] > budget.longest):
                     continue
                 if budget.pause > 0.0:
                     time.sleep(budget.pause)

@@ -148,7 +148,6 @@ def train(
     domains = len(world.examples)
     per_epoch = domains // BATCH
     steps = schedule.epochs * per_epoch
-    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / steps)
     trained = Trained(beta.detach(), memory=memory)
     for step in range(steps):
         if step % per_epoch == 0:
@@ -160,8 +159,8 @@ def train(
             trained.looks.append(look(world, beta.detach(), float(loss.detach()), step, order))
         optimizer.zero_grad()
         loss.backward()
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1.0 - step / steps)
         optimizer.step()
-        decay.step()
     return trained
 
 

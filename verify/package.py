@@ -57,7 +57,7 @@ def clean_clone(options: Options) -> Result:
 def import_time(options: Options) -> Result:
     statements = {"eqrm": "import eqrm; eqrm.KDE", "torch": "import torch"}
     samples: dict[str, list[float]] = {name: [] for name in statements}
-    for turn in range(8):
+    for turn in range(6):
         for name, statement in statements.items():
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", statement], env=package_environment(), check=True)

@@ -167,6 +167,36 @@ class TestValue:
             assert losses.grad.tolist() == pytest.approx([0.5, 0.5])
 
 
+class TestOfSeenDomains:
+    """Domains that were never seen are left out, or have the weight 0: the same either way."""
+
+    @pytest.mark.parametrize("averaging", [1.0, 0.3])
+    @pytest.mark.parametrize("distribution", ["kde", "gaussian", "empirical"])
+    def test_they_are_as_good_as_weights(self, distribution: str, averaging: float) -> None:
+        found = []
+        for weights in (None, torch.ones(9)):
+            objective = EQRM(0.8, distribution, weights=weights, memory=RiskMemory(9, averaging))
+            draw = torch.Generator().manual_seed(0)
+            for ids in ([1, 4, 4], [6, 1, 8], [0, 2, 3], [5, 7, 7]):
+                losses = torch.rand(3, generator=draw).double().requires_grad_()
+                value = objective(losses, torch.tensor(ids))
+                (slopes,) = torch.autograd.grad(value, losses)
+                found.append((weights is None, value.detach(), slopes))
+            assert objective.memory is not None
+            assert (objective.memory.last_seen >= 0).all()
+        without = [each[1:] for each in found if each[0]]
+        with_ones = [each[1:] for each in found if not each[0]]
+        for one, other in zip(without, with_ones, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+    def test_a_risk_that_is_refused_is_called_by_its_domain(self) -> None:
+        objective = EQRM(0.8, "lognormal", memory=RiskMemory(9))
+        objective(torch.tensor([1.0, 2.0]), torch.tensor([2, 5]))
+        with pytest.raises(DomainDataError, match=r"risk of domain 7 is -1\.0") as caught:
+            objective(torch.tensor([1.0, -1.0]), torch.tensor([2, 7]))
+        assert caught.value.index == (7,)
+
+
 class TestState:
     def test_staleness_by_hand(self) -> None:
         objective = EQRM(0.9, memory=RiskMemory(5))

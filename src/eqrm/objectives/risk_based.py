@@ -177,7 +177,7 @@ class EQRM(RiskObjective):
         if self.memory is None or not self.training:
             return super().of_batch(risks)
         refuse_bad_risks(risks.values)  # before they are remembered
-        return self.memory.estimate(self.of_risks, risks)
+        return self.memory.estimate(self.of_risks, risks, self.domain_weights is None)
 
     def kernel(self, num_domains: int) -> Kernel | None:
         """For the KDE with a rule that follows the spread of the risks."""

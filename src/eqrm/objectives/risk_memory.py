@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +21,7 @@ from eqrm.between_domains import TINY, between_domains
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
-from eqrm.risks import DomainRisks
+from eqrm.risks import DomainRisks, with_domain
 
 OfRisks = Callable[[Tensor, Tensor | None], Tensor]
 
@@ -133,12 +134,13 @@ class RiskMemory(nn.Module):
         sizes = _checked_sizes(domain_sizes, num_domains)
         self.register_buffer("domain_sizes", sizes, persistent=False)
 
-    def estimate(self, of_risks: OfRisks, batch: DomainRisks) -> Tensor:
+    def estimate(self, of_risks: OfRisks, batch: DomainRisks, any_domains: bool = False) -> Tensor:
         """Remember the batch, and return the objective over all remembered domains.
 
         Its value is ``of_risks(risks, weights)`` of the whole memory, or what :func:`denoised`
         leaves of it; its gradient flows into the risks of the batch, and with ``denoise`` also
-        into their sampling variances.
+        into their sampling variances. An ``of_risks`` that takes the risks of ``any_domains`` may
+        be given those of the remembered ones alone, without weights, if they count the same.
         """
         if len(batch.values) != self.num_domains:
             raise DomainDataError(
@@ -146,23 +148,45 @@ class RiskMemory(nn.Module):
                 f"{len(batch.values)}. Build it as RiskMemory(num_domains) with the number of "
                 "domains of the training data."
             )
-        present = batch.counts > 0
+        visited = _Visited(batch.counts)
         noise = batch.sampling_variances if self.denoise else None
-        recalled = self._recall(batch, present, None if noise is None else noise.detach())
-        alike = self._all_alike(recalled.last_seen)
-        weights = None if alike else self._weights(recalled.last_seen, recalled.step)
-        share = self._share(present, weights)
-        risks = _flowing_into(batch.values, share, recalled.risks)
-        if noise is None or weights is None:
-            value = of_risks(risks, weights)
+        recalled = self._recall(batch, visited, None if noise is None else noise.detach())
+        if any_domains and self._count_the_same and visited.places is not None:
+            value = self._of_seen(of_risks, batch, visited, recalled)
         else:
-            # The slope in a risk meets the batch's noise only to the share that it has in the
-            # memory; no more of it may be taken back.
-            variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
-            variances = _with_common_losses(variances, recalled.unit_variances, weights)
-            value = denoised(of_risks, risks, variances, weights)
+            weights = self._weights(recalled.last_seen, recalled.step)
+            share = self._share(visited, weights)
+            risks = _flowing_into(batch.values, share, recalled.risks)
+            if noise is None:
+                value = of_risks(risks, weights)
+            else:
+                # The slope in a risk meets the batch's noise only to the share that it has in the
+                # memory; no more of it may be taken back.
+                variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
+                variances = _with_common_losses(variances, recalled.unit_variances, weights)
+                value = denoised(of_risks, risks, variances, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
+
+    @property
+    def _count_the_same(self) -> bool:
+        """Whether all domains that were seen have the same weight."""
+        return self.half_life is None and not self.denoise
+
+    def _of_seen(
+        self, of_risks: OfRisks, batch: DomainRisks, visited: _Visited, recalled: Recalled
+    ) -> Tensor:
+        """The objective over the domains that were seen, all of which count the same."""
+        seen = np.flatnonzero(recalled.last_seen.numpy() >= 0)
+        share = torch.scalar_tensor(seen.size / max(1, int(visited.number)), dtype=torch.float64)
+        places = None if seen.size == self.num_domains else torch.from_numpy(seen)
+        try:
+            return of_risks(_flowing_into(batch.values, share, recalled.risks, places), None)
+        except DomainDataError as error:
+            if error.index is None:
+                raise
+            domain = int(seen[error.index[-1]])
+            raise with_domain(error, domain, (domain,)) from None
 
     def kernel(
         self,
@@ -192,22 +216,20 @@ class RiskMemory(nn.Module):
 
         return remembered
 
-    def _share(self, present: Tensor, weights: Tensor | None) -> Tensor:
+    def _share(self, visited: _Visited, weights: Tensor) -> Tensor:
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
         makes the batch a sample of domains that all count the same. Without ageing, all p_i are
         equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
-        number = present.sum()
-        if weights is None:
-            return torch.scalar_tensor(self.num_domains / int(number), dtype=torch.float64)
-        if self.half_life is None and not self.denoise:
+        present, number = visited.present, visited.number
+        if self._count_the_same:
             return weights.sum() / number
         return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
 
     @torch.no_grad()
-    def _recall(self, batch: DomainRisks, present: Tensor, noise: Tensor | None) -> Recalled:
+    def _recall(self, batch: DomainRisks, visited: _Visited, noise: Tensor | None) -> Recalled:
         """R ← R + λ(r − R), with the variance of what noise it then holds.
 
         r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
@@ -215,23 +237,23 @@ class RiskMemory(nn.Module):
         s² = 1 gives the unit variances.
         """
         step = self.step + 1
-        last_seen = torch.where(present, step, self.last_seen)
-        fresh = batch.values.to(torch.float64)
+        last_seen = visited.put(step.expand(self.num_domains), self.last_seen)
         if self.averaging == 1.0 and noise is None:
-            risks = torch.where(present, fresh, self.risks)
+            risks = visited.put(batch.values, self.risks)
             whole = torch.ones_like(step)
             return Recalled(
                 risks, self.variances, self.unit_variances, last_seen, step, newest=whole
             )
+        fresh = batch.values.to(torch.float64)
         known = (self.last_seen >= 0).to(torch.float64)
         rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
-        risks = torch.where(present, self.risks + rate * (fresh - self.risks), self.risks)
+        risks = visited.put(self.risks + rate * (fresh - self.risks), self.risks)
         variances, units, newest = self.variances, self.unit_variances, rate
         if noise is not None:
             common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
             old, new = (1.0 - rate) ** 2, rate * (rate + 2.0 * (1.0 - rate) * common)
-            variances = torch.where(present, old * variances + new * noise, variances)
-            units = torch.where(present, old * units + new / batch.counts, units)
+            variances = visited.put(old * variances + new * noise, variances)
+            units = visited.put(old * units + new / batch.counts, units)
             newest = rate + (1.0 - rate) * common
         return Recalled(risks, variances, units, last_seen, step, newest)
 
@@ -251,19 +273,13 @@ class RiskMemory(nn.Module):
             keep_state(self, name, new)
         keep_state(self, "step", recalled.step)
 
-    def _all_alike(self, last_seen: Tensor) -> bool:
-        """Whether all domains have been seen and count the same, as far as a look costs little."""
-        if self.half_life is not None or self.denoise or not _can_look(last_seen):
-            return False
-        return bool((last_seen.numpy() >= 0).all())
-
     def _weights(self, last_seen: Tensor, step: Tensor) -> Tensor:
         """p over all domains: 0 for those never seen, smaller for old ones.
 
         Where all others count the same, they are 1, and divided by their sum where they are used.
         """
         weights = (last_seen >= 0).to(torch.float64)
-        if self.half_life is None and not self.denoise:
+        if self._count_the_same:
             return weights
         if self.half_life is not None:
             age = (step - last_seen).to(torch.float64)
@@ -308,23 +324,63 @@ def _can_look(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+class _Visited:
+    """The domains of a batch: by their places where a look costs nothing, which is cheaper."""
+
+    def __init__(self, counts: Tensor) -> None:
+        self.counts = counts
+        self.places: Tensor | None = None
+        if _can_look(counts):
+            self.places = torch.from_numpy(np.flatnonzero(counts.numpy()))
+
+    @property
+    def present(self) -> Tensor:
+        """Which domains they are (m,)."""
+        return self.counts > 0
+
+    @property
+    def number(self) -> Tensor:
+        """How many."""
+        if self.places is None:
+            return self.present.sum()
+        return torch.scalar_tensor(len(self.places), dtype=torch.int64)
+
+    def put(self, new: Tensor, old: Tensor) -> Tensor:
+        """New values of theirs, old values of the others, in the dtype of the old."""
+        if self.places is None:
+            return torch.where(self.present, new.to(old.dtype), old)
+        return old.index_copy(0, self.places, new.index_select(0, self.places).to(old.dtype))
+
+
 class _FlowingInto(torch.autograd.Function):
-    """What is remembered, with a gradient that flows into the batch's own, times a factor."""
+    """What is remembered, with a gradient that flows into the batch's own, times a factor.
+
+    With ``places``, only what is remembered of these domains.
+    """
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
-        ctx.save_for_backward(factor)
-        ctx.dtype = own.dtype
-        return remembered.view_as(remembered)
+    def forward(
+        ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor, places: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(factor, places)
+        ctx.dtype, ctx.domains = own.dtype, len(own)
+        if places is None:
+            return remembered.view_as(remembered)
+        return remembered.index_select(0, places)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (factor,) = ctx.saved_tensors
-        return (factor * grad).to(ctx.dtype), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        factor, places = ctx.saved_tensors
+        slopes = (factor * grad).to(ctx.dtype)
+        if places is not None:
+            slopes = slopes.new_zeros(ctx.domains).index_copy(0, places, slopes)
+        return slopes, None, None, None
 
 
-def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
-    value: Tensor = _FlowingInto.apply(own, factor, remembered)  # type: ignore[no-untyped-call]
+def _flowing_into(
+    own: Tensor, factor: Tensor, remembered: Tensor, places: Tensor | None = None
+) -> Tensor:
+    value: Tensor = _FlowingInto.apply(own, factor, remembered, places)  # type: ignore[no-untyped-call]
     return value
 
 

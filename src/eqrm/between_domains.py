@@ -14,6 +14,7 @@ minus the noise. Evaluation (:mod:`eqrm.evaluation.inference.noise`) and trainin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,6 +24,9 @@ import torch
 from torch import Tensor
 
 from eqrm.execution import being_transformed
+
+OfRisks = Callable[[Tensor, Tensor | None], Tensor]
+"""An objective: from risks (m,) and their weights, or None, to a number."""
 
 PRIOR_FREEDOM = 200.0
 """How many examples the variance of the losses in all domains is worth against a domain's own.
@@ -35,6 +39,8 @@ GRIDS, GRID = 3, 32
 """How many grids of how many values of V enclose the maximum, before two Newton steps."""
 BINS = 256
 """More domains than this are enclosed by their sums over bins of equal noise."""
+SMALLEST_RELIABILITY = 0.05
+"""At most 95% of the spread of the risks is taken for noise in training."""
 TINY = 1e-12
 """The smallest V tried, as a share of the variance of the measured risks and their noise."""
 
@@ -305,3 +311,64 @@ def _binned(xp: Any, powers: Any, variances: Any, smallest: Any) -> tuple[Any, A
         places = bins.astype(np.int64)
         totals = [np.bincount(places, column, BINS) for column in columns]
     return xp.stack(totals[:3], -1), totals[3] / xp.where(totals[0] > 0.0, totals[0], 1.0)
+
+
+def with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tensor) -> Tensor:
+    """Sampling variances of the same mean, with one variance of the losses for all domains.
+
+    A domain's own would reward noise in the domains with the highest risks: the noisier they are,
+    the more their risks are drawn in. All count as in the mean of the risks, whatever their noise:
+    the gradient flows into the domains of the batch, which were visited last.
+    """
+    units = (weights * unit_variances).sum()
+    return unit_variances * ((weights * variances).sum() / units)
+
+
+def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """The objective of the risks' distribution, shrunk to the spread that is not noise.
+
+    A measured risk R_i spreads around the mean μ by V + v_i: the true spread V of all domains
+    (:func:`between_domains`) and its own sampling variance v_i. It is drawn
+    towards μ by √(V/(V + v_i)), so that each has the variance V, whatever the domains' sizes.
+    Differentiable in risks and variances: noise that a predictor could remove is not worth
+    removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would estimate the single
+    risks best, and their spread too small.)
+
+    >>> from eqrm.distributions import Gaussian
+    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    >>> third = torch.full((3,), 1 / 3, dtype=torch.float64)
+    >>> q = denoised(lambda r, p: Gaussian(r, weights=p).quantile(0.9), risks, third * 2.25, third)
+    >>> round(q.item(), 4)  # S² = 1, v = 0.75: half of 1.2816 is left
+    2.6408
+    """
+    found = between_domains(risks, variances, weights)
+    noisy = variances > 0.0
+    spread = torch.maximum(found.variance, _least_spread(found.variance, variances, weights))
+    spread = torch.where(noisy, spread, 1.0)
+    kept = torch.where(noisy, spread / (spread + variances), 1.0).sqrt()
+    return of_risks(found.mean + kept * (risks - found.mean), weights)
+
+
+def _least_spread(spread: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """The V of which typical noise, that of domains as they count in the mean, leaves 5%."""
+    scale = torch.where(spread > 0.0, spread, TINY * (weights * variances).sum())
+    precisions = weights / (variances + torch.where(scale > 0.0, scale, 1.0)).detach()
+    typical = (precisions * variances).sum() / precisions.sum()
+    return typical * (SMALLEST_RELIABILITY / (1.0 - SMALLEST_RELIABILITY))
+
+
+def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """V/(V + N), at least ``SMALLEST_RELIABILITY``; 1 where nothing is noise.
+
+    V is the variance between domains and N = Σp_i·v_i the mean sampling variance, all of shape
+    (m,).
+
+    >>> half = torch.full((2,), 0.5, dtype=torch.float64)
+    >>> risks = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    >>> reliability(risks, torch.full_like(risks, 0.5), half)
+    tensor(0.7500, dtype=torch.float64)
+    """
+    noise = (weights * variances).sum()
+    spread = between_domains(risks, variances, weights).variance
+    share = spread / torch.where(noise > 0.0, spread + noise, 1.0)
+    return torch.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)

@@ -56,6 +56,16 @@ class DomainDataError(EqrmError, ValueError):
         super().__init__(message)
         self.index = index
 
+    def about(self, name: object, index: tuple[int, ...]) -> DomainDataError:
+        """The same error with another name and position of the domain that it is about.
+
+        >>> DomainDataError("The risk of domain 0 is nan.", index=(0,)).about("Rome", (2,))
+        DomainDataError("The risk of domain 'Rome' is nan.")
+        """
+        position = "" if self.index is None else self.index[-1]
+        message = str(self).replace(f"domain {position} ", f"domain {name!r} ", 1)
+        return DomainDataError(message, index)
+
 
 class TooFewDomainsError(DomainDataError):
     """There are too few domains for a statement about unseen domains.

@@ -120,18 +120,7 @@ class DomainRisks:
         except DomainDataError as error:
             if error.index is None:
                 raise
-            raise with_domain(error, self.names[error.index[-1]], error.index) from None
-
-
-def with_domain(error: DomainDataError, name: Name, index: tuple[int, ...]) -> DomainDataError:
-    """The same error about a domain that is called otherwise.
-
-    >>> with_domain(DomainDataError("The risk of domain 0 is nan.", index=(0,)), "Rome", (2,))
-    DomainDataError("The risk of domain 'Rome' is nan.")
-    """
-    position = "" if error.index is None else error.index[-1]
-    message = str(error).replace(f"domain {position} ", f"domain {name!r} ", 1)
-    return DomainDataError(message, index=index)
+            raise error.about(self.names[error.index[-1]], error.index) from None
 
 
 def variances_of(squares: Tensor, counts: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from eqrm import KDE, Gaussian
+from eqrm.between_domains import denoised
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
-from eqrm.objectives.risk_memory import denoised
 
 DOMAINS, BATCH, EXAMPLES = 48, 8, 3
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from eqrm import KDE, Gaussian
-from eqrm.errors import SettingError
-from eqrm.objectives import EQRM, RiskMemory
-from eqrm.objectives.risk_memory import (
+from eqrm.between_domains import (
     SMALLEST_RELIABILITY,
-    _with_common_losses,
     denoised,
     reliability,
+    with_common_losses,
 )
+from eqrm.errors import SettingError
+from eqrm.objectives import EQRM, RiskMemory
 from eqrm.risks import domain_risks
 
 
@@ -137,7 +137,7 @@ class TestNoise:
             memory.estimate(lambda risks, p: (p * risks).sum(), batch)
         weights = torch.full((6,), 1 / 6, dtype=torch.float64)
         own = memory.variances.clone().requires_grad_()
-        common = _with_common_losses(own, memory.unit_variances, weights)
+        common = with_common_losses(own, memory.unit_variances, weights)
         (slope,) = torch.autograd.grad((weights * common).sum(), own)
         assert slope.tolist() == pytest.approx([1 / 6] * 6)
         assert memory.unit_variances[0] < 0.7 * memory.unit_variances[5]

@@ -17,16 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eqrm.between_domains import TINY, between_domains
+from eqrm.between_domains import OfRisks, denoised, reliability, with_common_losses
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
-from eqrm.risks import DomainRisks, with_domain
-
-OfRisks = Callable[[Tensor, Tensor | None], Tensor]
-
-SMALLEST_RELIABILITY = 0.05
-"""At most 95% of the spread of the risks is taken for noise."""
+from eqrm.risks import DomainRisks
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ class RiskMemory(nn.Module):
                 # The slope in a risk meets the batch's noise only to the share that it has in the
                 # memory; no more of it may be taken back.
                 variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
-                variances = _with_common_losses(variances, recalled.unit_variances, weights)
+                variances = with_common_losses(variances, recalled.unit_variances, weights)
                 value = denoised(of_risks, risks, variances, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
@@ -186,7 +181,7 @@ class RiskMemory(nn.Module):
             if error.index is None:
                 raise
             domain = int(seen[error.index[-1]])
-            raise with_domain(error, domain, (domain,)) from None
+            raise error.about(domain, (domain,)) from None
 
     def kernel(
         self,
@@ -308,7 +303,7 @@ class RiskMemory(nn.Module):
                 "A risk memory knows the sampling noise of its risks with denoise=True only."
             )
         weights = self._weights(self.last_seen, self.step)
-        variances = _with_common_losses(self.variances, self.unit_variances, weights)
+        variances = with_common_losses(self.variances, self.unit_variances, weights)
         return float(reliability(self.risks, variances, weights))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -382,67 +377,6 @@ def _flowing_into(
 ) -> Tensor:
     value: Tensor = _FlowingInto.apply(own, factor, remembered, places)  # type: ignore[no-untyped-call]
     return value
-
-
-def _with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tensor) -> Tensor:
-    """Sampling variances of the same mean, with one variance of the losses for all domains.
-
-    A domain's own would reward noise in the domains with the highest risks: the noisier they are,
-    the more their risks are drawn in. All count as in the mean of the risks, whatever their noise:
-    the gradient flows into the domains of the batch, which were visited last.
-    """
-    units = (weights * unit_variances).sum()
-    return unit_variances * ((weights * variances).sum() / units)
-
-
-def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
-    """The objective of the risks' distribution, shrunk to the spread that is not noise.
-
-    A measured risk R_i spreads around the mean μ by V + v_i: the true spread V of all domains
-    (:func:`eqrm.between_domains.between_domains`) and its own sampling variance v_i. It is drawn
-    towards μ by √(V/(V + v_i)), so that each has the variance V, whatever the domains' sizes.
-    Differentiable in risks and variances: noise that a predictor could remove is not worth
-    removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would estimate the single
-    risks best, and their spread too small.)
-
-    >>> from eqrm.distributions import Gaussian
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    >>> third = torch.full((3,), 1 / 3, dtype=torch.float64)
-    >>> q = denoised(lambda r, p: Gaussian(r, weights=p).quantile(0.9), risks, third * 2.25, third)
-    >>> round(q.item(), 4)  # S² = 1, v = 0.75: half of 1.2816 is left
-    2.6408
-    """
-    found = between_domains(risks, variances, weights)
-    noisy = variances > 0.0
-    spread = torch.maximum(found.variance, _least_spread(found.variance, variances, weights))
-    spread = torch.where(noisy, spread, 1.0)
-    kept = torch.where(noisy, spread / (spread + variances), 1.0).sqrt()
-    return of_risks(found.mean + kept * (risks - found.mean), weights)
-
-
-def _least_spread(spread: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
-    """The V of which typical noise, that of domains as they count in the mean, leaves 5%."""
-    scale = torch.where(spread > 0.0, spread, TINY * (weights * variances).sum())
-    precisions = weights / (variances + torch.where(scale > 0.0, scale, 1.0)).detach()
-    typical = (precisions * variances).sum() / precisions.sum()
-    return typical * (SMALLEST_RELIABILITY / (1.0 - SMALLEST_RELIABILITY))
-
-
-def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
-    """V/(V + N), at least ``SMALLEST_RELIABILITY``; 1 where nothing is noise.
-
-    V is the variance between domains and N = Σp_i·v_i the mean sampling variance, all of shape
-    (m,).
-
-    >>> half = torch.full((2,), 0.5, dtype=torch.float64)
-    >>> risks = torch.tensor([1.0, 3.0], dtype=torch.float64)
-    >>> reliability(risks, torch.full_like(risks, 0.5), half)
-    tensor(0.7500, dtype=torch.float64)
-    """
-    noise = (weights * variances).sum()
-    spread = between_domains(risks, variances, weights).variance
-    share = spread / torch.where(noise > 0.0, spread + noise, 1.0)
-    return torch.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
 
 
 def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:

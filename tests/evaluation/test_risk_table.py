@@ -195,6 +195,12 @@ def test_an_open_interval_shows_a_question_mark() -> None:
     assert Cell(0.5, None, None, 0.05).interval == ""
 
 
+@pytest.mark.parametrize("superquantiles", [[], [0.9]])
+def test_the_legend_explains_the_columns_that_are_there(superquantiles: list[float]) -> None:
+    table = evaluation(np.arange(30.0)).risk_table([0.9], superquantiles)
+    assert ("beyond 0.9" in table.to_text()) is bool(superquantiles)
+
+
 def test_wrong_settings_are_refused() -> None:
     found = evaluation(lognormal(9))
     with pytest.raises(eqrm.errors.LevelError):

@@ -161,9 +161,11 @@ class RiskTable:
         return lines
 
     def _legend(self, intervals: bool) -> str:
+        beyond = any(statistic.kind == SUPERQUANTILE for statistic in self.statistics)
         words = [
             f"Risk over {self.domains} domains. 0 to 1 are quantiles (0.9: nine of ten "
-            'domains have at most this risk); "beyond 0.9" is the mean of the worst tenth.'
+            "domains have at most this risk)"
+            + ('; "beyond 0.9" is the mean of the worst tenth.' if beyond else ".")
         ]
         if intervals:
             words.append(

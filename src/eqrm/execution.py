@@ -20,6 +20,15 @@ def being_transformed() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
+def can_look(values: Tensor) -> bool:
+    """Whether a look at values costs nothing: on the CPU, and not while compiling.
+
+    >>> can_look(torch.zeros(3))
+    True
+    """
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def has_kernels(values: Tensor) -> bool:
     """Whether the package's own kernels (Triton, on a GPU) can work on these values.
 

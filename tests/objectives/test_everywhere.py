@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
+from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
 from eqrm.objectives.quantile_warnings import QuantileBelowRisksWarning
 
@@ -195,6 +198,27 @@ def check_compiled_step(backend: str, device: str) -> None:
             function(net, x, y, domains).backward()
         assert torch.allclose(gradient(model), gradient(twin), rtol=1e-4, atol=1e-6)
     assert len(graphs) == 1
+
+
+class TestTransforms:
+    """Tensors that only stand for others, as those of torch.func, have no memory to read."""
+
+    @pytest.mark.parametrize("name", ["erm", "eqrm", "vrex"])
+    def test_the_gradient_of_torch_func_is_that_of_autograd(self, name: str) -> None:
+        objective, ids = ready(name), torch.tensor([0, 1, 2, 2])
+        losses = torch.tensor([1.0, 2.0, 4.0, 3.5], requires_grad=True)
+        found = torch.func.grad(lambda each: objective(each, ids, 3))(losses.detach())
+        (expected,) = torch.autograd.grad(ready(name)(losses, ids, 3), losses)
+        torch.testing.assert_close(found, expected)
+        with pytest.raises(DomainDataError, match="risk of domain 1 is nan"):
+            torch.func.grad(lambda each: objective(each, ids, 3))(
+                torch.tensor([1.0, math.nan, 4.0, 3.5])
+            )
+
+    def test_tensors_of_other_classes_are_not_read_as_memory(self) -> None:
+        losses = TwoTensor(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))
+        value = ready("erm")(losses, torch.tensor([0, 1, 2]), 3)
+        assert value.a.item() == 2.0
 
 
 class TestGradientAccumulation:

@@ -196,6 +196,25 @@ class TestOfSeenDomains:
             objective(torch.tensor([1.0, -1.0]), torch.tensor([2, 7]))
         assert caught.value.index == (7,)
 
+    def test_an_objective_of_the_user_is_given_all_domains_with_weights(self) -> None:
+        places = torch.arange(6.0)
+
+        class ByPlace(EQRM):
+            def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+                return (places * risks * (1.0 if weights is None else weights)).sum()
+
+        objective = ByPlace(0.9, memory=RiskMemory(6))
+        assert objective(torch.tensor([1.0, 2.0]), torch.tensor([2, 5])).item() == 12.0
+
+    @pytest.mark.parametrize("denoise", [False, True])
+    def test_a_memory_that_was_cast_with_its_model_is_calculated_with_in_float64(
+        self, denoise: bool
+    ) -> None:
+        losses, ids = torch.tensor([1.1, 1.3, 2.3, 2.0, 4.7, 4.1]), torch.tensor([0, 0, 1, 1, 2, 2])
+        usual, cast = (EQRM(0.9, memory=RiskMemory(6, denoise=denoise)) for _ in range(2))
+        found = cast.to(torch.bfloat16)(losses, ids).item()
+        assert found == pytest.approx(usual(losses, ids).item(), rel=1e-6)
+
 
 class TestState:
     def test_staleness_by_hand(self) -> None:

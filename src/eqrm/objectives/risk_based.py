@@ -21,6 +21,7 @@ from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
 from eqrm.measures import (
+    DISTRIBUTIONS,
     UNBOUNDED,
     Estimator,
     below_one,
@@ -177,7 +178,9 @@ class EQRM(RiskObjective):
         if self.memory is None or not self.training:
             return super().of_batch(risks)
         refuse_bad_risks(risks.values)  # before they are remembered
-        return self.memory.estimate(self.of_risks, risks, self.domain_weights is None)
+        # What others write may know domains by their places, or ask for weights.
+        own = type(self) in (EQRM, Superquantile) and self.estimator in DISTRIBUTIONS.values()
+        return self.memory.estimate(self.of_risks, risks, own and self.domain_weights is None)
 
     def kernel(self, num_domains: int) -> Kernel | None:
         """For the KDE with a rule that follows the spread of the risks."""

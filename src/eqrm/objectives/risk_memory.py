@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from eqrm.between_domains import OfRisks, denoised, reliability, with_common_losses
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.execution import can_look
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
 from eqrm.risks import DomainRisks
+
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -146,8 +150,9 @@ class RiskMemory(nn.Module):
         visited = _Visited(batch.counts)
         noise = batch.sampling_variances if self.denoise else None
         recalled = self._recall(batch, visited, None if noise is None else noise.detach())
-        if any_domains and self._count_the_same and visited.places is not None:
-            value = self._of_seen(of_risks, batch, visited, recalled)
+        seen = self._seen(visited, recalled.last_seen)
+        if seen is not None and (any_domains or len(seen) == self.num_domains):
+            value = self._of_seen(of_risks, batch.values, visited.number, recalled.risks, seen)
         else:
             weights = self._weights(recalled.last_seen, recalled.step)
             share = self._share(visited, weights)
@@ -168,15 +173,20 @@ class RiskMemory(nn.Module):
         """Whether all domains that were seen have the same weight."""
         return self.half_life is None and not self.denoise
 
+    def _seen(self, visited: _Visited, last_seen: Tensor) -> Places | None:
+        """Which domains were seen, if they count the same and a look costs nothing."""
+        if not self._count_the_same or visited.places is None:
+            return None
+        return np.flatnonzero(last_seen.numpy() >= 0)
+
     def _of_seen(
-        self, of_risks: OfRisks, batch: DomainRisks, visited: _Visited, recalled: Recalled
+        self, of_risks: OfRisks, own: Tensor, number: Tensor, risks: Tensor, seen: Places
     ) -> Tensor:
         """The objective over the domains that were seen, all of which count the same."""
-        seen = np.flatnonzero(recalled.last_seen.numpy() >= 0)
-        share = torch.scalar_tensor(seen.size / max(1, int(visited.number)), dtype=torch.float64)
-        places = None if seen.size == self.num_domains else torch.from_numpy(seen)
+        share = torch.scalar_tensor(len(seen) / max(1, int(number)), dtype=torch.float64)
+        places = None if len(seen) == self.num_domains else torch.from_numpy(seen)
         try:
-            return of_risks(_flowing_into(batch.values, share, recalled.risks, places), None)
+            return of_risks(_flowing_into(own, share, risks, places), None)
         except DomainDataError as error:
             if error.index is None:
                 raise
@@ -257,7 +267,7 @@ class RiskMemory(nn.Module):
         names = ["risks", *(("variances", "unit_variances") if self.denoise else ())]
         found = {name: getattr(recalled, name) for name in [*names, "last_seen"]}
         # A sum is finite if all are (but for overflow), and much cheaper than a look at each.
-        if not _can_look(recalled.risks) or not math.isfinite(
+        if not can_look(recalled.risks) or not math.isfinite(
             sum(float(found[name].sum()) for name in names)
         ):
             finite = recalled.risks.isfinite()
@@ -314,18 +324,13 @@ class RiskMemory(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _can_look(values: Tensor) -> bool:
-    """Whether a look at values costs nothing: on the CPU, and not while compiling."""
-    return values.device.type == "cpu" and not torch.compiler.is_compiling()
-
-
 class _Visited:
     """The domains of a batch: by their places where a look costs nothing, which is cheaper."""
 
     def __init__(self, counts: Tensor) -> None:
         self.counts = counts
         self.places: Tensor | None = None
-        if _can_look(counts):
+        if can_look(counts):
             self.places = torch.from_numpy(np.flatnonzero(counts.numpy()))
 
     @property
@@ -341,10 +346,11 @@ class _Visited:
         return torch.scalar_tensor(len(self.places), dtype=torch.int64)
 
     def put(self, new: Tensor, old: Tensor) -> Tensor:
-        """New values of theirs, old values of the others, in the dtype of the old."""
+        """New values of theirs, old values of the others; in float64 unless they are integers."""
+        kept = old.to(torch.float64) if old.is_floating_point() else old
         if self.places is None:
-            return torch.where(self.present, new.to(old.dtype), old)
-        return old.index_copy(0, self.places, new.index_select(0, self.places).to(old.dtype))
+            return torch.where(self.present, new.to(kept.dtype), kept)
+        return kept.index_copy(0, self.places, new.index_select(0, self.places).to(kept.dtype))
 
 
 class _FlowingInto(torch.autograd.Function):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from eqrm.distributions.kde.native import total
 from eqrm.errors import DomainDataError
-from eqrm.execution import being_transformed, has_kernels
+from eqrm.execution import being_transformed, can_look, has_kernels
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
 from eqrm.predictors.base import Predictor
@@ -178,7 +178,7 @@ def refuse_bad_risks(risks: Tensor) -> None:
         ...
     eqrm.errors.DomainDataError: The risk of domain 1 is nan. Risks must be finite: ...
     """
-    if risks.device.type != "cpu" or torch.compiler.is_compiling():
+    if not can_look(risks):
         return
     if math.isfinite(total(risks)):  # much cheaper than a look at each
         return

@@ -19,6 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+
+from eqrm.execution import being_transformed
 
 Array = npt.NDArray[np.float64]
 
@@ -321,11 +324,18 @@ def total(values: Tensor) -> float:
     """Σ of all values, which is not finite if one of them is not.
 
     Long rows are added up by the threads that then pass over them: those of torch would go on
-    waiting for work, and keep the others from it.
+    waiting for work, and keep the others from it. Tensors that only stand for others, as those of
+    ``torch.func``, have no memory to pass over.
     """
     single = values.dtype == torch.float32
     known = single or values.dtype == torch.float64
-    if LIBRARY is None or not known or values.device.type != "cpu" or not values.is_contiguous():
+    plain = type(values) in (Tensor, Parameter) and not being_transformed()
+    if (
+        LIBRARY is None
+        or not (known and plain)
+        or values.device.type != "cpu"
+        or not values.is_contiguous()
+    ):
         return float(values.detach().sum())
     size = values.numel()
     if size > TORCH_USES_THREADS:

@@ -9,8 +9,8 @@ COMPILED := $(VENV)/.compiled
 EXTRAS := dev,plots
 WORKERS ?= 2
 MINUTES ?= 30
-BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/step_cost.py \
-	benchmarks/many_domains.py benchmarks/evaluate_large.py benchmarks/linear_speed.py \
+BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/many_domains.py \
+	benchmarks/evaluate_large.py benchmarks/linear_speed.py \
 	benchmarks/linear_real_data.py benchmarks/flights_levels.py benchmarks/coloured_digits.py \
 	benchmarks/many_runs.py benchmarks/boosting.py benchmarks/small_domains.py \
 	benchmarks/estimator_speed.py benchmarks/training_step.py \

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import torch
 from memory import _status as process_status
-from step_cost import ATTEMPTS, STEPS
 from tables import aligned, machine, quick_and_json, write_json
 from timing import Budget, Timing, interleaved
+from training_step import ATTEMPTS, STEPS
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.objectives import EQRM, ERM, RiskMemory

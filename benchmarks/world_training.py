@@ -143,7 +143,7 @@ def train(
     """EQRM at .9 by mini-batches of 16 domains, each epoch without replacement."""
     objective = EQRM(LEVEL, memory=memory)
     beta = start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([beta], lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam([beta], lr=LEARNING_RATE, fused=True)
     draw = torch.Generator().manual_seed(schedule.seed)
     domains = len(world.examples)
     per_epoch = domains // BATCH

@@ -81,7 +81,12 @@ def _bounds(options: Options, *parts: str) -> Result:
 
 @check("distributions.speed", "speed against the published bisection and the mean", alone=True)
 def speed(options: Options) -> Result:
-    return _bounds(options, "sizes", "rules")
+    return _bounds(options, "sizes")
+
+
+@check("distributions.rules", "speed of the bandwidth rules, in processor time")
+def rules(options: Options) -> Result:
+    return _bounds(options, "rules")
 
 
 @check("distributions.memory", "extra memory of the quantile, up to ten million risks")

@@ -1,4 +1,4 @@
-"""The objectives at full size: many domains, where training ends, the cost of a step."""
+"""The objectives at full size: many domains, and where training ends."""
 
 from __future__ import annotations
 
@@ -27,15 +27,3 @@ def quadratic_worlds(options: Options) -> Result:
         for row in rows
     )
     return passed(finished.code == 0, f"mean end quantile of ERM/published/exact {ends}", **content)
-
-
-@check("objectives.step-cost", "EQRM's step costs at most 1.05 ERM steps", alone=True)
-def step_cost(options: Options) -> Result:
-    finished, content = run_benchmark(options, "step_cost")
-    rows: list[dict[str, float]] = content["rows"]  # type: ignore[assignment]
-    ratios = "; ".join(
-        f"{row['examples']} examples of {row['domains']} domains: {row['ratio']:.3f} "
-        f"({row['ratio_without_noise']:.4f} by the objectives' own times)"
-        for row in rows
-    )
-    return passed(finished.code == 0, ratios, **content)

@@ -98,13 +98,13 @@ PROMISES = (
         "Speed",
         "EQRM costs about as much as ERM, and the ratios on the pages are those measured.",
         (
-            "boosting.flights",
+            "boosting.speed",
             "data.graphs",
+            "distributions.rules",
             "distributions.speed",
             "estimators.speed",
             "linear.sampling",
             "linear.speed",
-            "objectives.step-cost",
             "package.import-time",
             "sweeps.overhead",
             "sweeps.tables",
@@ -133,6 +133,7 @@ PROMISES = (
         "Where training for a level helps and where it does not is what was measured.",
         (
             "boosting.small-domains",
+            "boosting.unseen-days",
             "data.molecules",
             "estimators.tests",
             "examples.tests",

@@ -134,10 +134,11 @@ def run_benchmark(
     options: Options, name: str, *arguments: str
 ) -> tuple[Finished, dict[str, object]]:
     """Run a benchmark at full size; how it ended, and the JSON that it wrote."""
-    path = options.output / f"{name}.json"
+    place = "-".join([name, *(each.strip("-") for each in arguments)])  # parts may run side by side
+    path = options.output / f"{place}.json"
     path.unlink(missing_ok=True)
     command = [sys.executable, f"benchmarks/{name}.py", "--json", str(path), *arguments]
-    finished = run_program(options, name, command)
+    finished = run_program(options, place, command)
     if not path.exists():
         raise RuntimeError(f"benchmarks/{name}.py did not finish; see {finished.log}")
     return finished, json.loads(path.read_text())

@@ -96,8 +96,10 @@ class Processes:
         clock = threading.Timer(LONGEST, self._end, [process.pid])
         if not check.long:
             clock.start()
-        _, status, used = os.wait4(process.pid, 0)
-        clock.cancel()
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+        finally:
+            clock.cancel()  # an interrupted run would end only with it
         self.running.discard(process.pid)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.perf_counter() - start

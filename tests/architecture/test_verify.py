@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +85,25 @@ def test_ctrl_c_says_how_to_go_on(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Stopped after 0 of 1 checks. --resume (make verify RESUME=1) goes on" in printed.err
+
+
+@pytest.mark.usefixtures("choose")
+def test_after_ctrl_c_nothing_keeps_the_program_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choose: Callable[[list[str]], list[Any]]
+) -> None:
+    from verify import running
+    from verify.registry import Options
+
+    def interrupted(process: int, options: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running.os, "wait4", interrupted)
+    monkeypatch.setattr(running.subprocess, "Popen", lambda *given, **named: SimpleNamespace(pid=0))
+    (check,) = choose(["linear.speed"])
+    with pytest.raises(KeyboardInterrupt):
+        running.Processes(Options(workers=1, output=tmp_path)).run(check, 1)
+    clocks = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    assert all(clock.finished.is_set() for clock in clocks)
 
 
 @pytest.mark.usefixtures("choose")

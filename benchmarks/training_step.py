@@ -19,7 +19,7 @@ the same network, and at least 20 steps of each are compared.
 Other programs on the same cores can spoil a measurement by 10%, so a bound that is exceeded is
 measured again, up to three times; every attempt is printed. ``make verify`` requires EQRM ≤ 1.05
 ERM, by hand and in the trainer, and a data path ≤ 5% of the step (``training.step-cost``). Takes
-about 5 minutes on 2 cores.
+about 4 minutes on 2 cores.
 """
 
 from __future__ import annotations

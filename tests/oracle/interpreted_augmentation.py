@@ -123,12 +123,10 @@ def through_the_settings() -> Iterator[tuple[str, float]]:
 
 
 def larger() -> Iterator[tuple[str, float]]:
-    """Images as large as those that networks see."""
+    """Images as large as those that networks see, in few programs: each takes time here."""
     images = pictures(4, 224, 224)
     draws = STRONG.draws(torch.arange(4).numpy(), 224, 224, 0, 0)
-    found = augment(
-        images, pack(*draws), block=4096
-    )  # fewer programs, each of which costs time here
+    found = augment(images, pack(*draws), block=4096)
     yield "224 × 224", error_of(found, augmented(images, draws))
 
 

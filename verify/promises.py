@@ -78,7 +78,7 @@ PROMISES = (
     Promise(
         "Determinism",
         "The same seed gives the same result: in each repetition, after a resume, and for any "
-        "number of processes. For any number of threads: see below for what is the same to the "
+        "number of processes. For any number of threads: see above for what is the same to the "
         "last bit and what is the same up to rounding.",
         ("adversarial.thread-counts", "data.batches", "networks.many-runs", "estimators.saving"),
     ),

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eqrm.text import counted
+
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = "EQRM_VERIFY_THREADS"
 """Set for checks that share the machine: how many threads the programs they start may use."""
@@ -166,7 +168,8 @@ def run_tests(options: Options, name: str, *arguments: str) -> Result:
         return skipped("; ".join(sorted(reasons)))
     return passed(
         finished.code == 0,
-        f"{tests - failed - left_out} tests passed, {failed} failed, {left_out} skipped; "
+        f"{counted(tests - failed - left_out, 'test')} passed, {failed} failed, {left_out} "
+        "skipped; "
         f"log in {finished.log}",
         tests=tests,
     )

@@ -86,6 +86,8 @@ def tell_promises(records: list[Record]) -> None:
         found = [by_name[name] for name in promise.checks if name in by_name]
         if found:
             count = f"{found.count('PASS')} of {len(promise.checks)} checks passed"
+            left = len(promise.checks) - found.count("PASS") - found.count("FAIL")
+            count += f", {left} did not run" if left else ""
             print(f"{verdict(promise, by_name):9} {promise.title}: {count}")
 
 
@@ -98,6 +100,7 @@ def list_checks(chosen: list[Check]) -> None:
         kind = "long" if check.long else "alone" if check.alone else ""
         cost = f"{known['processor_seconds']:6.0f} s" if known else "       -"
         print(f"{check.name:{width}}  {cost}  {kind:5}  {check.title}")
+    long = sum(check.long for check in chosen)
     chosen = [check for check in chosen if not check.long]
     known = [(check, recorded[check.name]) for check in chosen if check.name in recorded]
     together = sum(each["processor_seconds"] for check, each in known if not check.alone)
@@ -107,7 +110,8 @@ def list_checks(chosen: list[Check]) -> None:
     )
     print(
         f"{len(known)} of {len(chosen)} checks are recorded: about {together / 120.0:.0f} minutes "
-        f"side by side on 2 cores, then {alone / 60.0:.0f} minutes of those that run alone"
+        f"side by side on 2 cores, then {alone / 60.0:.0f} minutes of those that run alone; "
+        f"{long} long ones, which run only by name, are not counted"
     )
 
 

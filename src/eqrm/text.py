@@ -132,7 +132,7 @@ def csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value, lines=False)
-    if not text.startswith(_FORMULA):
+    if not text.startswith(_FORMULA) or not text.strip("+-"):  # signs alone calculate nothing
         return text
     try:
         float(text)

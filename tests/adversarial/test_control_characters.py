@@ -1,11 +1,13 @@
 """Names of files, columns, domains and values that a terminal or a spreadsheet would obey.
 
 Nothing that a command prints or writes as text contains a control character that came from data.
-Tables in which rows of the user are given back are data, and keep them as they are.
+Rows of the user that are given back keep theirs in Parquet files alone.
 """
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
 import unicodedata
 import warnings
@@ -30,6 +32,7 @@ CONTROLS = [
 ]
 ESCAPES = ("\x1b[31m", "\x1b[2J", "\x1b]0;title\x07", "\x9b1A", "\r", "\b\b", "\u202e", "\nFAKE: ")
 FORMULAS = ("=1+1", "@SUM(A1)", "+1+1", "-1+1")
+FORMULA_BEGINS = ("=", "@", "+", "-")
 TEXT = (".md", ".tex", ".csv", ".txt", ".html", ".json", ".jsonl", ".yaml", ".svg")
 
 
@@ -57,8 +60,21 @@ def assert_clean(text: str, where: str) -> None:
     assert "\nFAKE" not in text, where
 
 
+def assert_guarded(path: Path, where: str) -> None:
+    """No cell of a CSV file that a spreadsheet would calculate, and no control characters."""
+    text = path.read_text(encoding="utf-8")
+    assert_clean(text, where)
+    cells = [cell for line in csv.reader(text.splitlines()) for cell in line]
+    assert any(cell.startswith("'") for cell in cells), where
+    for cell in cells:
+        with contextlib.suppress(ValueError):
+            float(cell)
+            continue
+        assert not cell.startswith(FORMULA_BEGINS), where
+
+
 def assert_clean_folder(folder: Path, at_least: int, *but: str) -> None:
-    """All text files in a folder, but for those that give rows back."""
+    """All text files in a folder, but for those named."""
     files = [p for p in folder.rglob("*") if p.suffix in TEXT and p.name not in but]
     assert len(files) >= at_least
     for path in files:
@@ -144,12 +160,24 @@ def test_what_train_predict_and_recalibrate_print_and_write(
         capsys, "predict", str(model), str(path), "--output", str(tmp_path / "p.csv")
     )
     assert_clean(printed + err, "predict")
+    assert_guarded(tmp_path / "p.csv", "predict")
+    assert "made harmless for spreadsheets" in " ".join(printed.split())
     options = ["--label", "late", "--prediction", "p", "--domain", "site", "--alpha", "0.5"]
     saved = tmp_path / "correction.json"
     code, printed, err = run(capsys, "recalibrate", str(path), *options, "--save", str(saved))
     assert_clean(printed + err, "recalibrate")
-    if saved.exists():
-        assert_clean(saved.read_text(encoding="utf-8"), "correction")
+    assert_clean(saved.read_text(encoding="utf-8"), "correction")
+    for ending in ("csv", "parquet"):
+        file = tmp_path / f"r.{ending}"
+        given = ["--correction", str(saved), "--output", str(file)]
+        code, printed, err = run(capsys, "recalibrate", str(path), *given)
+        assert code == 0, err
+        assert_clean(printed + err, "recalibrate")
+        assert ("made harmless" in printed) is (ending == "csv")
+    assert_guarded(tmp_path / "r.csv", "recalibrate")
+    stored = pd.read_parquet(path)
+    others = stored.columns.drop("p")
+    pd.testing.assert_frame_equal(pd.read_parquet(file)[others], stored[others])
 
 
 @pytest.mark.parametrize("seed", SEEDS[:4])
@@ -241,7 +269,8 @@ def test_cells_of_csv_are_no_formulas() -> None:
 
 def test_commands_print_and_tables_are_written_in_one_place() -> None:
     source = Path(eqrm.__file__).parent
-    places: dict[str, set[str]] = {"typer.echo(": set(), "csv.writer(": set(), "DictWriter": set()}
+    calls = ("typer.echo(", "csv.writer(", "DictWriter", "frame.to_csv(", "CSVWriter(")
+    places: dict[str, set[str]] = {call: set() for call in calls}
     for path in source.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for call, found in places.items():
@@ -252,6 +281,9 @@ def test_commands_print_and_tables_are_written_in_one_place() -> None:
         # The second copies a file that is read again at once; nobody opens the copy.
         "csv.writer(": {"text.py", "data/tables/csv_text.py"},
         "DictWriter": set(),
+        # Both write what GuardedCells gives them.
+        "frame.to_csv(": {"tabular/predictions.py"},
+        "CSVWriter(": {"tabular/recalibrating/correction_files.py"},
     }
 
 

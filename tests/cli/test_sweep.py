@@ -43,7 +43,7 @@ def test_a_plan_is_checked_run_and_its_status_shown(
     assert (code, out) == (0, f"{plan} is valid: 2 runs, which would be written to sweeps/small\n")
     assert not (tmp_path / "sweeps").exists()
     code, out, err = run(capsys, "sweep", "--workers", "1", plan)
-    assert (code, out) == (0, "2 runs finished, in sweeps/small\n")
+    assert (code, out) == (0, "2 runs finished, in sweeps/small\nTable: eqrm table sweeps/small\n")
     assert err.splitlines()[-1] == "2 of 2 runs finished"
     code, out, _ = run(capsys, "sweep", "status", "sweeps/small")
     assert (code, out.splitlines()[0]) == (0, "2 of 2 runs finished")

@@ -39,7 +39,8 @@ def test_it_trains_and_prints_the_risks_of_held_out_domains(tmp_path: Path) -> N
     assert result.exit_code == 0, result.output
     assert "eqrm on toy: 10 steps" in result.output
     assert "test: mean risk" in result.output
-    assert "accuracy" in result.output
+    assert " and mean accuracy " in result.output
+    assert "Harrell–Davis estimates; the accuracy is that of all examples." in result.output
     assert "constant (base rate)" in result.output
     assert "Recalibration is cross-fitted over domains and needs 10" in result.output
     assert "ERM and its recalibration are references too" in result.output

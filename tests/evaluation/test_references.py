@@ -181,7 +181,7 @@ class TestVerdict:
     def test_one_that_is_not_is_lower_than_every_reference(self) -> None:
         told = summarised(found(rows(150), predictions="fair")).references["fair"]
         assert told.clear
-        assert "Lower than every other reference" in told.sentence
+        assert "Lower than all references but its own recalibration" in told.sentence
         assert "Recalibration changes little" in told.sentence
 
     def test_a_gain_over_another_predictor_that_recalibration_has_too_is_not_claimed(self) -> None:

@@ -97,7 +97,7 @@ def sweep(
     from eqrm.sweeps.progress import sweep_shown
     from eqrm.sweeps.status import failures_in_words
     from eqrm.sweeps.sweep_folder import SweepFolder
-    from eqrm.text import counted
+    from eqrm.text import counted, typed
 
     folder = SweepFolder(output or Path("sweeps") / plan.stem)
     settings = _engine_settings(engine_file, engine_set or [], workers, threads)
@@ -129,6 +129,8 @@ def sweep(
         ) from None
     pruned = f", {result.pruned:,} pruned" if result.pruned else ""
     say(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
+    if result.finished:
+        say(f"Table: eqrm table {typed(folder.path)}")
     if result.failures:
         say(failures_in_words(result.failures))
         raise typer.Exit(1)

@@ -85,9 +85,9 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
     early = " (stopped early)" if trained.stopped_early else ""
     _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
     for name, risks in trained.risks.items():
-        accuracy = "" if risks.accuracy is None else f", accuracy {risks.accuracy:.1%}"
+        accuracy = "" if risks.accuracy is None else f" and mean accuracy {risks.accuracy:.1%}"
         domains = counted(len(risks), "domain")
-        _say(f"\n{name}: mean risk {risks.mean:.4g} over {domains}{accuracy}")
+        _say(f"\n{name}: mean risk {risks.mean:.4g}{accuracy} over {domains}")
         if len(risks) > 1:
             _print_beside_references(config, risks)
     if config.objective.name != "erm":
@@ -101,6 +101,7 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
 
 def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
     """The risks of a split as a table, with constants and the network's own recalibration."""
+    from eqrm.evaluation.inference.comparison import SMOOTH
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.level import Level
 
@@ -109,7 +110,9 @@ def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
     if not 0.0 < level.alpha < 1.0:  # too close to 1 to compare quantiles there
         level = Level(LEVEL)
     found = risks.evaluation(name, level)
-    _say(found.risk_table().to_text())
+    _say(found.risk_table(interpolation=SMOOTH).to_text())
+    all_together = "" if risks.accuracy is None else "; the accuracy is that of all examples"
+    _say(f"\nQuantiles are Harrell–Davis estimates{all_together}.")
     summary = summarised(found, level)
     for beside in summary.references.values():
         _say(f"\n{beside.sentence}")

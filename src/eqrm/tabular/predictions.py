@@ -22,6 +22,7 @@ from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, Setting
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import chosen_file, load_table_model
 from eqrm.tabular.output_folder import listed_files
+from eqrm.tabular.rows_as_csv import GuardedCells
 from eqrm.text import counted, did_you_mean
 
 ENDINGS = (".csv", ".parquet")
@@ -46,6 +47,7 @@ def predict_file(
     target where it has them, then the predictions, and whether the domain was seen in training.
     ``eqrm evaluate`` can read it, and leaves out what was seen. In a Parquet file, domain and
     target have the types that they have in the table, and predicted classes the type of the target.
+    In a CSV file no cell holds a control character or begins a formula.
     """
     check_output(output)
     model = load_table_model(model_file)
@@ -64,17 +66,20 @@ def predict_file(
         raise SettingError(
             f"The table's column {clash[0]!r} has the name of a column that is written. Rename it."
         )
+    cells = GuardedCells()
     with whole_file(output) as draft:
         if output.suffix.lower() == ".csv":
             if preprocessor.task.numbers and preprocessor.target_name in kept:
                 chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
             spelled = {name: _in_words(flags) for name, flags in seen.items()}
-            _write_csv(draft, {**kept, **predictions, **spelled})
+            _write_csv(draft, {**kept, **predictions, **spelled}, cells)
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
     rows = len(predictions[PREDICTION])
-    found = f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}"
+    found = (
+        f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}{cells.sentence()}"
+    )
     if model_file.is_dir() and listed_files(model_file) is not None:
         found = f"Predicted by the chosen model, {chosen_file(model_file)}.\n{found}"
     return found
@@ -165,12 +170,18 @@ def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     return found[place]
 
 
-def _write_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+def _write_csv(path: Path, columns: dict[str, NDArray[Any]], cells: GuardedCells) -> None:
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("pandas", "tables", "Writing predictions") from error
-    pandas.DataFrame(columns).to_csv(path, index=False)
+    guarded = [
+        np.array(cells.values(values.tolist()), object) if values.dtype.kind in "OUT" else values
+        for values in columns.values()
+    ]
+    names = cells.values(list(columns))
+    frame = pandas.DataFrame(dict(enumerate(guarded)))
+    frame.to_csv(path, index=False, header=names)
 
 
 def _write_parquet(

@@ -227,7 +227,8 @@ class BesideReferences:
         elif better is not None:
             told = f"A reference is better: {self._stated(better)}. {self._instead(better)}"
         elif self.clear:
-            told = f"Lower than every other reference: {self._stated(rival)}, the best of them."
+            but = " but its own recalibration" if len(self.rivals) < len(self.gains) else ""
+            told = f"Lower than all references{but}: {self._stated(rival)}, the best of them."
             told += self._own()
         elif abs(rival.change) <= MARGIN:
             told = f"About as low as the best reference: {self._stated(rival)}.{self._own()}"

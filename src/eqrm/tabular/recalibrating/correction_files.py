@@ -27,6 +27,7 @@ from eqrm.files.writing import whole_file, write_text
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, logits_of
 from eqrm.tabular.predictions import check_output
+from eqrm.tabular.rows_as_csv import GuardedCells
 from eqrm.text import counted, listed, shortened
 
 FORMAT = "eqrm correction 1"
@@ -155,11 +156,12 @@ def apply_to_files(
 
     All columns stay as they are, in their order, but those of the predictions, and ``seen``: it is
     true for domains that the correction was fitted on, besides those that it was true for before.
+    In a CSV file no cell holds a control character or begins a formula.
     Labels and domains are not needed; without domains nothing is said about what was seen.
     """
     check_output(output)
     name = prediction or saved.prediction.partition("=")[2] or saved.prediction
-    rows = 0
+    rows, cells = 0, GuardedCells()
     with opened(data, threads, memory) as table, whole_file(output) as draft:
         columns, marks = _columns(table, saved, name), _SeenMarks.of(table, saved)
         casts = [
@@ -170,13 +172,14 @@ def apply_to_files(
         casts += [f"{truth_in_sql(table, SEEN)} AS {SEEN}"] if marks.before else []
         replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
         sql = f"SELECT *{replaced}{marks.sql} FROM {table.source}"
-        with _writer(draft, output) as write:
+        with _writer(draft, output, cells) as write:
             for batch in table.batches(sql, ROWS_AT_A_TIME):
                 write(marks.marked(_corrected(batch, columns, saved, rows + 1)))
                 rows += batch.num_rows
     if rows == 0:
         raise DataFileError("The files have no rows.")
-    return f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}. {marks.sentence}"
+    done = f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}."
+    return f"{done} {marks.sentence}{cells.sentence()}"
 
 
 @dataclass(frozen=True)
@@ -282,19 +285,22 @@ def _corrected(batch: Any, columns: list[str], saved: SavedCorrection, first_row
 
 
 @contextmanager
-def _writer(draft: Path, output: Path) -> Iterator[Callable[[Any], None]]:
+def _writer(draft: Path, output: Path, cells: GuardedCells) -> Iterator[Callable[[Any], None]]:
     """What writes Arrow batches to a CSV or Parquet file."""
     try:
         from pyarrow import OSFile, csv, parquet
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "Writing predictions") from error
     writers: list[Any] = []
+    as_csv = output.suffix.lower() == ".csv"
     # A writer that opens the file itself leaves it open when the disk is full.
     with OSFile(str(draft), "wb") as file:
 
         def write(batch: Any) -> None:
+            if as_csv:
+                batch = cells.batch(batch, header=not writers)
             if not writers:
-                if output.suffix.lower() == ".csv":
+                if as_csv:
                     style = csv.WriteOptions(quoting_style="needed")
                     writers.append(csv.CSVWriter(file, batch.schema, write_options=style))
                 else:

@@ -14,8 +14,12 @@ from eqrm.checks import (
     POSITIVE,
     POSITIVE_INTEGER,
     Rule,
+    integer,
+    one_of,
     optional,
+    refuse_unknown,
 )
+from eqrm.errors import SettingError
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,13 @@ def test_rules_accept_what_they_say(
 ) -> None:
     assert [value for value in good if not rule.holds(value)] == []
     assert [value for value in bad if rule.holds(value)] == []
+
+
+def test_long_values_and_many_names_are_cut_in_errors() -> None:
+    with pytest.raises(SettingError, match=r"^seed must be an integer, got \[0, 0, .*…\.$") as one:
+        integer().check([0] * 1_000_000, "seed")
+    with pytest.raises(SettingError, match=r"and 59,980 more\. Choose from: steps") as many:
+        refuse_unknown([f"k{number}" for number in range(60_000)], ["steps"], "The plan")
+    with pytest.raises(SettingError, match="Unknown objective ") as unknown:
+        one_of([0] * 1_000_000, ["erm"], "objective")
+    assert max(len(str(each.value)) for each in (one, many, unknown)) < 500

@@ -20,10 +20,12 @@ from typing import Any, TypeVar
 
 from eqrm.errors import EqrmError, LevelError, ListedProblemsError, SettingError
 from eqrm.level import Level
-from eqrm.text import counted, did_you_mean
+from eqrm.text import counted, did_you_mean, listed, shortened
 
 T = TypeVar("T")
 _FLOATS = {float}
+LONGEST_VALUE = 200
+MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Rule:
     def check(self, value: T, name: str) -> T:
         """The value itself, or a ``SettingError`` that names it."""
         if not self.holds(value):
-            raise SettingError(f"{name} must be {self.words}, got {value!r}.")
+            given = shortened(repr(value), LONGEST_VALUE)
+            raise SettingError(f"{name} must be {self.words}, got {given}.")
         return value
 
 
@@ -215,7 +218,8 @@ def one_of(value: object, choices: Iterable[str], what: str) -> str:
     """
     options = list(choices)
     if not isinstance(value, str) or value not in options:
-        raise SettingError(f"Unknown {what} {value!r}. {did_you_mean(value, options)}")
+        given = shortened(repr(value), LONGEST_VALUE)
+        raise SettingError(f"Unknown {what} {given}. {did_you_mean(value, options)}")
     return value
 
 
@@ -308,7 +312,7 @@ def refuse_unknown(
     options = list(known)
     unknown = [name for name in given if name not in options]
     if unknown:
-        names = ", ".join(map(repr, unknown))
+        names = listed(unknown, MOST_NAMES)
         plural = "" if len(unknown) == 1 else "s"
         raise SettingError(
             f"{owner} has no {what}{plural} {names}. {did_you_mean(unknown[0], options)}"

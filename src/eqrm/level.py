@@ -244,6 +244,8 @@ def _number(value: object, name: str) -> float:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise LevelError(f"{name} must be a number, got {value!r}.") from None
+    except OverflowError:
+        raise LevelError(f"{name} is an integer of more than 300 digits: no level.") from None
     if math.isnan(number):
         raise LevelError(f"{name} must be a number, got NaN.")
     return number

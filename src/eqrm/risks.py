@@ -170,7 +170,7 @@ class MeasuredRisks:
             domains=ordered,
             counts=np.asarray(counts, dtype=np.int64)[order],
             risks=np.asarray(risks, dtype=np.float64)[order],
-            variances=_finite_variances(variances, names)[order],
+            variances=_finite_variances(variances, risks, names)[order],
         )
 
     @classmethod
@@ -251,10 +251,13 @@ def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
     return f"There must be one row per domain, got several rows for {named_domains(repeated)}."
 
 
-def _finite_variances(variances: Any, names: Sequence[Name]) -> Numbers:
-    values = np.asarray(variances, dtype=np.float64)
-    if np.isinf(values).any():
-        large = [names[int(i)] for i in np.flatnonzero(np.isinf(values))]
+def _finite_variances(variances: Any, risks: Any, names: Sequence[Name]) -> Numbers:
+    values, means = (np.asarray(given, dtype=np.float64) for given in (variances, risks))
+    with np.errstate(over="ignore"):  # the variance of the risks is a sum of such squares
+        squares = np.square(means) * len(names)
+    overflows = np.isinf(values) | (np.isinf(squares) & np.isfinite(means))
+    if overflows.any():
+        large = [names[int(i)] for i in np.flatnonzero(overflows)]
         raise DomainDataError(
             f"The losses of {named_domains(large)} are so large that their variance overflows. "
             "Rescale or bound the losses."

@@ -19,7 +19,7 @@ from adversarial.judged_vectors import ALONE, Judge, Report, judged
 from adversarial.risk_vectors import KINDS, ROWS, Batch, batch_of
 from adversarial.roads import Answer as Found
 from adversarial.roads import Answers
-from eqrm.distributions import BANDWIDTHS
+from eqrm.distributions import BANDWIDTHS, LogNormal
 from eqrm.distributions.kde import gradient, native
 from eqrm.errors import DomainDataError
 
@@ -232,3 +232,50 @@ def test_rows_that_are_refused_only_together_are_noticed() -> None:
     with mock.patch.object(gradient, "_in_tensors", refused):
         told = _told(judged(_usual_batch()))
     assert "odd refusal at row 0" in told
+
+
+def _superquantile(law: Any, level: eqrm.Level, leaf: Tensor) -> tuple[float, float] | None:
+    """The superquantile and the quantile in float64, or None if it, or its gradient, is refused."""
+    try:
+        value, least = law.superquantile(level), law.quantile(level)
+        (gradient,) = torch.autograd.grad(value, leaf)
+    except DomainDataError:
+        return None
+    assert value.dtype == leaf.dtype
+    assert bool(gradient.isfinite().all())
+    return value.item(), least.item()
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 800), marks=pytest.mark.full)], ids=str
+)
+def test_superquantiles_are_finite_and_above_quantiles_or_refused(seeds: range) -> None:
+    solved = asked = 0
+    for seed in seeds:
+        batch = batch_of(seed)
+        for place in range(2):
+            weights = batch.weights_of(place)
+            leaf = batch.risks[place].clone().requires_grad_()
+            laws: list[Any] = [
+                eqrm.KDE(leaf, batch.bandwidth, weights=weights),
+                eqrm.Gaussian(leaf, weights=weights),
+            ]
+            if bool((leaf > 0).all()):
+                laws.append(LogNormal(leaf, weights=weights))
+            scale = float(leaf.detach().double().abs().max())
+            for law in laws:
+                for level in batch.levels:
+                    asked += 1
+                    found = _superquantile(law, level, leaf)
+                    if found is None:
+                        continue
+                    solved += 1
+                    value, least = found
+                    assert np.isfinite(value), (batch, law, level)
+                    # Computed on two roads; the contract is 1e-10 of the scale.
+                    rounding = max(4.0 * torch.finfo(leaf.dtype).eps, 1e-10)
+                    rounding *= max(scale, abs(least))
+                    # A bandwidth of denormal risks has no digits.
+                    below = value < least - rounding and batch.kind != "denormal"
+                    assert not below, (batch, law, level)
+    assert solved > 0.8 * asked

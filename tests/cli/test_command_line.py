@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -79,3 +80,14 @@ def test_help_does_not_wait_for_torch() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["data", "list"]])
+def test_streams_of_ascii_get_what_they_can_show(arguments: list[str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "eqrm", *arguments],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert run.stdout.isascii()

@@ -146,6 +146,9 @@ def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) 
         (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "a size such as '2GB'"),
         (["--domain", "ward", "--loss", "loss", "--alpha", "1"], "strictly between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--confidence", "2"], "strictly between 0 and 1"),
+        (["--domain", "ward", "--loss", "loss", "--confidence", "1e-300"], "and at least 1e-9"),
+        (["--domain", "ward", "--loss", "loss", "--threads", "100000"], "from 1 to 1,024"),
+        (["--domain", "ward", "--loss", "loss", "--threads", str(2**63)], "from 1 to 1,024"),
         (["--domain", "ward", "--loss", "loss", "--report", "table.txt"], "two different files"),
         (["--domain", "ward", "--loss", "loss", "--output", "measured.parquet"], "holds the data"),
         (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "predictors are called 'a'"),
@@ -195,7 +198,7 @@ def test_the_loss_is_named_in_words(parquet: Path, capsys: pytest.CaptureFixture
 def test_no_threads_are_refused(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "evaluate", str(parquet), *PREDICTED, "--threads", "0")
     assert code == 2
-    assert "threads must be an integer of at least 1, got 0" in " ".join(err.split())
+    assert "threads must be an integer from 1 to 1,024, got 0" in " ".join(err.split())
 
 
 def test_a_constant_is_not_said_to_be_worse_than_itself(

@@ -166,7 +166,8 @@ def test_rows_without_target_or_domain_can_be_skipped(
     [
         ("balancd", "class_weight must be 'balanced' or a weight for each class"),
         ("yes=5,no", "--class-weight takes 'balanced' or CLASS=WEIGHT, such as yes=5, got 'no'"),
-        ("yes=-1", "The weight of class 'yes' must be a number above 0, got -1"),
+        ("yes=-1", "The weight of class 'yes' must be a number from 1e-06 to 1,000,000, got -1"),
+        ("yes=1e308,no=1e308", "must be a number from 1e-06 to 1,000,000, got 1e+308"),
         ("yse=2", "class_weight has the class 'yse', which the target has not. Did you mean 'yes'"),
     ],
 )

@@ -36,6 +36,10 @@ MISTAKES = [
         "be used with the table 'flights'",
     ),
     (["--target", "ill", "--domain", "hospital", "--confidence", "95"], "strictly between 0 and 1"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--confidence", "1e-300"],
+        "and at least 1e-9",
+    ),
     (["--target", "ill", "--domain", "hospital", "--task", "regression"], "a target of numbers"),
     (["--target", "ill", "--domain", "ward", "--drop", "none"], "no column 'none'"),
     (["--target", "hospital", "--domain", "age"], "different values"),

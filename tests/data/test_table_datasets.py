@@ -98,6 +98,12 @@ def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_roo
     assert len(eqrm.dataset("table", **settings)) == 3
 
 
+@pytest.mark.parametrize("file", ["", " ", [1], None, 3])
+def test_what_is_no_name_of_a_file_is_refused(file: object, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="file must be the name of a file, pattern or folder"):
+        eqrm.dataset("table", tmp_path, file=file, target="ill", domain="hospital")
+
+
 def test_what_was_filled_in_is_noted_and_kept_by_the_parts(tmp_path: Path) -> None:
     age = [20.0 + number for number in range(19)] + [float("nan")]
     frame = pd.DataFrame({"age": age, "ill": [0, 1] * 10, "hospital": ["a", "b"] * 10})

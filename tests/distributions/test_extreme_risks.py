@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from unittest import mock
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,7 @@ from scipy.special import log_ndtr, logsumexp
 from torch import Tensor
 
 import eqrm
+from eqrm.distributions import LogNormal
 from eqrm.distributions.kde import native
 from eqrm.distributions.pairwise_median import median_distance, row_median_distance
 from eqrm.errors import DomainDataError
@@ -234,3 +236,43 @@ def test_weighted_rows_whose_distances_overflow_are_refused() -> None:
     )
     with pytest.raises(DomainDataError, match="smaller units"):
         law.quantile(eqrm.Level(log_tail=-4257.9))
+
+
+@pytest.mark.parametrize("log_tail", [-2.0, -1e3, -1e9, -1e15])
+def test_the_superquantile_of_a_log_normal_law_has_its_digits_in_the_tail(log_tail: float) -> None:
+    law = LogNormal(torch.tensor([0.3, 0.3 + 1e-6, 0.3 - 1e-6], dtype=torch.float64))
+    level = eqrm.Level(log_tail=log_tail)
+    z, std = mpmath.mpf(level.z), mpmath.mpf(law._logarithms.std.item())
+    with mpmath.workdps(50):
+        tail = mpmath.erfc((z - std) / mpmath.sqrt(2)) / mpmath.erfc(z / mpmath.sqrt(2))
+        expected = tail * mpmath.exp(std**2 / 2 - z * std)
+    ratio = law.superquantile(level).item() / law.quantile(level).item()
+    assert ratio >= 1.0
+    assert ratio == pytest.approx(float(expected), rel=1e-13)
+
+
+@pytest.mark.parametrize("log_tail", [-1e6, -1e20, -1e30])
+@pytest.mark.parametrize("bandwidth", ["gaussian-optimal", "silverman", "median", 1.0])
+def test_deep_in_the_tail_a_superquantile_has_the_gradient_of_the_quantile(
+    bandwidth: str | float, log_tail: float
+) -> None:
+    risks = torch.tensor([0.2, 0.5, 0.9, 0.4], dtype=torch.float64, requires_grad=True)
+    law, level = eqrm.KDE(risks, bandwidth), eqrm.Level(log_tail=log_tail)
+    (found,) = torch.autograd.grad(law.superquantile(level), risks)
+    (expected,) = torch.autograd.grad(law.quantile(level), risks)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("law", [eqrm.Gaussian, LogNormal])
+def test_a_gradient_that_is_not_finite_is_refused(law: type[eqrm.Gaussian]) -> None:
+    risks = torch.tensor([1e294] * 6 + [1e300], dtype=torch.float64, requires_grad=True)
+    quantile = law(risks, weights=[1.0] * 6 + [1e-30]).quantile(0.9)
+    with pytest.raises(DomainDataError, match="gradient in the risks is too large"):
+        quantile.backward()
+
+
+def test_a_mean_that_is_too_large_is_refused() -> None:
+    law = LogNormal(torch.tensor([1e290, 1e300], dtype=torch.float64))
+    for ask in (lambda: law.mean, lambda: law.superquantile(0.0)):
+        with pytest.raises(DomainDataError, match=r"too large for torch\.float64"):
+            ask()

@@ -123,3 +123,21 @@ def test_constants_that_make_no_sense_are_refused(
         domain_plan(0.9, slack=0.2)
     with pytest.raises(SettingError, match="exponent"):
         smoothing_bias(0.1, 1.0, 3.0)
+
+
+def test_more_domains_than_an_integer_of_32_bits_holds_are_counted() -> None:
+    ordered = [row.domains for row in domain_plan(1.0 - 1e-10).rows[:4]]
+    assert ordered == sorted(ordered, key=lambda domains: domains or 0)
+    assert ordered[1] == pytest.approx(46 / 29 * ordered[0], rel=0.01)
+
+
+def test_slack_and_predictors_have_a_range() -> None:
+    assert domain_plan(0.9, slack=1e-4).rows[3].domains == pytest.approx(2.4e7, rel=0.05)
+    for slack in (1e-300, 0.99e-4, float("nan"), 10**400):
+        with pytest.raises(SettingError, match="slack must be"):
+            domain_plan(0.9, slack=slack)
+    assert domain_plan(0.9, 1 - 1e-9, predictors=1_000_000).domains > 300
+    with pytest.raises(SettingError, match="confidence for each predictor must be"):
+        domain_plan(0.9, 1 - 1e-15, predictors=1_000_000)
+    with pytest.raises(SettingError, match="predictors must be an integer from 1 to 1,000,000"):
+        domain_plan(0.9, predictors=10**400)

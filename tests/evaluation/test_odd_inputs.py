@@ -168,6 +168,7 @@ BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
         ({**BINARY, "predictions": [["a", "b"]] * 4}, "not numbers"),
         ({**BINARY, "predictions": [0.5] * 4, "metric": None}, "a name or a function"),
         ({"domains": WARDS, "losses": [1e200, 1.0, -1e200, 1.0]}, "variance overflows"),
+        ({"domains": list("abcd"), "losses": [1e300, 1e-300, 1, 1]}, "domain 'a' are so large"),
     ],
 )
 def test_odd_arrays_are_refused(question: dict[str, Any], complaint: str) -> None:
@@ -225,6 +226,8 @@ def test_constants_beyond_arithmetic_are_refused() -> None:
         eqrm.evaluation.paper_bound(100, covering_number=math.inf)
     with pytest.raises(SettingError, match="lipschitz"):
         eqrm.evaluation.paper_bound(100, lipschitz=1e200)
+    with pytest.raises(SettingError, match="lipschitz"):
+        eqrm.evaluation.paper_bound(100, lipschitz=1e-200)
 
 
 def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:

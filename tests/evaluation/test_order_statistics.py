@@ -109,13 +109,13 @@ def test_risks_that_cannot_be_used_are_refused(
             certify(risks)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.1, float("nan"), "high"])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.1, float("nan"), "high", 10**400])
 def test_levels_outside_the_open_interval_are_refused(alpha: float) -> None:
     with pytest.raises(LevelError):
         quantile_bound(np.arange(50.0), alpha=alpha)
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, float("nan"), None])
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, float("nan"), None, 1e-300])
 def test_confidences_outside_the_open_interval_are_refused(confidence: float) -> None:
     with pytest.raises(SettingError, match="strictly between 0 and 1"):
         quantile_bound(np.arange(50.0), confidence=confidence)

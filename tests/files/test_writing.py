@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from eqrm.errors import SettingError
+from eqrm.files import writing
 from eqrm.files.writing import whole_file, whole_files
 
 
@@ -45,6 +47,49 @@ def test_a_folder_is_replaced_when_all_of_its_new_files_are_whole(tmp_path: Path
     assert (folder / "models" / "a.txt").read_text() == "new"
     assert (folder / "mine.txt").read_text() == "mine"
     assert sorted(path.name for path in folder.iterdir()) == ["mine.txt", "models"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_keeps_what_others_have_in_it(
+    tmp_path: Path, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    with whole_files(folder) as draft:
+        for name in ("a.txt", "b.txt"):
+            (draft / name).write_text("old")
+    (folder / "empty").mkdir()
+    (folder / "link").symlink_to("nowhere")
+    (folder / "mine").mkdir(mode=0o700)
+    (folder / "mine" / "own.txt").write_text("mine")
+    if at_once:  # as if the process were killed at the first file that takes its place alone
+        if sys.platform != "linux":
+            pytest.skip("only Linux exchanges folders")
+        monkeypatch.setattr(os, "replace", None)
+    else:
+        monkeypatch.setattr(writing, "_exchanged", lambda *_: False)
+    with whole_files(folder, without=["a.txt", "b.txt", "../outside.txt"]) as draft:
+        (draft / "a.txt").write_text("new")
+        (tmp_path / "outside.txt").write_text("mine")
+    monkeypatch.undo()
+    assert (folder / "a.txt").read_text() == "new"
+    assert (folder / "mine" / "own.txt").read_text() == "mine"
+    assert (tmp_path / "outside.txt").read_text() == "mine"
+    assert (folder / "mine").stat().st_mode & 0o777 == 0o700
+    assert (folder / "link").is_symlink()
+    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "empty", "link", "mine"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "outside.txt"]
+
+
+def test_a_folder_that_one_works_in_stays_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with whole_files(Path()) as draft:
+        (draft / "a.txt").write_text("new")
+    assert os.listdir() == ["a.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def _fill_the_disk(folder: Path) -> None:

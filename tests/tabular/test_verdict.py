@@ -32,14 +32,16 @@ Array = NDArray[np.float64]
 NAMES = ("constant", "ERM", "recalibrated", "trained")
 
 
-def verdict_of(factors: tuple[float, ...], domains: int = 200, noise: float = 0.0) -> Verdict:
+def verdict_of(
+    factors: tuple[float, ...], domains: int = 200, noise: float = 0.0, level: str = "0.9"
+) -> Verdict:
     """Risks that are multiples of each other, apart from noise."""
     rng = np.random.default_rng(0)
     risks = rng.lognormal(sigma=0.1, size=domains)
     shaken = [f * risks * np.exp(noise * rng.normal(size=domains)) for f in factors]
     rows = dict(zip(NAMES, shaken, strict=True))
     order = sorted(NAMES[:3], key=lambda name: factors[NAMES.index(name)])
-    return Verdict.of(Level(0.9), rows, "trained", "recalibrated", order)
+    return Verdict.of(Level.of(level), rows, "trained", "recalibrated", order)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,11 @@ def test_noise_and_few_domains_leave_it_open() -> None:
     assert verdict_of((2.0, 1.0, 0.9, 0.87), noise=0.5).kind == UNKNOWN
     assert verdict_of((2.0, 1.0, 0.9, 0.5), domains=20).kind == UNKNOWN
     assert "cannot tell" in verdict_of((2.0, 1.0, 0.9, 0.5), domains=20).sentence
+
+
+def test_a_level_that_no_number_of_domains_reaches_says_so() -> None:
+    told = verdict_of((2.0, 1.0, 0.9, 0.5), level="1-e^-1e30").sentence
+    assert told.endswith("at this level, more than 1e300 are needed.")
 
 
 def test_a_reference_without_risk_is_not_divided_by() -> None:

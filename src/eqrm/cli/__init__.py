@@ -5,6 +5,7 @@ Commands import what they need when they run, so that ``eqrm --help`` answers at
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -76,6 +77,9 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user error prints one line and exits with code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # one of ASCII cannot print the help
+            stream.reconfigure(errors="backslashreplace")
     for argument in sys.argv[1:]:
         if printable(argument) != argument.replace("\t", "\\u0009"):  # a name may hold a tab
             say(

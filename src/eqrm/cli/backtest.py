@@ -124,7 +124,9 @@ def backtest(
         list[str] | None,
         option(f"Levels of the bounds (default: 0.5,0.75,0.9). {SEVERAL}", BOUNDS),
     ] = None,
-    confidence: Annotated[float, option("Confidence level of certificates.", BOUNDS)] = 0.95,
+    confidence: Annotated[
+        float, option("Confidence level of certificates, at least 1e-9 and below 1.", BOUNDS)
+    ] = 0.95,
     dependence: Dependence = None,
     spells: Spells = False,
     recent: Recent = None,

@@ -109,7 +109,7 @@ ClassWeights = Annotated[
     list[str] | None,
     option(
         "Weights of classes: 'balanced' (all classes count the same over the training rows), or "
-        f"CLASS=WEIGHT. {SEVERAL}",
+        f"CLASS=WEIGHT, from 1e-6 to 1,000,000. {SEVERAL}",
         "Training",
         "--class-weight",
     ),

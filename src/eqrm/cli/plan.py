@@ -16,16 +16,21 @@ PAPER = "Constants of the paper's bound (Theorem D.1)"
 
 def plan(
     alpha: Annotated[str, option("Share of new domains that the bound must cover.")] = "0.9",
-    confidence: Annotated[float, option("Confidence level of the bound.")] = 0.95,
+    confidence: Annotated[
+        float, option("Confidence level of the bound, at least 1e-9 and below 1.")
+    ] = 0.95,
     domains: Annotated[
         int | None, option("Number of domains available: also print what they can bound.")
     ] = None,
     slack: Annotated[
         float | None,
-        option("How far above --alpha the bounding quantile may be (default: (1 - alpha)/2)."),
+        option(
+            "How far above --alpha the bounding quantile may be, from (1 - alpha)/1000 to "
+            "1 - alpha (default: (1 - alpha)/2)."
+        ),
     ] = None,
     predictors: Annotated[
-        int, option("Number of predictors that the bound must hold for at once.")
+        int, option("Number of predictors that the bound must hold for at once, at most 1,000,000.")
     ] = 1,
     covering_number: Annotated[
         float | None,

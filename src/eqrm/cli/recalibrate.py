@@ -51,7 +51,8 @@ def recalibrate(
         ),
     ] = None,
     threads: Annotated[
-        int | None, option("Threads for reading files (default: all cores).", DATA)
+        int | None,
+        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
     ] = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     alpha: Annotated[str | None, option("Level of the quantile (default: 0.9).", WHAT)] = None,
@@ -80,7 +81,11 @@ def recalibrate(
     seed: Annotated[int | None, option("Random seed of the split (default: 0).", HELD_OUT)] = None,
     confidence: Annotated[
         float | None,
-        option("Confidence level of intervals and certificates (default: 0.95).", HOW),
+        option(
+            "Confidence level of intervals and certificates, at least 1e-9 and below 1 "
+            "(default: 0.95).",
+            HOW,
+        ),
     ] = None,
     save: Annotated[
         Path | None, option("File to write the correction to, as JSON.", HOW, metavar="FILE")

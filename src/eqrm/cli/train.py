@@ -33,6 +33,7 @@ from eqrm.cli.options import (
     Within,
 )
 from eqrm.errors import SettingError
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.files.yaml_text import parse_settings
 from eqrm.text import typed
 
@@ -108,14 +109,15 @@ def train(
     ] = None,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
-        float, option("Confidence level of intervals and certificates.", HOW)
+        float,
+        option("Confidence level of intervals and certificates, at least 1e-9 and below 1.", HOW),
     ] = 0.95,
 ) -> None:
     """Train ERM and one model per level on a table, and evaluate all on held-out domains.
 
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
-    from eqrm.checks import OPEN_FRACTION, Problems
+    from eqrm.checks import Problems
     from eqrm.data.tables.reading import TableColumns
     from eqrm.tabular.entry import run_training
     from eqrm.tabular.output_folder import check_folder
@@ -124,7 +126,7 @@ def train(
 
     problems, plan = Problems(), TrainingPlan.of()
     with problems.noted():
-        OPEN_FRACTION.check(confidence, "--confidence")
+        CONFIDENCE.check(confidence, "--confidence")
     with problems.noted():
         check_folder(output)
     columns = TableColumns(

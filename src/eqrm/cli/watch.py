@@ -53,7 +53,10 @@ Predictor = Annotated[
 Alpha = Annotated[
     str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)
 ]
-CONFIDENCE = "Confidence level of the certificate (default: that of the file, or 0.95)."
+CONFIDENCE = (
+    "Confidence level of the certificate, at least 1e-9 and below 1 "
+    "(default: that of the file, or 0.95)."
+)
 DELTA = "Largest probability of a false alarm, however long the watch lasts (default: 0.05)."
 DEPENDENCE = "Domains more than this many places apart are independent (default: 0)."
 DOMAIN = "Column with the domain of each row. Repeat the option to join several columns."

@@ -77,6 +77,9 @@ class RiskDistribution(ABC):
     def _wide(self) -> Tensor:
         """The risks in float64, absent domains set to 0 so that they cannot spoil a sum."""
         wide = self._risks.to(torch.float64)
+        if self._validate and wide.requires_grad:
+            wide = wide.view_as(wide)  # a tensor of its own: others must not have its hook
+            wide.register_hook(self._refuse_endless)
         given = self._given_weights
         return wide if given is None else torch.where(given > 0, wide, 0.0)
 
@@ -106,6 +109,17 @@ class RiskDistribution(ABC):
             remedy = "smaller units" if dtype == torch.float64 else "float32 or float64"
             raise DomainDataError(
                 f"The result is too large for {dtype}. Pass the risks in {remedy}."
+            )
+
+    def _refuse_endless(self, gradient: Tensor | None) -> None:
+        """A hook of autograd: refuse a gradient that is NaN, or too large for the dtype."""
+        if gradient is None:  # nothing flows here
+            return
+        held = gradient.detach().to(self._risks.dtype)
+        if not math.isfinite(total(held)) and not bool(held.isfinite().all()):
+            raise DomainDataError(
+                f"The gradient in the risks is too large for {self._risks.dtype}, or for float64 "
+                "on the way to it. Pass the risks in smaller units, or in float64."
             )
 
     def _points(self, x: Tensor | float) -> Tensor:

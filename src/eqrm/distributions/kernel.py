@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from eqrm.distributions.kde.gradient import (
     kde_quantile,
     knows_its_slope,
     quantile_by_composition,
+    relative_tails,
     wide_enough,
 )
 from eqrm.distributions.moments import Moments
@@ -32,6 +34,8 @@ from eqrm.level import Level
 
 GRADIENTS = ("implicit", "bisection")
 LARGEST_PRODUCT = 1e304
+DEEP = -37.0
+"""Logarithms of tails below which those of single kernels lose digits that shares need."""
 TAILS = ("exact", "mean-plus-bandwidth")
 
 
@@ -159,9 +163,14 @@ class KDE(RiskDistribution):
         bandwidth = wide_enough(self._h, found)
         centres, root = centres_and_root(found, bandwidth, self.weights, level)
         z = root - centres
-        shares = (self.weights.log() + normal_tails.log_sf(z)).softmax(-1)
-        beyond = found.centred + bandwidth * normal_tails.hazard(z)
-        excess = (shares * beyond).sum(-1, keepdim=True)
+        log_weights = self.weights.log().expand(z.shape)
+        if level.log_tail < DEEP:
+            shares = relative_tails(centres, log_weights, root)
+        else:
+            shares = (log_weights + normal_tails.log_sf(z)).softmax(-1)
+        excess: Tensor = _TailMean.apply(  # type: ignore[no-untyped-call]
+            found.centred, bandwidth, shares, normal_tails.hazard(z)
+        )
         return self._finite((found.pivot + (found.mean_offset + excess)).squeeze(-1))
 
     def _standardised(self, x: Tensor | float) -> Tensor:
@@ -218,6 +227,30 @@ class KDE(RiskDistribution):
             full, dtype=torch.float64, device=self._risks.device, generator=generator
         )
         return self._back(drawn + self._h.squeeze(-1) * noise)
+
+
+class _TailMean(torch.autograd.Function):
+    """Σ v_i (x_i + h·r_i), with the gradient v in x and Σ v_i r_i in h, and none through v and r.
+
+    v and r depend on x and h too, but what flows through them adds up to 0: the superquantile is
+    the least value of q + E[risk − q]₊/(1−α), so that it does not change with its own quantile.
+    Computed, it would be a difference of numbers of the size of z², and in the end NaN.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(centred: Tensor, bandwidth: Tensor, shares: Tensor, rates: Tensor) -> Tensor:
+        return (shares * (centred + bandwidth * rates)).sum(-1, keepdim=True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[2:])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        shares, rates = ctx.saved_tensors  # of their own graph, for second derivatives
+        return slope * shares, slope * (shares * rates).sum(-1, keepdim=True), None, None
 
 
 def _standardise(points: Tensor, found: Moments, bandwidth: Tensor) -> Tensor:

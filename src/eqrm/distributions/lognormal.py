@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eqrm.distributions.base import LevelLike, RiskDistribution
 from eqrm.distributions.gaussian import Gaussian
-from eqrm.distributions.normal_tails import log_sf
+from eqrm.distributions.normal_tails import hazard, log_sf
 from eqrm.level import Level
 
 
@@ -35,7 +35,7 @@ class LogNormal(RiskDistribution):
 
     @property
     def _logarithms(self) -> Gaussian:
-        positive = torch.where(self.weights > 0, self._risks.to(torch.float64), 1.0)
+        positive = torch.where(self.weights > 0, self._wide, 1.0)
         return Gaussian(positive.log(), weights=self._given_weights, validate=self._validate)
 
     def quantile(self, level: LevelLike) -> Tensor:
@@ -43,13 +43,23 @@ class LogNormal(RiskDistribution):
         return self._finite(self._logarithms.quantile(Level.of(level)).exp())
 
     def superquantile(self, level: LevelLike) -> Tensor:
-        """exp(μ̂ + σ̂²/2)·Φ(σ̂ − z)/(1−α) with z = Φ⁻¹(α)."""
+        """exp(μ̂ + σ̂²/2)·Φ(σ̂ − z)/(1−α) with z = Φ⁻¹(α).
+
+        In the tail it is the quantile times the ratio of φ/Φ at z and at z − σ̂: both logarithms
+        would be huge, and their difference would have no digits.
+        """
         level = Level.of(level)
         if level.log_tail == 0.0:
-            return self.mean
+            return self._finite(self._log_mean.exp())
         z = level.interior("A log-normal law").z
-        shift = log_sf(z - self._logarithms.std) - level.log_tail
-        return self._finite((self._log_mean + shift).exp())
+        normal = self._logarithms
+        beyond = z - normal.std
+        deep = beyond > 0.0
+        inside = torch.where(deep, beyond, 0.0)
+        ratio = hazard(torch.full_like(inside, z)).log() - hazard(inside).log()
+        in_tail = normal.mean + z * normal.std + ratio
+        elsewhere = self._log_mean + log_sf(torch.where(deep, 0.0, beyond)) - level.log_tail
+        return self._finite(torch.where(deep, in_tail, elsewhere).exp())
 
     @property
     def _log_mean(self) -> Tensor:
@@ -59,7 +69,7 @@ class LogNormal(RiskDistribution):
     @property
     def mean(self) -> Tensor:
         """exp(μ̂ + σ̂²/2)."""
-        return self._back(self._log_mean.exp())
+        return self._finite(self._log_mean.exp())
 
     @property
     def std(self) -> Tensor:

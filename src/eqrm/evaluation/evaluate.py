@@ -69,13 +69,13 @@ def evaluate(
       several predictors apart. Several rows of one domain and predictor, such as one per shard
       of a large table, are merged.
 
-    Without ``data`` these are arrays, lists or tensors. With ``data`` they are names of
-    columns: ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder
-    or a list of them, read by DuckDB within ``memory`` and ``threads``, with a progress bar if
+    Without ``data`` these are arrays, lists or tensors. With ``data`` they are names of columns:
+    ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder or a list
+    of them, read by DuckDB within ``memory`` and ``threads`` (1 to 1,024), with a progress bar if
     ``progress``; or a pandas, polars or Arrow table. Several domain columns are joined into one
     domain; ``"filename"`` makes each file a domain. With ``within`` the domains are nested:
-    ``domains`` are groups (hospitals) and ``within`` their members (wards), which are the domains,
-    called ``"Oslo | 1"``. Certificates are then about a new member of a new group.
+    ``domains`` are groups (hospitals) and ``within`` their members (wards), which are the
+    domains, called ``"Oslo | 1"``. Certificates are then about a new member of a new group.
 
     Several predictors are compared on the same domains. Give a mapping of names to columns as
     ``losses`` or ``predictions``, or a mapping of names to files or tables as ``data``.

@@ -87,6 +87,15 @@ def as_percent(share: float) -> str:
     return f"{100.0 * share:.16g}%" if text == "100" and share < 1.0 else f"{text}%"
 
 
+def as_needed(domains: float) -> str:
+    """How many domains are needed; there may be more of them than a float can hold.
+
+    >>> as_needed(36.0), as_needed(math.inf)
+    ('36', 'more than 1e300')
+    """
+    return f"{domains:.6g}" if domains < math.inf else "more than 1e300"
+
+
 def percent_rounded_down(share: float) -> str:
     """A share in percent with two decimals, never more than the share itself.
 

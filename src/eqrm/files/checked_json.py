@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import DataFileError
+from eqrm.files.regular import regular_file
 from eqrm.files.writing import whole_file
 from eqrm.text import printable
 
@@ -70,8 +71,8 @@ def is_whole_json(path: Path, format: str, beginning: str) -> bool:
     Nothing is parsed, so False may also mean that the file has another layout.
     """
     try:
-        head, _, text = path.read_bytes().partition(_BEFORE_CONTENT)
-    except OSError:
+        head, _, text = _bytes_of(path).partition(_BEFORE_CONTENT)
+    except DataFileError:
         return False
     text = text.removesuffix(b"}\n")
     return text.startswith(beginning.encode()) and head == _head(format, text)
@@ -107,7 +108,7 @@ def read_checked_lines(path: Path, format: str, what: str) -> list[Any]:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return regular_file(path).read_bytes()
     except OSError as error:
         raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,11 +56,14 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_files(folder: Path) -> Iterator[Path]:
+def whole_files(folder: Path, without: Collection[str] = ()) -> Iterator[Path]:
     """A temporary folder to write files to; at the end they take their places in ``folder``.
 
-    If anything goes wrong before, it is removed, and what was in ``folder`` stays as it was. A
-    folder that does not exist yet appears with all of its files at once.
+    If anything goes wrong before, it is removed, and what was in ``folder`` stays as it was. All
+    files take their places at once, also where the process is killed: the folder is new, or is
+    exchanged for one that has its other files too. Where the system cannot exchange folders (only
+    Linux can, within one disk), files are replaced one after the other. ``without`` are files of
+    the folder, by their names in it, that go away unless they are written again.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "new"
@@ -71,7 +75,11 @@ def whole_files(folder: Path) -> Iterator[Path]:
     ['a.md']
     """
     folder = folder.resolve()
-    above = folder if folder.exists() else folder.parent
+    # Who works in a folder would be left in the one that is removed.
+    movable = not folder.exists() or (
+        os.access(folder.parent, os.W_OK) and not Path.cwd().is_relative_to(folder)
+    )
+    above = folder.parent if movable else folder
     above.mkdir(parents=True, exist_ok=True)
     draft = above / f".{secrets.token_hex(8)}"
     try:
@@ -84,16 +92,59 @@ def whole_files(folder: Path) -> Iterator[Path]:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise  # else another process has made it meanwhile
-        for path in sorted(path for path in draft.rglob("*") if path.is_file()):
+        if movable and _exchanged(draft, folder, without):
+            return
+        written = sorted(path for path in draft.rglob("*") if path.is_file())
+        gone = {(folder / name).resolve() for name in without}
+        for path in written:
             place = folder / path.relative_to(draft)
             place.parent.mkdir(exist_ok=True)
             os.replace(path, place)
+            gone.discard(place)
+        for path in gone:
+            if path.is_relative_to(folder):
+                path.unlink(missing_ok=True)
     except OSError as error:
         if isinstance(error.filename, str):
             error.filename = error.filename.replace(str(draft), str(folder))
         raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _exchanged(draft: Path, folder: Path, without: Collection[str]) -> bool:
+    """Whether the draft, with the other files of a folder, took its place, and the other way."""
+    linked, gone = [], {Path(name) for name in without}
+    try:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            place = draft / name
+            if name in gone or DRAFT.fullmatch(name.parts[0]) or os.path.lexists(place):
+                continue
+            linked.append(place)
+            if path.is_dir() and not path.is_symlink():
+                place.mkdir()
+                place.chmod(path.stat().st_mode)
+            else:
+                os.link(path, place, follow_symlinks=False)
+        draft.chmod(folder.stat().st_mode)
+        exchange = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        exchange = None
+    here, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if exchange and exchange(here, os.fsencode(draft), here, os.fsencode(folder), both) == 0:
+        for path in draft.rglob("*"):  # what came into the folder while it was looked at
+            name = path.relative_to(draft)
+            kept = name in gone or DRAFT.fullmatch(name.parts[0]) or os.path.lexists(folder / name)
+            if not kept and not path.is_dir():
+                path.rename(folder / name)
+        return True
+    for place in reversed(linked):
+        if place.is_dir() and not place.is_symlink():
+            place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
+    return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,12 +2,13 @@
 
 1e-3 is a number, and a key that is given twice is a mistake. 007, 12:30 and 2013-01-01 stay
 strings, so that they can name domains: YAML 1.1 would read them as 7, 750 and a date, and 010 as 8.
+A few lines can stand for billions of values by aliases (``*name``), so their number is limited.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,28 @@ import yaml
 
 from eqrm.checks import check_all
 from eqrm.errors import DataFileError, EqrmError, SettingError
+from eqrm.files.regular import regular_file
+from eqrm.text import shortened
+
+MOST_VALUES = 1_000_000
+"""What a text may stand for with its aliases written out; ten characters count as a value."""
+_KINDS = {"bool": "true or false", "float": "a number", "int": "an integer", "timestamp": "a date"}
 
 
 class _Loader(yaml.SafeLoader):
     """The safe loader with the rules above."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; whatever PyYAML raises becomes an error of YAML with its line."""
+        try:
+            return super().construct_object(node, deep)
+        except EqrmError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            given = repr(shortened(node.value)) if isinstance(node, yaml.ScalarNode) else "this"
+            kind = node.tag.rpartition(":")[2]
+            problem = f"{given} cannot be read as {_KINDS.get(kind, kind)}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 _INT, _DATE = "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"
@@ -37,16 +56,64 @@ _Loader.add_implicit_resolver(
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     own = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-    keys = [loader.construct_object(key, deep=True) for key in own]
-    for number, key in enumerate(keys):
-        if key in keys[:number]:
-            line = own[number].start_mark.line + 1
+    keys: set[Any] = set()
+    for part in own:
+        key = loader.construct_object(part, deep=True)
+        if not isinstance(key, Hashable):
+            continue  # refused below
+        if key in keys:
+            line = part.start_mark.line + 1
             raise SettingError(f"Line {line}: {key!r} is given twice. Remove one of them.")
+        keys.add(key)
     found: dict[Any, Any] = loader.construct_mapping(node, deep=True)
     return found
 
 
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    found: int = loader.construct_yaml_int(node)
+    str(found)  # a ValueError where it has too many digits to be shown
+    return found
+
+
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor(_INT, _integer)
+
+
+def _loaded(text: str, source: str) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values(node, {}) > MOST_VALUES:
+            raise DataFileError(
+                f"{source} stands for more than {MOST_VALUES:,} values, with its aliases (*name) "
+                "written out. Use fewer of them, or shorten what they name."
+            )
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
+    """How many values a node stands for; ``known`` has None for those that it is inside of."""
+    if node in known:
+        if (count := known[node]) is None:
+            problem = "an alias is inside of what it names"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return count
+    known[node] = None
+    found = 1
+    if isinstance(node, yaml.ScalarNode):
+        found += len(node.value) // 10
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            found += _values(key, known) + _values(value, known)
+    else:
+        for part in node.value:
+            found += _values(part, known)
+    known[node] = found
+    return found
 
 
 def parse_yaml(text: str, source: str) -> Any:
@@ -56,22 +123,20 @@ def parse_yaml(text: str, source: str) -> Any:
     {'learning_rate': 0.001}
     """
     try:
-        return yaml.load(text, Loader=_Loader)  # derives from SafeLoader
+        return _loaded(text, source)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
         what = getattr(error, "problem", None) or "it cannot be read"
         raise DataFileError(f"{source}{line} is not valid YAML: {what}.") from None
-    except EqrmError:
-        raise
-    except (ValueError, RecursionError) as error:  # !!int abc, thousands of brackets
-        raise DataFileError(f"{source} cannot be read as YAML: {error}.") from None
+    except RecursionError:
+        raise DataFileError(f"{source} cannot be read as YAML: it is nested too deeply.") from None
 
 
 def read_yaml(path: Path) -> Any:
     """What a YAML file says."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except OSError as error:
         raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

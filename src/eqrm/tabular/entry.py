@@ -13,10 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import FLAG, OPEN_FRACTION, Problems, check_all, refuse_unknown
+from eqrm.checks import FLAG, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
 from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
@@ -121,7 +123,7 @@ def _train(
                 options[name] = _listed(name, value)
     parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     with problems.noted():
-        OPEN_FRACTION.check(confidence, "confidence")
+        CONFIDENCE.check(confidence, "confidence")
     folder = None if output is None else Path(output)
     if folder is not None:
         with problems.noted():
@@ -260,7 +262,7 @@ def _json(place: Path) -> Any:
     from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 
     try:
-        content = parsed_json(place.read_text(encoding="utf-8"))
+        content = parsed_json(regular_file(place).read_text(encoding="utf-8"))
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Evaluation.from_dict(content)
         names = [field.name for field in fields(Certificate)]

@@ -12,7 +12,7 @@ from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.tabular.answer import report_table, training_answer
 from eqrm.tabular.comparison import TrainingComparison
 from eqrm.tabular.model import save_table_model
-from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing, remove_files
+from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import choices_in_words, in_words
 
@@ -27,7 +27,7 @@ def write_training(
     What the earlier training wrote stays until all of this is written.
     """
     check_folder(folder)
-    with whole_files(folder) as draft:
+    with whole_files(folder, without=earlier_files(folder) or ()) as draft:
         files, models = _written(training, compared, draft, command)
         names = [str(path.relative_to(draft)) for path in (*files, *models.values())]
         about = {
@@ -36,11 +36,6 @@ def write_training(
             "confidence": compared.confidence,
         }
         write_text(draft / LISTED, listing(names, about))
-        if folder.exists():
-            earlier = earlier_files(folder) or []
-            # Listed before they are there: if this is killed now, the next training goes on.
-            write_text(folder / LISTED, listing([*earlier, *names], {}))
-            remove_files(folder, set(earlier) - set(names))
     return [folder / name for name in names]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from eqrm.errors import SettingError
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 from eqrm.files.writing import DRAFT
 
 LISTED = "files.json"
@@ -58,15 +59,7 @@ def earlier_files(folder: Path) -> list[str] | None:
 def listed_files(folder: Path) -> dict[str, Any] | None:
     """The list of a training, or None: a list that something else wrote does not count."""
     try:
-        listed = parsed_json((folder / LISTED).read_text(encoding="utf-8"))
+        listed = parsed_json(regular_file(folder / LISTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return listed if isinstance(listed, dict) and listed.get("written by") == WRITER else None
-
-
-def remove_files(folder: Path, names: Collection[str]) -> None:
-    """Remove files that an earlier training listed, and only those inside the folder."""
-    for name in names:
-        path = folder / name
-        if path.resolve().is_relative_to(folder.resolve()):
-            path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import FRACTION, POSITIVE, SEED, Problems, one_of, refuse_unknown
+from eqrm.checks import FRACTION, SEED, Problems, number, one_of, refuse_unknown
 from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
 from eqrm.data.tables.task import TASKS
 from eqrm.errors import SettingError
@@ -45,6 +45,7 @@ SURROGATES = ("auto", "eqrm", "none")
 """The last two are the same: the quantile itself, at its level."""
 LEVELS = (0.9,)
 BALANCED = "balanced"
+CLASS_WEIGHT = number(1e-6, 1_000_000)
 MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
 """A network takes all rows in each step up to the first number; beyond it, batches of these."""
 
@@ -58,7 +59,8 @@ class TrainingPlan:
     "eqrm" (also "none"), which minimises the level's own quantile. ``settings`` go to the
     estimator as they are; ``unseen`` says what to do about categories that only test domains have.
     ``max_missing`` is the largest share of missing values in a column. ``class_weight`` is
-    "balanced", or the weight of each class by name; it multiplies the weights of rows.
+    "balanced", or the weight of each class by name, from 1e-6 to 1,000,000; it multiplies the
+    weights of rows.
     """
 
     levels: tuple[Level, ...]
@@ -116,7 +118,7 @@ class TrainingPlan:
                 f"{given!r}."
             )
         for name, weight in given.items():
-            POSITIVE.check(weight, f"The weight of class {name!r}")
+            CLASS_WEIGHT.check(weight, f"The weight of class {name!r}")
 
     def batches(self, rows: int, domains: int) -> dict[str, int]:
         """Settings of a network that is trained on many rows: mini-batches, unless they are set.

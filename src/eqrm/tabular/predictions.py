@@ -22,7 +22,7 @@ from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, Setting
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import chosen_file, load_table_model
 from eqrm.tabular.output_folder import listed_files
-from eqrm.tabular.rows_as_csv import GuardedCells
+from eqrm.files.rows_as_csv import GuardedCells
 from eqrm.text import counted, did_you_mean
 
 ENDINGS = (".csv", ".parquet")

@@ -15,6 +15,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
 from eqrm.tabular.comparison import TrainingComparison, table_levels
@@ -83,7 +84,7 @@ class TrainingResult:
             files, best = saved_models(content)
             models = {name: load_table_model(folder / file) for name, file in files.items()}
             evaluation = Evaluation.from_dict(
-                parsed_json((folder / "evaluation.json").read_text(encoding="utf-8"))
+                parsed_json(regular_file(folder / "evaluation.json").read_text(encoding="utf-8"))
             )
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())

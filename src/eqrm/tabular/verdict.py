@@ -21,7 +21,7 @@ from eqrm.evaluation.inference.gains import (
     fewest_to_compare,
     gain_over,
 )
-from eqrm.evaluation.rounding import as_percent
+from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 
 Array = NDArray[np.float64]
@@ -111,7 +111,7 @@ class Verdict:
             return (
                 f"These data cannot tell whether training for α = {self.level} is worth it: "
                 f"{self.domains} unseen domains are too few to compare quantiles at this level, "
-                f"{needed:.6g} are needed."
+                f"{as_needed(needed)} are needed."
             )
         open_question = "training for the level"
         if self.trained.excluded:

@@ -49,7 +49,9 @@ def compare(
     ] = False,
     label: LabelColumn = None,
     prediction: PredictionColumn = None,
-    confidence: Annotated[float, option("Confidence level of intervals.", HOW)] = 0.95,
+    confidence: Annotated[
+        float, option("Confidence level of intervals, at least 1e-9 and below 1.", HOW)
+    ] = 0.95,
     metric: Annotated[
         str | None,
         option("Loss of files of predictions, as in 'eqrm evaluate' (default: log-loss).", DATA),
@@ -70,7 +72,7 @@ def compare(
     tell from 0 are named. --domain, --label and --prediction are for files of
     predictions; those that 'eqrm predict' wrote need no --prediction.
     """
-    from eqrm.checks import OPEN_FRACTION
+    from eqrm.evaluation.inference.risk_checks import CONFIDENCE
     from eqrm.evaluation.presenting.leaderboard import LEVELS, Leaderboard
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.tabular.comparing.sources import ComparedSource, HowToMeasure, measured_models
@@ -78,7 +80,7 @@ def compare(
     asked = separated(levels or [])
     check_all(
         lambda: one_of(as_format, FORMATS, "format"),
-        lambda: OPEN_FRACTION.check(confidence, "confidence"),
+        lambda: CONFIDENCE.check(confidence, "confidence"),
         lambda: parsed_level(alpha),
         *(partial(parsed_level, level, "--levels") for level in asked),
         lambda: None if output is None else refuse_unwritable(output),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.checks import one_of
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.evaluating.class_columns import suggesting_classes
 from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
@@ -77,7 +77,8 @@ def evaluate(
     within: Within = None,
     seen: SeenColumn = None,
     threads: Annotated[
-        int | None, option("Threads for reading files (default: all cores).", DATA)
+        int | None,
+        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
     ] = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     loss: Annotated[
@@ -158,7 +159,8 @@ def evaluate(
     recent: Recent = None,
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
-        float, option("Confidence level of intervals and certificates.", HOW)
+        float,
+        option("Confidence level of intervals and certificates, at least 1e-9 and below 1.", HOW),
     ] = 0.95,
     worst: Annotated[int, option("Number of worst domains to list per predictor.", HOW)] = 5,
     intervals: Annotated[
@@ -181,7 +183,7 @@ def evaluate(
     """Report how the risk of predictors varies over domains, and bound it for new domains."""
     from eqrm.evaluation.evaluate import evaluate as run
     from eqrm.evaluation.inference.in_time.ordered import TimeBounds
-    from eqrm.evaluation.inference.risk_checks import checked_alpha
+    from eqrm.evaluation.inference.risk_checks import CONFIDENCE, checked_alpha
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable
 
@@ -194,7 +196,7 @@ def evaluate(
         evaluate_by_metric(context)
         return
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
-    OPEN_FRACTION.check(confidence, "--confidence")
+    CONFIDENCE.check(confidence, "--confidence")
     in_time = TimeBounds(dependence, spells, recent)
     asked: dict[str, Any] = {
         name: [parsed_level(level, f"--{name}") for level in separated(given)]

@@ -14,6 +14,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 
 LOCATIONS = ("38", "43", "46", "100")
 CLASSES = (
@@ -80,7 +81,7 @@ def terra_incognita(
 
 def _read(path: Path) -> Any:
     with refusing_damage(path):
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     try:
         return parsed_json(text)
     except ValueError as error:

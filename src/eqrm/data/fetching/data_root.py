@@ -44,6 +44,11 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
         ...
     eqrm.errors.DataFileError: The file no/such/file.csv is not in the working ...
     """
+    if not isinstance(file, (str, os.PathLike)) or not str(file).strip():
+        raise SettingError(
+            "file must be the name of a file, pattern or folder, such as 'rows.csv' ('.' is the "
+            f"working directory), got {file!r}."
+        )
     places = {f"the working directory {Path.cwd()}": Path(file).expanduser()}
     if root is not None or os.environ.get("EQRM_DATA"):
         places[f"the data root {data_root(root)}"] = data_root(root) / file

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import POSITIVE_INTEGER
+from eqrm.checks import integer
 from eqrm.data.tables.csv_text import (
     LONGEST_LINE,
     header_of,
@@ -44,6 +44,8 @@ ENDINGS = {
 }
 FILENAME = "filename"
 """Means the name of the file, unless a column has this name."""
+THREADS = integer(1, 1024)
+"""DuckDB starts as many as it is told to, and runs out of memory with very many."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ def opened(
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if _linux() else 0
     else:
-        POSITIVE_INTEGER.check(threads, "threads")
+        THREADS.check(threads, "threads")
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
         settings = {"temp_directory": folder, "memory_limit": memory, "threads": str(threads)}
         settings = {key: value for key, value in settings.items() if value not in ("", "0")}

@@ -25,6 +25,7 @@ from eqrm.distributions.kde.one_row import LARGE, Found, in_dtype, quantile_of_o
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
 from eqrm.distributions.kde.sums import FAR_FROM_MEAN, NARROWEST
 from eqrm.distributions.moments import Moments, moments
+from eqrm.distributions.normal_tails import hazard, log_density, log_sf
 from eqrm.execution import has_kernels
 from eqrm.level import Level
 
@@ -65,12 +66,27 @@ def relative_kernels(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tens
 
     z_i² − z_j² = (z_i − z_j)(z_i + z_j) keeps the digits that squares of large z would lose.
     """
+    logits, _ = _to_the_nearest(centres, log_weights, root)
+    return logits.softmax(-1)
+
+
+def relative_tails(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tensor:
+    """v_i ∝ p_i Φ(y_i − t), also where logarithms of Φ have no digits for the weights."""
+    logits, nearest = _to_the_nearest(centres, log_weights, root)
+    z = root - centres
+    beyond = z > 0.0
+    above = log_sf(torch.where(beyond, 0.0, z)) - log_density(root - nearest)
+    within = logits - hazard(torch.where(beyond, z, 0.0)).log()
+    return torch.where(beyond, within, log_weights + above).softmax(-1)
+
+
+def _to_the_nearest(centres: Tensor, log_weights: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+    """log p_i φ(t − y_i), less log φ at the nearest centre, and that centre."""
     z = root - centres
     logits = log_weights - 0.5 * z.detach() ** 2
-    nearest = logits.argmax(-1, keepdim=True)
-    reference = centres.gather(-1, nearest)
-    difference = (reference - centres) * (z + root - reference)
-    return (log_weights - 0.5 * difference).softmax(-1)
+    nearest = centres.gather(-1, logits.argmax(-1, keepdim=True))
+    difference = (nearest - centres) * (z + root - nearest)
+    return log_weights - 0.5 * difference, nearest
 
 
 def centres_and_root(

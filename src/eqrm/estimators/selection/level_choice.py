@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import OPEN_FRACTION, number, optional
+from eqrm.checks import number, optional
 from eqrm.estimators.selection.risks_by_level import (
     LEVELS,
     LevelOrMean,
@@ -20,7 +20,7 @@ from eqrm.estimators.selection.risks_by_level import (
     level_name,
 )
 from eqrm.evaluation.inference.certificates import probability_bound
-from eqrm.evaluation.inference.risk_checks import checked_alpha
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, checked_alpha
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
@@ -179,6 +179,6 @@ def choose_level(
     No level meets the requirement of a risk of at most 0.5 on 95% of new domains. The closest ...
     """
     limit, share = number().check(risk, "risk"), checked_alpha(probability)
-    asked = optional(OPEN_FRACTION).check(confidence, "confidence")
+    asked = optional(CONFIDENCE).check(confidence, "confidence")
     by_level = cross_fitted(estimator, distinct_levels(levels), X, y, groups, cv)
     return LevelChoice(limit, share, asked, by_level)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, POSITIVE, POSITIVE_INTEGER
+from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE, POSITIVE_INTEGER
 from eqrm.errors import EqrmError, SettingError
 from eqrm.evaluation.backtesting.rules import DEPENDENT, HALF_LIFE, KINDS, RECENT, BoundRule
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 from eqrm.text import counted, did_you_mean
 
@@ -153,8 +153,8 @@ def _wrong_choices(
     bounds: Sequence[str], half_life: float | None, refit: str, expanding: bool, confidence: float
 ) -> list[str]:
     problems = []
-    if not OPEN_FRACTION.holds(confidence):
-        problems.append(f"confidence must be {OPEN_FRACTION.words}, got {confidence!r}.")
+    if not CONFIDENCE.holds(confidence):
+        problems.append(f"confidence must be {CONFIDENCE.words}, got {confidence!r}.")
     if half_life is not None and not POSITIVE.holds(half_life):
         problems.append(f"half_life must be {POSITIVE.words}, got {half_life!r}.")
     elif half_life is not None and RECENT not in bounds:

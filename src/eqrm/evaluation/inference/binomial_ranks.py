@@ -165,17 +165,20 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
 @lru_cache(maxsize=1024)
 def _trials_needed(alpha: float, miss: float, above: int) -> int:
     """The fewest trials of which ``above`` or more exceed the quantile, but with ``miss``."""
-    allowed, beyond = miss * (1.0 + ROUNDING), 1.0 - alpha
+    allowed = miss * (1.0 + ROUNDING)
     if above == 1 and alpha > 0.0:  # α^m ≤ miss
         return max(1, math.ceil(math.log(allowed) / math.log(alpha)))
-    from scipy.special import bdtr  # scipy.stats takes a second to import
+    from scipy.special import betainc  # bdtr takes fewer than 2^31 trials
+
+    def too_few(trials: int) -> bool:
+        return bool(betainc(trials - above + 1.0, float(above), alpha) > allowed)
 
     low, high = above - 1, above
-    while bdtr(above - 1, high, beyond) > allowed:
+    while too_few(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if bdtr(above - 1, middle, beyond) <= allowed else (middle, high)
+        low, high = (middle, high) if too_few(middle) else (low, middle)
     return high
 
 

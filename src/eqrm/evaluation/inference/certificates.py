@@ -13,11 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, number
+from eqrm.checks import NON_NEGATIVE_INTEGER, number
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_risks
+from eqrm.evaluation.inference.risk_checks import (
+    CONFIDENCE,
+    LevelLike,
+    checked_alpha,
+    checked_risks,
+)
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 from eqrm.text import counted
 
@@ -139,7 +144,7 @@ def quantile_bound(
     eqrm.errors.TooFewDomainsError: 3 domains are too few to bound the 0.9-quantile of risk ...
     """
     values = checked_risks(risks)
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     if NON_NEGATIVE_INTEGER.check(dependence, "dependence"):
         rank = binomial_ranks.interleaved_rank(values, level, 1.0 - asked, dependence)
     else:
@@ -170,7 +175,7 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
     >>> probability_bound([0.7, 0.8], threshold=0.5).vacuous
     True
     """
-    values, asked = checked_risks(risks), OPEN_FRACTION.check(confidence, "confidence")
+    values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     below = int((values <= number().check(threshold, "threshold")).sum())
     return Certificate(
         bound=binomial_ranks.probability_below(below, values.size, 1.0 - asked),

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION, one_of
+from eqrm.checks import one_of
 from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import intervals
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.intervals import Ends
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, checked_risks
-from eqrm.evaluation.rounding import as_percent
+from eqrm.evaluation.inference.risk_checks import (
+    CONFIDENCE,
+    LevelLike,
+    Vector,
+    as_levels,
+    checked_risks,
+)
+from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -90,7 +96,7 @@ class Difference(_Bounded):
         if self.refused:
             why = "it is the same in all domains"
             if self.domains < self.needed:
-                why = f"{self.domains} domains are too few, {self.needed:.6g} are needed"
+                why = f"{self.domains} domains are too few, {as_needed(self.needed)} are needed"
             return (
                 f"Difference in the {name} of risk: {self.value:+.4g}, without an interval: {why}."
             )
@@ -116,7 +122,7 @@ def risk_intervals(
     >>> quantile.low < quantile.value < quantile.high
     True
     """
-    values, asked = checked_risks(risks), OPEN_FRACTION.check(confidence, "confidence")
+    values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     found = []
     for about in _statistics(as_levels(levels), values.size, asked):
         kind, level = about.pop("statistic"), about.pop("at")
@@ -159,7 +165,7 @@ def paired_differences(
             f"Differences are paired by domain, but the first predictor has {one.size} domains "
             f"and the second has {two.size}."
         )
-    asked, given = OPEN_FRACTION.check(confidence, "confidence"), as_levels(levels)
+    asked, given = CONFIDENCE.check(confidence, "confidence"), as_levels(levels)
     smooth = one_of(interpolation, QUANTILES, "interpolation") == SMOOTH
     found = []
     for about in _statistics(given, one.size, asked):

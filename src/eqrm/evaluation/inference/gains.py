@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.intervals import OPEN, quantile_needs, quantile_pairs
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
-from eqrm.evaluation.rounding import as_percent
+from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 
 Array = NDArray[np.float64]
@@ -222,7 +222,7 @@ class BesideReferences:
             needed = fewest_to_compare(self.level, self.confidence)
             told = (
                 f"{self.domains} domains are too few to compare with references at this level: "
-                f"{needed:.6g} are needed."
+                f"{as_needed(needed)} are needed."
             )
         elif better is not None:
             told = f"A reference is better: {self._stated(better)}. {self._instead(better)}"

@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from eqrm.checks import NON_NEGATIVE, OPEN_FRACTION, POSITIVE, POSITIVE_INTEGER, number
+from eqrm.checks import NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, number
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
 LARGEST_CONSTANT = 1e100
@@ -100,10 +100,10 @@ def paper_bound(
     >>> round(paper_bound(100_000).read_at, 4)
     0.9403
     """
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     POSITIVE_INTEGER.check(domains, "domains")
     number(1).check(covering_number, "covering_number")
-    number(above=0, most=LARGEST_CONSTANT).check(lipschitz, "lipschitz")
+    number(1.0 / LARGEST_CONSTANT, LARGEST_CONSTANT).check(lipschitz, "lipschitz")
     NON_NEGATIVE.check(bias, "bias")
     miss = 1.0 - asked - within_miss
     if miss <= 1e-12:

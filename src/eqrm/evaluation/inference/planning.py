@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER
+from eqrm.checks import POSITIVE, integer
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.paper_bound import PaperBound, paper_bound
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
+
+PREDICTORS = integer(1, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -68,26 +70,29 @@ def domain_plan(
     """Answer "how many domains must I collect?".
 
     ``slack`` says how tight the bound should be: at most the (α + slack)-quantile of the
-    measured risks; (1−α)/2 unless given. ``domains`` adds what that many can bound. With
-    several ``predictors`` measured on the same domains, the statements hold for all of them
-    at once, so the best may be chosen afterwards: each gets its share of 1 − confidence. The
-    rest are the constants of the paper's bound (:func:`eqrm.evaluation.paper_bound`); its covering
-    number is the number of predictors unless given.
+    measured risks; from (1−α)/1000 to 1−α, and (1−α)/2 unless given. ``domains`` adds what that
+    many can bound. With several ``predictors`` measured on the same domains, the statements hold
+    for all of them at once, so the best may be chosen afterwards: each gets its share of 1 −
+    confidence. The rest are the constants of the paper's bound
+    (:func:`eqrm.evaluation.paper_bound`); its covering number is the number of predictors unless
+    given.
 
     >>> plan = domain_plan(0.9, 0.95)
     >>> plan.domains, plan.paper.domains_needed
     (29, 16241)
     """
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
-    POSITIVE_INTEGER.check(predictors, "predictors")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
+    PREDICTORS.check(predictors, "predictors")
     tail = 1.0 - level
-    room = tail / 2.0 if slack is None else float(slack)
-    if not 0.0 < room <= tail * (1.0 + 1e-12):
+    room = tail / 2.0 if slack is None else float(POSITIVE.check(slack, "slack"))
+    least = tail / 1000.0
+    if not least * (1.0 - 1e-12) <= room <= tail * (1.0 + 1e-12):
         raise SettingError(
-            f"slack must be above 0 and at most 1 − alpha = {tail:.4g}, got {slack!r}."
+            f"slack must be from (1 − alpha)/1000 = {least:.4g} to 1 − alpha = {tail:.4g}, got "
+            f"{slack!r}."
         )
     cover = float(predictors) if covering_number is None else covering_number
-    each = 1.0 - (1.0 - asked) / predictors
+    each = CONFIDENCE.check(1.0 - (1.0 - asked) / predictors, "confidence for each predictor")
     needed = binomial_ranks.domains_needed(level, each)
     here = needed if domains is None else domains
     paper = paper_bound(here, level, asked, covering_number=cover, lipschitz=lipschitz, bias=bias)

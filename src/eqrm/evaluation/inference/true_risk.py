@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION, number, one_of
+from eqrm.checks import number, one_of
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks, bounded_means
 from eqrm.evaluation.inference.certificates import TRUE, Certificate, too_few
 from eqrm.evaluation.inference.risk_checks import (
+    CONFIDENCE,
     LevelLike,
     Vector,
     checked_alpha,
@@ -65,7 +66,7 @@ def true_risk_bound(
     >>> round(few, 3), round(many, 3)
     (0.382, 0.255)
     """
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     rank, miss = _rank_and_miss(domains, level, asked)
     bound = float(np.sort(uppers_at(miss))[rank - 1])
@@ -103,7 +104,7 @@ def true_probability_bound(
     >>> round(bound.bound, 3)
     0.969
     """
-    asked = OPEN_FRACTION.check(confidence, "confidence")
+    asked = CONFIDENCE.check(confidence, "confidence")
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     miss = MISS_PER_DOMAIN
     below = int((uppers_at(miss) <= number().check(threshold, "threshold")).sum())

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION
+from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
     Cell,
@@ -92,7 +93,7 @@ class RiskTable:
         references: References | None = None,
     ) -> RiskTable:
         """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
-        OPEN_FRACTION.check(confidence, "confidence")
+        CONFIDENCE.check(confidence, "confidence")
         NON_NEGATIVE_INTEGER.check(worst, "worst")
         statistics = (
             Statistic(MEAN),

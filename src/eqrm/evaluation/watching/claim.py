@@ -21,6 +21,7 @@ from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 from eqrm.level import Level
 from eqrm.text import did_you_mean
 
@@ -230,6 +231,7 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
         "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … --format json "
         "--output FILE' wrote."
     )
+    regular_file(path)
     try:
         content = parsed_json(path.read_text(encoding="utf-8"))
     except OSError as error:

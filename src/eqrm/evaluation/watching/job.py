@@ -9,7 +9,7 @@ from typing import Any
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike
 from eqrm.evaluation.rounding import rounded_up
 from eqrm.evaluation.watching.arrivals import read_arrivals
 from eqrm.evaluation.watching.claim import (
@@ -102,7 +102,7 @@ def run_watch(
     check_all(
         lambda: _refuse_both(start, restart),
         lambda: optional(OPEN_FRACTION).check(options.delta, "--delta"),
-        lambda: optional(OPEN_FRACTION).check(options.confidence, "--confidence"),
+        lambda: optional(CONFIDENCE).check(options.confidence, "--confidence"),
         lambda: optional(NON_NEGATIVE_INTEGER).check(options.dependence, "--dependence"),
     )
     with locked(path):

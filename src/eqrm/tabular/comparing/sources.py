@@ -21,6 +21,7 @@ from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.regular import regular_file
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output_folder import listed_files
@@ -148,7 +149,7 @@ def _evaluated(source: ComparedSource, how: HowToMeasure) -> Evaluation:
 
 
 def _stored(path: Path) -> Evaluation:
-    file = path / "evaluation.json" if path.is_dir() else path
+    file = regular_file(path / "evaluation.json" if path.is_dir() else path)
     try:
         content = parsed_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import FLAG, OPEN_FRACTION, SEED, one_of
+from eqrm.checks import FLAG, SEED, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
@@ -25,6 +25,7 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
@@ -73,7 +74,7 @@ class RecalibrationPlan:
         one_of(self.metric, METRICS, "metric")
         FLAG.check(self.scale, "scale")
         SEED.check(self.seed, "seed")
-        OPEN_FRACTION.check(self.confidence, "confidence")
+        CONFIDENCE.check(self.confidence, "confidence")
         if not 0.0 < self.clip < 0.5:
             raise SettingError(f"clip must be a number above 0 and below 0.5, got {self.clip!r}.")
         return Goal.of(self.alpha)

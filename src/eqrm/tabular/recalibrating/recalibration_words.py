@@ -10,7 +10,7 @@ from scipy.special import expit, logit, softmax
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_compare
 from eqrm.evaluation.measuring.metrics import loss_in_words
-from eqrm.evaluation.rounding import as_percent, decimals, rounded, rounded_up
+from eqrm.evaluation.rounding import as_needed, as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibrating.recalibration import CORRECTED, GIVEN, Recalibration
 from eqrm.tabular.wording import about_the_future, left_out, period
@@ -206,7 +206,7 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     if found.domains[1] < needed:
         return (
             f"{found.domains[1]} held-out domains are too few to tell whether there is a gain at "
-            f"this level ({needed:.6g} are needed): {what} ({gain.change:+.1%})."
+            f"this level ({as_needed(needed)} are needed): {what} ({gain.change:+.1%})."
         )
     roughly = f"{what} ({gain.change:+.1%}, standard error {gain.error:.1%})"
     what = f"{what} ({gain.change:+.1%}, {sure} interval {gain.interval})"

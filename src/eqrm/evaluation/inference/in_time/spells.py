@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import OPEN_FRACTION
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed
 from eqrm.evaluation.inference.certificates import Certificate
@@ -28,7 +27,13 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     midranks,
     spell_evidence,
 )
-from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
+from eqrm.evaluation.inference.risk_checks import (
+    CONFIDENCE,
+    LevelLike,
+    Vector,
+    checked_alpha,
+    checked_risks,
+)
 
 FEWEST = 60
 """Fewer domains say too little about how long spells last."""
@@ -101,7 +106,7 @@ def bound_by_evidence(
     values: Vector, alpha: LevelLike, confidence: float, evidence: SpellEvidence
 ) -> SpellCertificate:
     """:func:`spell_bound` where the evidence of the risks is known already."""
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     least = max(FEWEST, domains_needed(level, asked))
     if values.size < least:
         raise _too_few(values.size, least, f"{values.size} domains are too few")

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, one_of
+from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed, highest_level
 from eqrm.evaluation.inference.certificates import MEASURED, Certificate, quantile_bound, too_few
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.nested.pooling import effective_number
-from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha
+from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, Vector, checked_alpha
 
 ONCE, REPEATED, POOLED = "once", "repeated", "pooled"
 SAMPLINGS = (ONCE, REPEATED, POOLED)
@@ -157,7 +157,7 @@ def new_group_bound(
     sampling: str | None = None,
 ) -> NestedCertificate:
     """:func:`nested_bound` of risks that are sorted already, for several levels or samplings."""
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     NON_NEGATIVE_INTEGER.check(seed, "seed")
     if sampling is None:
         sampling = REPEATED if len(nested) >= _groups_needed(level, asked, REPEATED) else ONCE
@@ -209,7 +209,7 @@ def known_group_bound(
     eqrm.errors.TooFewDomainsError: 2 members of the group 'Rome' are too few to bound the ...
     """
     nested = NestedRisks.of(risks, groups)
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     inside = nested.of_group(group)
     if inside.size < domains_needed(level, asked):
         raise too_few(inside.size, level, asked, kind=f"members of the group {group!r}")
@@ -224,7 +224,7 @@ def groups_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED)
     >>> [groups_needed(0.9, 0.95, sampling) for sampling in ("once", "repeated", "pooled")]
     [29, 34, 20]
     """
-    level, asked = checked_alpha(alpha), OPEN_FRACTION.check(confidence, "confidence")
+    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     return _groups_needed(level, asked, sampling)
 
 

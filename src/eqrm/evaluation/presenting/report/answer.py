@@ -13,7 +13,7 @@ from eqrm.evaluation.inference.gains import MARGIN, fewest_to_compare
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.presenting.table_cells import quantiles_at, rounded_difference
-from eqrm.evaluation.rounding import as_percent, rounded_by_error
+from eqrm.evaluation.rounding import as_needed, as_percent, rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 from eqrm.text import one_line
@@ -151,7 +151,7 @@ def _compared(
     needed = fewest_to_compare(level, found.confidence)
     if found.domains < needed:
         few = f"{found.domains} domains are too few to compare models at level {level}: "
-        return f"{few}{needed:.6g} are needed.", ()
+        return f"{few}{as_needed(needed)} are needed.", ()
     beside, to_reference = summary.references.get(chosen), against == BEST_REFERENCE
     margin = MARGIN * abs(found.first)
     small = abs(found.value) <= margin

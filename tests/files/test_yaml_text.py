@@ -1,0 +1,95 @@
+"""YAML that PyYAML stumbles over is refused with its line, and soon."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from eqrm.errors import DataFileError, SettingError
+from eqrm.files.yaml_text import parse_settings, parse_yaml, read_yaml
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("!!bool abc", "'abc' cannot be read as true or false"),
+        ("!!timestamp abc", "'abc' cannot be read as a date"),
+        ("!!timestamp 2013-99-99", "'2013-99-99' cannot be read as a date"),
+        ("!!int ''", "'' cannot be read as an integer"),
+        ("!!int many", "'many' cannot be read as an integer"),
+        ("!!float ''", "'' cannot be read as a number"),
+        ("!!map [1, 2]", "this cannot be read as map"),
+        pytest.param("!!float 1" + ":1" * 1000, "cannot be read as a number", id="overflow"),
+        pytest.param("9" * 5000, "9…' cannot be read as an integer", id="digits"),
+        pytest.param("!!int 0x" + "f" * 5000, "f…' cannot be read as an integer", id="hex"),
+    ],
+)
+def test_values_that_are_not_of_their_tag(value: str, problem: str) -> None:
+    with pytest.raises(DataFileError, match=r"a\.yaml, line 2 is not valid YAML: ") as caught:
+        parse_yaml(f"steps: 1\nseed: {value}", "a.yaml")
+    assert problem in str(caught.value)
+    with pytest.raises(DataFileError, match="The value of --set seed, line 1 is not valid YAML"):
+        parse_settings([f"seed={value}"])
+
+
+def _tenfold(first: str, form: str, levels: int = 9) -> str:
+    lines = [f"a0: &a0 {first}"]
+    for level in range(1, levels + 1):
+        tenfold = ", ".join([f"*a{level - 1}"] * 10)
+        lines.append(f"a{level}: &a{level} {form.format(tenfold)}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_tenfold("[x]", "[{}]"), id="lists"),
+        pytest.param(_tenfold("{x: 1}", "{{<<: [{}]}}"), id="merges"),
+        pytest.param(_tenfold("x" * 100_000, "[{}]", levels=3), id="a long text"),
+        pytest.param(_tenfold("[x]", "[{}]", levels=50), id="more than can be counted"),
+    ],
+)
+def test_few_lines_that_stand_for_too_many_values(text: str) -> None:
+    with pytest.raises(DataFileError, match=r"a\.yaml stands for more than 1,000,000 values"):
+        parse_yaml(text, "a.yaml")
+
+
+def test_aliases_and_merges_within_the_limit() -> None:
+    found = parse_yaml("a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a, y: 2}", "a.yaml")
+    assert found == {"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}], "c": {"x": 1, "y": 2}}
+    parse_yaml(_tenfold("[x]", "[{}]", levels=5), "a.yaml")
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "a: &b {c: *b}"])
+def test_aliases_inside_of_what_they_name(text: str) -> None:
+    with pytest.raises(DataFileError, match=r"line 1 .* an alias is inside of what it names"):
+        parse_yaml(text, "a.yaml")
+
+
+def test_many_keys_are_searched_for_repeated_ones_in_one_pass() -> None:
+    """With a comparison of each pair this takes minutes; PyYAML itself takes a few seconds."""
+    lines = [f"k{number}: 1" for number in range(60_000)]
+    start = time.process_time()
+    with pytest.raises(SettingError, match="Line 60001: 'k7' is given twice"):
+        parse_yaml("\n".join([*lines, "k7: 2"]), "a.yaml")
+    assert time.process_time() - start < 40
+
+
+@pytest.mark.parametrize("text", ["{[1]: a, [1]: b}", "{{a: 1}: b}"])
+def test_keys_that_cannot_be_keys(text: str) -> None:
+    with pytest.raises(DataFileError, match="line 1 is not valid YAML: found unhashable key"):
+        parse_yaml(text, "a.yaml")
+
+
+def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "link.yaml").symlink_to("/dev/zero")
+    with pytest.raises(DataFileError, match=r"pipe\.yaml is not a regular file but a pipe\. Save"):
+        read_yaml(tmp_path / "pipe.yaml")
+    with pytest.raises(DataFileError, match=r"link\.yaml is not a regular file but a device"):
+        read_yaml(tmp_path / "link.yaml")
+    with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
+        read_yaml(tmp_path)

@@ -171,6 +171,10 @@ POSITIVE = number(above=0)
 NON_NEGATIVE = number(0)
 FRACTION = number(0, 1)
 OPEN_FRACTION = number(above=0, below=1)
+CONFIDENCE = Rule(
+    "a number strictly between 0 and 1, and at least 1e-9", number(1e-9, below=1).holds
+)
+"""Closer to 0, too few digits are left in 1 − confidence."""
 POSITIVE_INTEGER = integer(1)
 NON_NEGATIVE_INTEGER = integer(0)
 COUNT = integer(1, 1_000_000_000)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import pytest
+import yaml
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.files.yaml_text import parse_settings, parse_yaml, read_yaml
+from eqrm.files.yaml_text import parse_settings, parse_yaml
 
 
 @pytest.mark.parametrize(
@@ -70,26 +69,17 @@ def test_aliases_inside_of_what_they_name(text: str) -> None:
 
 
 def test_many_keys_are_searched_for_repeated_ones_in_one_pass() -> None:
-    """With a comparison of each pair this takes minutes; PyYAML itself takes a few seconds."""
-    lines = [f"k{number}: 1" for number in range(60_000)]
+    """Beside PyYAML, which does not look for them; a comparison of each pair takes 20 times it."""
+    text = "\n".join([*(f"k{number}: 1" for number in range(30_000)), "k7: 2"])
     start = time.process_time()
-    with pytest.raises(SettingError, match="Line 60001: 'k7' is given twice"):
-        parse_yaml("\n".join([*lines, "k7: 2"]), "a.yaml")
-    assert time.process_time() - start < 40
+    yaml.safe_load(text)
+    without = time.process_time() - start
+    with pytest.raises(SettingError, match="Line 30001: 'k7' is given twice"):
+        parse_yaml(text, "a.yaml")
+    assert time.process_time() - start < 6.0 * without
 
 
 @pytest.mark.parametrize("text", ["{[1]: a, [1]: b}", "{{a: 1}: b}"])
 def test_keys_that_cannot_be_keys(text: str) -> None:
     with pytest.raises(DataFileError, match="line 1 is not valid YAML: found unhashable key"):
         parse_yaml(text, "a.yaml")
-
-
-def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.yaml")
-    (tmp_path / "link.yaml").symlink_to("/dev/zero")
-    with pytest.raises(DataFileError, match=r"pipe\.yaml is not a regular file but a pipe\. Save"):
-        read_yaml(tmp_path / "pipe.yaml")
-    with pytest.raises(DataFileError, match=r"link\.yaml is not a regular file but a device"):
-        read_yaml(tmp_path / "link.yaml")
-    with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
-        read_yaml(tmp_path)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eqrm.checks import CONFIDENCE
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.options import (
     SEVERAL,
@@ -125,7 +126,7 @@ def backtest(
         option(f"Levels of the bounds (default: 0.5,0.75,0.9). {SEVERAL}", BOUNDS),
     ] = None,
     confidence: Annotated[
-        float, option("Confidence level of certificates, at least 1e-9 and below 1.", BOUNDS)
+        float, option(f"Confidence level of certificates, {CONFIDENCE.words}.", BOUNDS)
     ] = 0.95,
     dependence: Dependence = None,
     spells: Spells = False,

@@ -34,6 +34,9 @@ PredictionColumn = Annotated[
         metavar="COLUMN",
     ),
 ]
+ReadingThreads = Annotated[
+    int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", "Data")
+]
 Within = Annotated[
     list[str] | None,
     option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from eqrm.checks import integer, optional
+from eqrm.checks import CONFIDENCE, integer, optional
 from eqrm.cli.commands import inner_level, option, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ PAPER = "Constants of the paper's bound (Theorem D.1)"
 def plan(
     alpha: Annotated[str, option("Share of new domains that the bound must cover.")] = "0.9",
     confidence: Annotated[
-        float, option("Confidence level of the bound, at least 1e-9 and below 1.")
+        float, option(f"Confidence level of the bound, {CONFIDENCE.words}.")
     ] = 0.95,
     domains: Annotated[
         int | None, option("Number of domains available: also print what they can bound.")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eqrm.checks import CONFIDENCE
 from eqrm.cli.commands import inner_level, option, say, separated
 from eqrm.cli.options import (
     HELD_OUT,
@@ -17,6 +18,7 @@ from eqrm.cli.options import (
     LabelColumn,
     NotWithin,
     PredictionColumn,
+    ReadingThreads,
     TestAfter,
     TestDomains,
     TestLast,
@@ -50,10 +52,7 @@ def recalibrate(
             DATA,
         ),
     ] = None,
-    threads: Annotated[
-        int | None,
-        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
-    ] = None,
+    threads: ReadingThreads = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     alpha: Annotated[str | None, option("Level of the quantile (default: 0.9).", WHAT)] = None,
     scale: Annotated[
@@ -82,8 +81,7 @@ def recalibrate(
     confidence: Annotated[
         float | None,
         option(
-            "Confidence level of intervals and certificates, at least 1e-9 and below 1 "
-            "(default: 0.95).",
+            f"Confidence level of intervals and certificates, {CONFIDENCE.words} (default: 0.95).",
             HOW,
         ),
     ] = None,

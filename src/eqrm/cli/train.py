@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import inner_level, option, say, separated, typed_command
 from eqrm.cli.options import (
     HELD_OUT,
@@ -33,7 +34,6 @@ from eqrm.cli.options import (
     Within,
 )
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.files.yaml_text import parse_settings
 from eqrm.text import typed
 
@@ -110,14 +110,13 @@ def train(
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
         float,
-        option("Confidence level of intervals and certificates, at least 1e-9 and below 1.", HOW),
+        option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
     ] = 0.95,
 ) -> None:
     """Train ERM and one model per level on a table, and evaluate all on held-out domains.
 
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
-    from eqrm.checks import Problems
     from eqrm.data.tables.reading import TableColumns
     from eqrm.tabular.entry import run_training
     from eqrm.tabular.output_folder import check_folder

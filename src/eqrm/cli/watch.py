@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eqrm.checks import CONFIDENCE
 from eqrm.cli.commands import inner_level, option, say, separated, typed_command
 from eqrm.cli.options import SEVERAL, NotWithin
 from eqrm.errors import SettingError
@@ -53,9 +54,8 @@ Predictor = Annotated[
 Alpha = Annotated[
     str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)
 ]
-CONFIDENCE = (
-    "Confidence level of the certificate, at least 1e-9 and below 1 "
-    "(default: that of the file, or 0.95)."
+CONFIDENCE_TEXT = (
+    f"Confidence level of the certificate, {CONFIDENCE.words} (default: that of the file, or 0.95)."
 )
 DELTA = "Largest probability of a false alarm, however long the watch lasts (default: 0.05)."
 DEPENDENCE = "Domains more than this many places apart are independent (default: 0)."
@@ -81,7 +81,7 @@ def watch(
     restart: Restart = None,
     predictor: Predictor = None,
     alpha: Alpha = None,
-    confidence: Annotated[float | None, option(CONFIDENCE, BEGIN)] = None,
+    confidence: Annotated[float | None, option(CONFIDENCE_TEXT, BEGIN)] = None,
     delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
     domain: Annotated[list[str] | None, _column(DOMAIN)] = None,

@@ -24,8 +24,8 @@ class GuardedCells:
         self.changed += sum(cell in odd for cell in cells) if odd else 0
         return [written[cell] for cell in cells]
 
-    def batch(self, batch: Any, *, header: bool) -> Any:
-        """An Arrow batch; ``header`` also counts the names of its columns."""
+    def batch(self, batch: Any, names: list[str]) -> Any:
+        """An Arrow batch, with ``names`` for its columns."""
         import pyarrow
         from pyarrow import types
 
@@ -36,9 +36,6 @@ class GuardedCells:
             if types.is_string(column.type) or types.is_large_string(column.type):
                 column = pyarrow.array(self.values(column.to_pylist()), column.type)
             columns.append(column)
-        before = self.changed
-        names = self.values(batch.schema.names)
-        self.changed = self.changed if header else before
         return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
     def sentence(self) -> str:

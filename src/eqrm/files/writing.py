@@ -135,8 +135,8 @@ def _exchanged(draft: Path, folder: Path, without: Collection[str]) -> bool:
     if exchange and exchange(here, os.fsencode(draft), here, os.fsencode(folder), both) == 0:
         for path in draft.rglob("*"):  # what came into the folder while it was looked at
             name = path.relative_to(draft)
-            kept = name in gone or DRAFT.fullmatch(name.parts[0]) or os.path.lexists(folder / name)
-            if not kept and not path.is_dir():
+            known = name in gone or DRAFT.fullmatch(name.parts[0]) or os.path.lexists(folder / name)
+            if not known and not path.is_dir():
                 path.rename(folder / name)
         return True
     for place in reversed(linked):

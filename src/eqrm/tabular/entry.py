@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import FLAG, Problems, check_all, refuse_unknown
+from eqrm.checks import CONFIDENCE, FLAG, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
 from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.regular import regular_file
 from eqrm.level import Level

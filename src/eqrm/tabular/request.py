@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import Problems
+from eqrm.checks import CONFIDENCE, Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
 from eqrm.data.splits import TimeSplit, conflicting_splits
 from eqrm.data.tables.columns import number_of
@@ -18,7 +18,6 @@ from eqrm.data.tables.reading import TableColumns, read_test_table
 from eqrm.data.tables.table import Table
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.level import Level
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from eqrm.checks import check_all, one_of
+from eqrm.checks import CONFIDENCE, check_all, one_of
 from eqrm.cli.commands import option, parsed_level, say, separated
 from eqrm.cli.options import SEVERAL, DomainColumns, LabelColumn, PredictionColumn
 
@@ -50,7 +50,7 @@ def compare(
     label: LabelColumn = None,
     prediction: PredictionColumn = None,
     confidence: Annotated[
-        float, option("Confidence level of intervals, at least 1e-9 and below 1.", HOW)
+        float, option(f"Confidence level of intervals, {CONFIDENCE.words}.", HOW)
     ] = 0.95,
     metric: Annotated[
         str | None,
@@ -72,7 +72,6 @@ def compare(
     tell from 0 are named. --domain, --label and --prediction are for files of
     predictions; those that 'eqrm predict' wrote need no --prediction.
     """
-    from eqrm.evaluation.inference.risk_checks import CONFIDENCE
     from eqrm.evaluation.presenting.leaderboard import LEVELS, Leaderboard
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.tabular.comparing.sources import ComparedSource, HowToMeasure, measured_models

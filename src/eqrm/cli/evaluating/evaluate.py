@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqrm.checks import one_of
+from eqrm.checks import CONFIDENCE, one_of
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.evaluating.class_columns import suggesting_classes
 from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
@@ -20,6 +20,7 @@ from eqrm.cli.options import (
     DomainColumns,
     EvaluateAfter,
     EvaluateLast,
+    ReadingThreads,
     Recent,
     RowTimes,
     SeenColumn,
@@ -76,10 +77,7 @@ def evaluate(
     ] = False,
     within: Within = None,
     seen: SeenColumn = None,
-    threads: Annotated[
-        int | None,
-        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
-    ] = None,
+    threads: ReadingThreads = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     loss: Annotated[
         list[str] | None,
@@ -160,7 +158,7 @@ def evaluate(
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
         float,
-        option("Confidence level of intervals and certificates, at least 1e-9 and below 1.", HOW),
+        option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
     ] = 0.95,
     worst: Annotated[int, option("Number of worst domains to list per predictor.", HOW)] = 5,
     intervals: Annotated[
@@ -183,7 +181,7 @@ def evaluate(
     """Report how the risk of predictors varies over domains, and bound it for new domains."""
     from eqrm.evaluation.evaluate import evaluate as run
     from eqrm.evaluation.inference.in_time.ordered import TimeBounds
-    from eqrm.evaluation.inference.risk_checks import CONFIDENCE, checked_alpha
+    from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable
 

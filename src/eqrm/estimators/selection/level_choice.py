@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import number, optional
+from eqrm.checks import CONFIDENCE, number, optional
 from eqrm.estimators.selection.risks_by_level import (
     LEVELS,
     LevelOrMean,
@@ -20,7 +20,7 @@ from eqrm.estimators.selection.risks_by_level import (
     level_name,
 )
 from eqrm.evaluation.inference.certificates import probability_bound
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, checked_alpha
+from eqrm.evaluation.inference.risk_checks import checked_alpha
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE, POSITIVE_INTEGER
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, POSITIVE, POSITIVE_INTEGER
 from eqrm.errors import EqrmError, SettingError
 from eqrm.evaluation.backtesting.rules import DEPENDENT, HALF_LIFE, KINDS, RECENT, BoundRule
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 from eqrm.text import counted, did_you_mean
 

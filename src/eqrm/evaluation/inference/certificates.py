@@ -13,16 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, number
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, number
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import (
-    CONFIDENCE,
-    LevelLike,
-    checked_alpha,
-    checked_risks,
-)
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_risks
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 from eqrm.text import counted
 

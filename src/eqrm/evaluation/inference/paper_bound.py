@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from eqrm.checks import NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, number
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, number
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
 LARGEST_CONSTANT = 1e100

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import POSITIVE, integer
+from eqrm.checks import CONFIDENCE, POSITIVE, integer
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.paper_bound import PaperBound, paper_bound
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, checked_alpha
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
 PREDICTORS = integer(1, 1_000_000)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eqrm.checks import Rule, number
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.level import Level
 from eqrm.text import counted
@@ -20,10 +19,6 @@ LevelLike = Level | float | str
 
 SAME = 1e-12
 """Relative differences up to this are rounding."""
-CONFIDENCE = Rule(
-    "a number strictly between 0 and 1, and at least 1e-9", number(1e-9, below=1.0).holds
-)
-"""Closer to 0, too few digits are left in 1 − confidence."""
 
 
 def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:

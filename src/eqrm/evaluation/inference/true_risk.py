@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import number, one_of
+from eqrm.checks import CONFIDENCE, number, one_of
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks, bounded_means
 from eqrm.evaluation.inference.certificates import TRUE, Certificate, too_few
 from eqrm.evaluation.inference.risk_checks import (
-    CONFIDENCE,
     LevelLike,
     Vector,
     checked_alpha,

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import NON_NEGATIVE_INTEGER
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER
 from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
     Cell,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike
+from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.rounding import rounded_up
 from eqrm.evaluation.watching.arrivals import read_arrivals
 from eqrm.evaluation.watching.claim import (

@@ -294,13 +294,15 @@ def _writer(draft: Path, output: Path, cells: GuardedCells) -> Iterator[Callable
     except ImportError as error:
         raise MissingExtraError("pyarrow", "tables", "Writing predictions") from error
     writers: list[Any] = []
+    names: list[str] = []
     as_csv = output.suffix.lower() == ".csv"
     # A writer that opens the file itself leaves it open when the disk is full.
     with OSFile(str(draft), "wb") as file:
 
         def write(batch: Any) -> None:
             if as_csv:
-                batch = cells.batch(batch, header=not writers)
+                names.extend([] if writers else cells.values(batch.schema.names))
+                batch = cells.batch(batch, names)
             if not writers:
                 if as_csv:
                     style = csv.WriteOptions(quoting_style="needed")

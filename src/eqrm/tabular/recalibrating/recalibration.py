@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import FLAG, SEED, one_of
+from eqrm.checks import CONFIDENCE, FLAG, SEED, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
@@ -25,7 +25,6 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from eqrm.checks import CONFIDENCE
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed
 from eqrm.evaluation.inference.certificates import Certificate
@@ -27,13 +28,7 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     midranks,
     spell_evidence,
 )
-from eqrm.evaluation.inference.risk_checks import (
-    CONFIDENCE,
-    LevelLike,
-    Vector,
-    checked_alpha,
-    checked_risks,
-)
+from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
 
 FEWEST = 60
 """Fewer domains say too little about how long spells last."""

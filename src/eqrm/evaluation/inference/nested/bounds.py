@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
+from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, one_of
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed, highest_level
 from eqrm.evaluation.inference.certificates import MEASURED, Certificate, quantile_bound, too_few
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.nested.pooling import effective_number
-from eqrm.evaluation.inference.risk_checks import CONFIDENCE, LevelLike, Vector, checked_alpha
+from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha
 
 ONCE, REPEATED, POOLED = "once", "repeated", "pooled"
 SAMPLINGS = (ONCE, REPEATED, POOLED)

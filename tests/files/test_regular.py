@@ -1,4 +1,4 @@
-"""JSON is read from regular files only: pipes would be waited for without end."""
+"""JSON and YAML are read from regular files only: pipes would be waited for without end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from eqrm.errors import DataFileError
 from eqrm.evaluation.parts import EvaluatedPart
 from eqrm.evaluation.watching.claim import _read as read_claim
 from eqrm.files.checked_json import is_whole_json, read_checked_json, read_checked_lines
+from eqrm.files.yaml_text import read_yaml
 from eqrm.tabular.comparing.sources import ComparedSource, HowToMeasure, measured_models
 from eqrm.tabular.output_folder import LISTED, listed_files
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection
@@ -31,6 +32,7 @@ from eqrm.tabular.recalibrating.correction_files import SavedCorrection
         pytest.param(EvaluatedPart.read, id="merge"),
         pytest.param(SavedCorrection.read, id="correction"),
         pytest.param(eqrm.load, id="load"),
+        pytest.param(read_yaml, id="yaml"),
     ],
 )
 def test_pipes_and_devices_are_not_opened(tmp_path: Path, read: Callable[[Path], Any]) -> None:
@@ -47,6 +49,8 @@ def test_folders_and_missing_files_are_refused_as_such(tmp_path: Path) -> None:
         read_checked_json(tmp_path, "a 1", "a file")
     with pytest.raises(DataFileError, match="cannot be read: No such file"):
         read_checked_json(tmp_path / "none.json", "a 1", "a file")
+    with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
+        read_yaml(tmp_path)
 
 
 def test_a_pipe_is_neither_a_whole_file_nor_the_list_of_a_training(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pag
 
 types: $(COMPILED)  # one process here and one in the rules, for two cores
 	@echo "==> mypy --strict"
-	@$(BIN)/mypy --strict src
+	@$(BIN)/mypy --strict src studies
 
 rules: $(COMPILED)
 	@echo "==> ruff: lint"
@@ -82,7 +82,7 @@ rules: $(COMPILED)
 	@$(BIN)/python scripts/build_reference.py --check
 	@$(BIN)/python scripts/build_promises.py --check
 	@echo "==> doctests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='src/**/triton_*.py' src README.md
+	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='**/triton_*.py' src studies README.md
 
 test: check coverage ## check, then the tests with coverage (what continuous integration runs)
 
@@ -121,4 +121,4 @@ pages: $(READY) ## write what pages take from the code: the reference, ranges, f
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-output coverage-output site .coverage src/eqrm/distributions/kde/libeqrm.so
-	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src studies tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

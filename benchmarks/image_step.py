@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 import torch
+from studies.pacs.settings import PacsSettings
 from tables import gpu_options, markdown, measured_on
 from timing import Budget, interleaved
 from torch import Tensor
@@ -23,7 +24,6 @@ from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.predictors.efficientnet import EfficientNetLite
-from eqrm.reproductions.pacs.settings import PacsSettings
 from eqrm.training.captured_step import WARM_UP
 from eqrm.training.phases import Phase
 from eqrm.training.trainer import Trainer

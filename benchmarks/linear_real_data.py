@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from studies.frontiers.tables import LEAST_ROWS, MULTILEVEL, MultilevelSource
 from tables import aligned, machine, markdown, write_json
 
 import eqrm
 from eqrm import LinearQRM
 from eqrm.linear import DomainMoments, LinearERM, LinearModel
-from eqrm.reproductions.frontiers.tables import LEAST_ROWS, MULTILEVEL, MultilevelSource
 
 ALPHA = 0.9
 SPLITS = 20

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from studies.many_runs.train_many import Run, runs_of, train_many
 from tables import aligned, busy_warning, machine, write_json
 from torch import Tensor
 
@@ -39,7 +40,6 @@ from eqrm.objectives.base import Phase
 from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.predictors.mlp import MLP
 from eqrm.training.random_states import seed_everything
-from eqrm.training.stack.train_many import Run, runs_of, train_many
 
 LOG_TAILS = (-1000.0, -750.0, -500.0, -250.0, -100.0)
 

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from boosting import write_table
 from numpy.typing import NDArray
+from studies.molecules.descriptors import descriptor_table
 from tables import aligned, machine, markdown, write_json
 
 import eqrm
-from eqrm.data.datasets.molecular_descriptors import descriptor_table
 from eqrm.errors import DataFileError, EqrmWarning, MissingExtraError, SettingError
 
 ALPHA = 0.9

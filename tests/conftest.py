@@ -84,12 +84,12 @@ FIRST_CASES_MEASURED = {
     "objectives/test_risk_based.py",
     "objectives/test_risk_memory_noise.py",
     "predictors/test_image_networks.py",
-    "reproductions/causal_recovery/test_causal_recovery.py",
-    "reproductions/frontiers/test_frontiers.py",
-    "reproductions/linear_sem/test_linear_sem.py",
-    "training/test_many_runs.py",
+    "studies/causal_recovery/test_causal_recovery.py",
+    "studies/frontiers/test_frontiers.py",
+    "studies/linear_sem/test_linear_sem.py",
+    "studies/many_runs/test_many_runs.py",
+    "studies/many_runs/test_stacked_objectives.py",
     "training/test_resume.py",
-    "training/test_stacked_objectives.py",
 }
 MEASURED_CASES = 2
 MEASURED_PROGRAMS = "COVERAGE_PROCESS_CONFIG"

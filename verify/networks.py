@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import torch
+from studies.many_runs.train_many import runs_of, train_many
 from verify.registry import ROOT, Options, Result, check, package_environment, passed, skipped
 
 from eqrm.data import data_root, dataset
@@ -23,7 +24,6 @@ from eqrm.predictors.efficientnet import EfficientNetLite
 from eqrm.predictors.mlp import MLP
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
-from eqrm.training.stack.train_many import runs_of, train_many
 
 LONGEST = 60.0
 CORES = 2

@@ -108,7 +108,7 @@ def test_after_ctrl_c_nothing_keeps_the_program_from_ending(
 
 @pytest.mark.usefixtures("choose")
 def test_counts_that_the_page_does_not_have_are_found(tmp_path: Path) -> None:
-    from verify.reproductions import not_on_the_page
+    from verify.studies import not_on_the_page
 
     page = (ROOT / "docs" / "reproductions" / "flights-backtest" / "README.md").read_text("utf-8")
     row = re.findall(r"^\| 60 days \|.*$", page, flags=re.MULTILINE)[0].strip("| ").split(" | ")

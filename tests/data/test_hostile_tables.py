@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.frontiers.tables import load_table
 
 from eqrm.data.datasets.digits import read_idx
 from eqrm.data.datasets.image_folders import ImageFiles
@@ -20,7 +21,6 @@ from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files import limits
 from eqrm.files.limits import opened_gzip, refuse_zip_growth, unpack_limit
 from eqrm.predictors.pretrained import read_weights
-from eqrm.reproductions.frontiers.tables import load_table
 
 HEAD = "d,x,y\n"
 ROWS = [f"{i % 5},{i},{i % 2}" for i in range(40)]

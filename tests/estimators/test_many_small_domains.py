@@ -44,7 +44,7 @@ def tox21() -> Rows:
     )
     if not os.environ.get("EQRM_DATA"):
         pytest.skip("Tox21 is read from molecules/tox21.csv.gz in the data root: set EQRM_DATA")
-    from eqrm.data.datasets.molecular_descriptors import descriptor_table
+    from studies.molecules.descriptors import descriptor_table
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EqrmWarning)  # counts what RDKit cannot read

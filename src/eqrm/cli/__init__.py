@@ -20,7 +20,6 @@ from eqrm.cli import (
     plan,
     predict,
     recalibrate,
-    reproduce,
     sweep,
     table,
     train,
@@ -52,7 +51,13 @@ app.command("train-network")(train_network.train_network)
 app.add_typer(sweep.app, name="sweep")
 app.command("table")(table.table)
 app.add_typer(data.app, name="data")
-app.command("reproduce")(reproduce.reproduce)
+
+
+@app.command("reproduce", hidden=True, context_settings={"ignore_unknown_options": True})
+def _reproduce(given: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Say where the studies are, which were run by this command."""
+    say("The studies are beside the package: run 'python -m studies' in a checkout of eqrm.")
+    raise typer.Exit(2)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,10 +5,6 @@ from .phases import Phases as Phases
 from .phases import recommended_phases as recommended_phases
 from .runs.loading import load_predictor as load_predictor
 from .runs.loading import load_table_network as load_table_network
-from .stack.stack_trainer import Run as Run
-from .stack.train_many import TrainedRuns as TrainedRuns
-from .stack.train_many import runs_of as runs_of
-from .stack.train_many import train_many as train_many
 from .trainer import Trained as Trained
 from .trainer import Trainer as Trainer
 from .training_settings import TrainingSettings as TrainingSettings

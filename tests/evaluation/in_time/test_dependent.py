@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 from scipy import stats
+from studies.domains_in_time.coverage import SEQUENCES, dependent_coverage
+from studies.domains_in_time.worlds import risk_laws
 
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation import domains_needed, quantile_bound
-from eqrm.reproductions.domains_in_time.coverage import SEQUENCES, dependent_coverage
-from eqrm.reproductions.domains_in_time.worlds import risk_laws
 
 NEEDED = {0: 29, 1: 71, 2: 106, 5: 211}
 STATED = 0.95

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies.domains_in_time.sequences import all_sequences
 
 from eqrm import OnlineBound
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.reproductions.domains_in_time.sequences import all_sequences
 
 
 def test_tracking_moves_the_bound_by_hand() -> None:

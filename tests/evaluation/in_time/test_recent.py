@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from studies.domains_in_time.coverage import recent_coverage
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import recent_bound
-from eqrm.reproductions.domains_in_time.coverage import recent_coverage
 
 
 def test_equal_weights_give_the_bound_of_split_conformal_prediction() -> None:

@@ -7,6 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
+from studies.domains_in_time.coverage import spell_coverage
+from studies.domains_in_time.worlds import (
+    InTime,
+    ar_world,
+    regime_world,
+    spell_worlds,
+)
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import quantile_bound, spell_bound, spell_length
@@ -19,13 +26,6 @@ from eqrm.evaluation.inference.in_time.spell_models import (
     spell_evidences,
 )
 from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
-from eqrm.reproductions.domains_in_time.coverage import spell_coverage
-from eqrm.reproductions.domains_in_time.worlds import (
-    InTime,
-    ar_world,
-    regime_world,
-    spell_worlds,
-)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])

@@ -26,7 +26,7 @@ from eqrm.evaluation.inference.in_time.false_alarms import (
     false_alarm_rate,
     false_alarms_in_words,
 )
-from eqrm.reproductions.domains_in_time import alarms
+from studies.domains_in_time import alarms
 
 RISKS = np.random.default_rng(0).random(200)
 CERTIFICATE = quantile_bound(RISKS)

@@ -1,0 +1,173 @@
+"""The computation: sample domains, reduce them to moments, solve, measure risks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eqrm.distributions.kernel import KDE
+from eqrm.evaluation.presenting.risk_curves import RiskCurve, shared_grid, smooth_curve
+from eqrm.linear.baselines import LinearERM
+from eqrm.linear.linear_qrm import Frontier, LinearQRM
+from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.scm.interventions import Domain, Noise
+from eqrm.linear.scm.model import LinearSCM
+from eqrm.linear.scm.worlds import example_domains, example_world
+from eqrm.linear.solving.newton import one_thread
+from studies.linear_regression.resampling import (
+    Exceptions,
+    QuantileCurves,
+    count_exceptions,
+    drawn_variances,
+    quantile_curves,
+)
+from studies.linear_regression.settings import (
+    EXACT_LEVELS,
+    LEVELS,
+    PATH_LEVELS,
+    SIGMA_2,
+    TEST_QUANTILES,
+    RegressionSettings,
+    exact_risk,
+    printed_level,
+    variance_quantile,
+)
+from studies.outcome import Progress
+
+LARGEST_RISK_DRAWN = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionFindings:
+    """Everything the checks, tables and figures read.
+
+    ``frontier`` holds the paper's levels and ``path`` the finer grid; ``oracle`` (2,) is least
+    squares with X2 shuffled. ``test_risks`` (L + 1, q) are risks on sampled test domains, the
+    oracle last, and ``exact_test_risks`` the same without sampling noise. ``variances`` (m,)
+    are the drawn σ2², and ``exact_path`` the solutions for the population moments of the
+    same domains.
+    """
+
+    frontier: Frontier
+    path: Frontier
+    oracle: Tensor
+    variances: Tensor
+    exact_path: Frontier
+    test_risks: Tensor
+    exact_test_risks: Tensor
+    curves: list[RiskCurve]
+    quantiles: QuantileCurves
+    exceptions: list[Exceptions]
+    timings: dict[str, float]
+
+    @property
+    def spread(self) -> Tensor:
+        """The standard deviation of the risk over training domains, by level (L,)."""
+        return self.frontier.risks.std(dim=1)
+
+
+class Watched(Mapping[str, Domain]):
+    """Domains that report each time one of them is looked up."""
+
+    def __init__(self, domains: Mapping[str, Domain], seen: Callable[[float], None]) -> None:
+        self.domains, self.seen, self.count = domains, seen, 0
+
+    def __getitem__(self, name: str) -> Domain:
+        self.count += 1
+        self.seen(self.count / len(self.domains))
+        return self.domains[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.domains)
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+
+def run_regression(
+    settings: RegressionSettings, seed: int, progress: Progress
+) -> RegressionFindings:
+    """All of it, from the first random number to the curves of the figures."""
+    clock, timings = time.perf_counter, {}
+    world, law = example_world(), example_domains()
+    start = clock()
+    train, test = sample_domains(world, settings, seed, progress)
+    timings["sampling"] = clock() - start
+    progress(0.9, "solving")
+    start = clock()
+    path = LinearQRM().path(PATH_LEVELS, train)
+    timings[f"solving {len(PATH_LEVELS)} levels"] = clock() - start
+    frontier = LinearQRM().path(LEVELS, train)
+    oracle = oracle_coefficients(train)
+    predictors = torch.cat([frontier.coefficients, oracle[None]])
+    intercepts = torch.cat([frontier.intercepts, torch.zeros(1, dtype=torch.float64)])
+    tests = torch.tensor([variance_quantile(q) for q in TEST_QUANTILES], dtype=torch.float64)
+    population = world.population(law.draw(settings.domains, seed))
+    progress(0.93, "risk distributions")
+    start = clock()
+    quantiles = quantile_curves(frontier, settings, np.random.default_rng([seed, 1]))
+    curves = [density_curve(frontier, index) for index in range(len(LEVELS))]
+    timings["risk distributions"] = clock() - start
+    progress(0.95, "other draws of the domains")
+    start = clock()
+    exceptions = count_exceptions(settings.domains_per_draw, settings.draws, first_seed=seed)
+    timings["other draws"] = clock() - start
+    progress(0.97, "figures")
+    return RegressionFindings(
+        frontier=frontier,
+        path=path,
+        oracle=oracle,
+        variances=drawn_variances(settings.domains, seed),
+        exact_path=LinearQRM().path(EXACT_LEVELS, population),
+        test_risks=test.risks(predictors, intercepts),
+        exact_test_risks=exact_risk(predictors, tests),
+        curves=curves,
+        quantiles=quantiles,
+        exceptions=exceptions,
+        timings=timings,
+    )
+
+
+def sample_domains(
+    world: LinearSCM, settings: RegressionSettings, seed: int, progress: Progress
+) -> tuple[DomainMoments, DomainMoments]:
+    """Moments of sampled training domains and of test domains at the quantiles of σ2.
+
+    Every row is drawn; a domain's rows are reduced to moments as they come, and never kept.
+    """
+    drawn = Watched(
+        example_domains().draw(settings.domains, seed),
+        lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
+    )
+    tests = {str(q): (Noise("X2", std=float(SIGMA_2.ppf(q))),) for q in TEST_QUANTILES}
+    with one_thread():  # two threads draw; BLAS must not start more
+        train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
+        test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)
+    return train, test
+
+
+def oracle_coefficients(moments: DomainMoments) -> Tensor:
+    """Least squares with X2 shuffled (2,): shuffling takes away its covariances, in expectation."""
+    covariance = moments.covariance.clone()
+    other = [0, 2]
+    covariance[:, 1, other] = 0.0
+    covariance[:, other, 1] = 0.0
+    return torch.from_numpy(LinearERM().fit(replace(moments, covariance=covariance)).coef_)
+
+
+def density_curve(frontier: Frontier, index: int) -> RiskCurve:
+    """PDF and CDF of one predictor's training risks (KDE, Gaussian-optimal)."""
+    kde = KDE(frontier.risks[index])
+    wide = torch.linspace(0, LARGEST_RISK_DRAWN, 300, dtype=torch.float64)
+    grid = torch.cat([wide, shared_grid(kde, 200)]).unique()
+    grid = grid[(grid >= 0) & (grid <= LARGEST_RISK_DRAWN)]
+    return smooth_curve(kde, f"α {_equals(printed_level(frontier.levels[index]))}", grid)
+
+
+def _equals(name: str) -> str:
+    return name if name.startswith("→") else f"= {name}"

@@ -1,0 +1,230 @@
+"""Seeds × levels × hyperparameters of one small network, trained together on one device.
+
+A small network leaves a device idle most of the time. R of them side by side turn every layer
+into one batched matrix product. A run's initialisation, batches and dropout masks depend on its
+own seed only, so it comes out the same, up to the rounding of sums, whoever else is in the stack.
+Runs that agree up to a point (the burn-in of one seed, before several levels) share the way there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor, nn
+
+from eqrm.data.domain_data import DomainData
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.objectives.base import Phase
+from eqrm.predictors.mlp import MLP
+from eqrm.text import listed
+from eqrm.training.preflight import check_targets
+from studies.many_runs.batches import StackBatches
+from studies.many_runs.mlp import StackedMLP
+from studies.many_runs.objectives import checked_phase
+from studies.many_runs.stack_trainer import BurnIn, Run, StackTrainer
+
+__all__ = ["BurnIn", "Run", "TrainedRuns", "runs_of", "train_many"]
+
+
+def runs_of(seeds: Sequence[int], *phases: Phase | Sequence[Phase]) -> list[Run]:
+    """Every seed with every choice of phases: seeds × levels × hyperparameters.
+
+    Each further argument is a phase, or a list of alternatives for it.
+
+    >>> burn_in = Phase("erm", 400, 1e-4)
+    >>> levels = [Phase(eqrm_at, 200, 1e-4, "cosine") for eqrm_at in ("eqrm", "vrex")]
+    >>> len(runs_of(range(10), burn_in, levels))
+    20
+    """
+    choices = [[phase] if isinstance(phase, Phase) else list(phase) for phase in phases]
+    return [Run(seed, chosen) for seed in seeds for chosen in product(*choices)]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRuns:
+    """What :func:`train_many` returns.
+
+    Attributes:
+        runs: the runs, in the order given.
+        stack: their networks.
+        risks: (R, steps, m) the training domains' risks at every step, on the CPU; NaN after a
+            run's last step.
+        erm_norms: (R,) the norms of ERM's gradients at the runs' first steps.
+    """
+
+    runs: tuple[Run, ...]
+    stack: StackedMLP
+    risks: Tensor
+    erm_norms: Tensor
+
+    def burn_ins(self) -> dict[int, BurnIn]:
+        """The networks by seed, for runs that go on from here; of each seed its first run."""
+        found: dict[int, BurnIn] = {}
+        for position, (run, norm) in enumerate(zip(self.runs, self.erm_norms, strict=True)):
+            if run.seed not in found:
+                found[run.seed] = BurnIn(self.stack.network(position), float(norm))
+        return found
+
+    def predictor(self, position: int) -> MLP:
+        """The network of one run, in evaluation mode on the CPU."""
+        return self.stack.network(position).eval()
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor, examples_at_once: int = 16_384) -> Tensor:
+        """(R, n, outputs) for inputs (n, …), on the stack's device."""
+        return torch.cat([self.stack(self._here(part)) for part in x.split(examples_at_once)], 1)
+
+    def _here(self, x: Tensor) -> Tensor:
+        return x.flatten(1).to(self.stack.device, self.stack.product_dtype)
+
+    def accuracies(self, data: DomainData | Sequence[DomainData]) -> Tensor:
+        """(R, m) the share of each domain's examples that every run classifies right.
+
+        Of several datasets with the same domains, each run is measured on its own (``run.data``).
+        """
+        if isinstance(data, DomainData):
+            return self._accuracies(data, self.stack)
+        found = torch.empty(len(self.runs), data[0].num_domains, dtype=torch.float64)
+        for number in {run.data for run in self.runs}:
+            positions = torch.tensor([p for p, r in enumerate(self.runs) if r.data == number])
+            found[positions] = self._accuracies(data[number], self.stack.take(positions))
+        return found
+
+    def _accuracies(self, data: DomainData, stack: StackedMLP) -> Tensor:
+        y = data.y.to(stack.device)
+        some = dataclasses.replace(self, stack=stack)
+        outputs = some.outputs(data.x)
+        chosen = (outputs[..., 0] > 0) if outputs.shape[-1] == 1 else outputs.argmax(-1)
+        right = (chosen.to(torch.long) == y.reshape(-1).to(torch.long)).double()
+        return _means_by_domain(right, data.domains.to(right.device), data.num_domains).cpu()
+
+
+def _means_by_domain(values: Tensor, domains: Tensor, num_domains: int) -> Tensor:
+    sums = values.new_zeros(len(values), num_domains).index_add(1, domains, values)
+    return sums / torch.bincount(domains, minlength=num_domains)
+
+
+def train_many(
+    runs: Sequence[Run],
+    data: DomainData | Sequence[DomainData],
+    network: Callable[[], MLP],
+    *,
+    examples_per_domain: int | None = None,
+    replacement: bool = False,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    runs_at_once: int | None = None,
+    half: bool = False,
+    burn_ins: Mapping[int, BurnIn] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> TrainedRuns:
+    """Train all runs together.
+
+    Args:
+        runs: what to train; :func:`runs_of` makes a grid.
+        data: the training domains; several datasets (of equal domains and sizes) where runs
+            differ in ``data``, as when each seed draws its own colours.
+        network: makes a new :class:`eqrm.predictors.MLP`; called once per seed, with that seed.
+        examples_per_domain: a batch holds this many examples of every domain, drawn as by
+            :class:`eqrm.data.DomainBatches` with the run's seed; None takes all.
+        replacement: draw the examples of a batch independently, so that some come twice, and as
+            many as without (all, unless ``examples_per_domain`` says otherwise).
+        device: where everything is kept; nothing waits for it while training.
+        dtype: of data and parameters.
+        runs_at_once: train in stacks of at most this many, to limit memory. By default all
+            on a GPU, and on a CPU as many as its caches hold: larger stacks are slower there.
+        half: round the factors of matrix products to float16, which keeps as many bits as TF32,
+            and sum in float32: the fastest way on a GPU. Needs ``dtype=torch.float32``.
+        burn_ins: networks by seed that have been through the first phase of all runs, as
+            :meth:`TrainedRuns.burn_ins` returns them; training goes on with the second.
+        on_step: called with (run-steps done, run-steps in all), for a progress bar.
+
+    >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    >>> data = DomainData.from_arrays(x, (x[:, 0] > 0).long(), ["a", "b"] * 20)
+    >>> runs = runs_of([0, 1], Phase("erm", 20, 1e-2), Phase("eqrm", 5, 1e-3, "cosine"))
+    >>> trained = train_many(runs, data, lambda: MLP(3, 2, width=8, dropout=0.1))
+    >>> trained.risks.shape, bool((trained.risks[:, -1] < trained.risks[:, 0]).all())
+    (torch.Size([2, 25, 2]), True)
+    """
+    datasets = [data] if isinstance(data, DomainData) else list(data)
+    _check(runs, datasets)
+    if burn_ins is not None:
+        _check_burn_ins(runs, burn_ins)
+    if half and dtype != torch.float32:
+        raise SettingError(f"half needs dtype=torch.float32, got {dtype}.")
+    kind = torch.float16 if half else dtype
+    source = StackBatches(datasets, examples_per_domain, torch.device(device), kind, replacement)
+    trainer = StackTrainer(source, network, runs_at_once, on_step, half)
+    _check_network(trainer.initial(runs[0].seed), datasets)
+    stack, risks = trainer.train(runs, burn_ins)
+    found = TrainedRuns(tuple(runs), stack, risks.cpu(), trainer.erm_norms.cpu())
+    _warn_of_divergence(found, 0 if burn_ins is None else 1)
+    return found
+
+
+def _check_burn_ins(runs: Sequence[Run], burn_ins: Mapping[int, BurnIn]) -> None:
+    missing = sorted({run.seed for run in runs} - set(burn_ins))
+    if missing:
+        raise SettingError(f"burn_ins has no network for the seeds {listed(missing)}.")
+    for run in runs:
+        if len(run.phases) < 2 or not run.phases[1].fresh_optimizer:
+            raise SettingError(
+                "After burn_ins every run needs a second phase with a fresh optimizer: the state "
+                "of the first one's is not kept."
+            )
+
+
+def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
+    if not runs:
+        raise SettingError("runs is empty: give at least one.")
+    for run in runs:
+        if not 0 <= run.data < len(datasets):
+            raise SettingError(f"A run asks for dataset {run.data}, but there are {len(datasets)}.")
+        for phase in run.phases:
+            checked_phase(phase)
+    if not datasets:
+        raise DomainDataError("data is empty: give at least one dataset.")
+    for each in datasets:
+        if not isinstance(each.x, Tensor):
+            raise DomainDataError("Runs are trained together on tensors that fit the device.")
+        if each.x.shape != datasets[0].x.shape or not torch.equal(each.counts, datasets[0].counts):
+            raise DomainDataError(
+                "Datasets of runs trained together must have the same shapes, and the same "
+                "number of examples in each domain."
+            )
+
+
+def _check_network(network: MLP, datasets: Sequence[DomainData]) -> None:
+    """Whether the network takes these inputs, and its loss these targets."""
+    if not isinstance(network, MLP):
+        raise SettingError(
+            "Runs are trained together with networks that are an eqrm.predictors.MLP, got "
+            f"{type(network).__name__}. Train it with eqrm.Trainer."
+        )
+    linear = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    inputs = datasets[0].x[0].numel()
+    if linear[0].in_features != inputs:
+        raise SettingError(
+            f"The network takes {linear[0].in_features} inputs, but an example has {inputs}."
+        )
+    for each in datasets:
+        check_targets(network.loss, torch.Size([1, linear[-1].out_features]), each)
+
+
+def _warn_of_divergence(trained: TrainedRuns, first_phase: int) -> None:
+    for number, run in enumerate(trained.runs):
+        begin = sum(phase.length for phase in run.phases[:first_phase])
+        finite = trained.risks[number, begin : run.steps].isfinite().all(dim=1)
+        if not bool(finite.all()):
+            step = begin + int((~finite).nonzero()[0]) + 1
+            warnings.warn(
+                f"Run {number} (seed {run.seed}) has a risk that is not finite from step {step} "
+                "on: lower its learning rate, or check the data. Other runs are not affected.",
+                EqrmWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,275 @@
+"""Runs trained together against runs trained apart, and against a loop of torch's own parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from studies.many_runs.train_many import Run, runs_of, train_many
+from torch import Tensor
+
+from eqrm.data import DomainBatches, DomainData
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.level import Level
+from eqrm.objectives import CORAL, EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObjective, VREx
+from eqrm.objectives.loss_scaling import gradient_norm
+from eqrm.predictors.mlp import MLP
+from eqrm.training.phases import Phase
+from eqrm.training.random_states import seed_everything
+from eqrm.training.trainer import Trainer
+from eqrm.training.training_settings import TrainingSettings
+
+LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
+
+
+def world(seed: int = 0, counts: tuple[int, ...] = (60, 45, 52)) -> DomainData:
+    generator = torch.Generator().manual_seed(seed)
+    domains = torch.cat([torch.full((n,), e) for e, n in enumerate(counts)])
+    x = torch.randn(len(domains), 6, generator=generator)
+    shift = 0.5 * domains * torch.randn(len(domains), generator=generator)
+    y = (x[:, 0] + shift > 0).long()
+    order = torch.randperm(len(domains), generator=generator)
+    return DomainData(x[order], y[order], domains[order], tuple("abc"))
+
+
+def small(dropout: float = 0.0) -> Callable[[], MLP]:
+    def make() -> MLP:
+        return MLP(6, 1, width=10, depth=2, dropout=dropout, loss="binary-cross-entropy")
+
+    return make
+
+
+def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], MLP]) -> MLP:
+    """The same run with torch's own modules, optimizer and schedule, one step after another."""
+    seed_everything(run.seed)
+    predictor = network().double()
+    stream = DomainBatches(data, None, k, seed=run.seed)
+    optimizer = torch.optim.Adam(predictor.parameters())
+    erm_norm: float | None = None
+    for phase in run.phases:
+        if phase.fresh_optimizer:
+            optimizer = torch.optim.Adam(predictor.parameters())
+        for group in optimizer.param_groups:
+            group["lr"] = phase.learning_rate
+            group.pop("initial_lr", None)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, phase.steps)
+        objective, divisor = phase.minimised, None
+        assert isinstance(objective, RiskObjective)
+        for _ in range(phase.steps):
+            batch = data.rows(next(stream))
+            losses = predictor.losses(predictor(batch.x.double()), batch.y)
+            if erm_norm is None:
+                erm = ERM()(losses, batch.domains)
+                erm_norm = gradient_norm(erm, list(predictor.parameters()))
+            if divisor is None:
+                divisor = _divisor(phase, losses, batch.domains, predictor, erm_norm)
+            optimizer.zero_grad()
+            (objective(losses, batch.domains) / divisor).backward()
+            optimizer.step()
+            if phase.schedule == "cosine":
+                schedule.step()
+    return predictor
+
+
+def _divisor(
+    phase: Phase, losses: Tensor, domains: Tensor, predictor: MLP, erm_norm: float
+) -> float:
+    if phase.loss_scaling == "none":
+        return 1.0
+    assert isinstance(phase.minimised, RiskObjective)
+    return gradient_norm(phase.minimised(losses, domains), list(predictor.parameters())) / erm_norm
+
+
+def difference(one: MLP, other: MLP) -> float:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return max(float((a.double() - b.double()).abs().max().detach()) for a, b in pairs)
+
+
+SCALED: dict[str, Any] = {"schedule": "cosine", "loss_scaling": "gradient-norm-ratio"}
+
+SETTINGS = {
+    "levels after one burn-in": [
+        Run(seed, (Phase("erm", 7, 1e-2), Phase(EQRM(level), 6, 3e-3, "cosine")))
+        for seed in (0, 1)
+        for level in LEVELS
+    ],
+    "burn-ins and learning rates of their own": [
+        Run(3, (Phase("erm", 4, 1e-2), Phase(EQRM(0.9), 9, 3e-3))),
+        Run(3, (Phase("erm", 9, 1e-2), Phase(EQRM(0.9), 4, 1e-3, "cosine"))),
+        Run(4, (Phase("erm", 13, 1e-3),)),
+    ],
+    "Adam kept, and losses scaled": [
+        Run(5, (Phase("erm", 5, 1e-2), Phase(EQRM(0.9), 5, 1e-3, fresh_optimizer=False))),
+        Run(5, (Phase("erm", 5, 1e-2), Phase(EQRM("1-e^-50"), 5, 1e-3, **SCALED))),
+    ],
+    "other functions of the risks": [
+        Run(6, (Phase(VREx(10.0), 8, 1e-2),)),
+        Run(6, (Phase("erm", 8, 1e-2),)),
+    ],
+}
+
+
+@pytest.mark.parametrize("runs", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("k", [None, 20])
+def test_together_they_become_what_each_becomes_with_torchs_own_parts(
+    runs: list[Run], k: int | None
+) -> None:
+    data = world()
+    trained = train_many(runs, data, small(), examples_per_domain=k, dtype=torch.float64)
+    for position, run in enumerate(runs):
+        truth = one_by_one(run, data, k, small())
+        assert difference(trained.predictor(position), truth) < 1e-9, run
+
+
+def test_a_run_of_the_stack_is_the_run_that_the_trainer_makes() -> None:
+    data = world()
+    phases = (Phase("erm", 8, 1e-2), Phase(EQRM("1-e^-100"), 7, 3e-3, "cosine"))
+    runs = [Run(seed, phases) for seed in (3, 4)]
+    trained = train_many(runs, data, small(), examples_per_domain=20)
+    for position, seed in enumerate((3, 4)):
+        seed_everything(seed)
+        settings = TrainingSettings(seed=seed, device="cpu", tensorboard=False)
+        batches = DomainBatches(data, None, 20, seed=seed)
+        alone = Trainer(small()(), data, phases, batches, settings=settings).fit()
+        assert isinstance(alone.predictor, MLP)
+        assert difference(trained.predictor(position), alone.predictor) < 1e-5
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("k", [20, pytest.param(None, marks=pytest.mark.full)])
+def test_twenty_runs_together_match_twenty_apart_with_dropout(k: int | None) -> None:
+    data = world()
+    levels = [Phase(EQRM(level), 6, 3e-3, "cosine") for level in LEVELS]
+    runs = runs_of(range(5), Phase("erm", 8, 1e-2), levels)
+    options = {"examples_per_domain": k, "dtype": torch.float64}
+    together = train_many(runs, data, small(0.3), **options)
+    for position, run in enumerate(runs):
+        apart = train_many([run], data, small(0.3), **options)
+        assert difference(together.predictor(position), apart.predictor(0)) < 1e-12
+        torch.testing.assert_close(together.risks[position], apart.risks[0])
+
+
+def test_a_seed_gives_the_same_bits_again_and_others_do_not_change_them() -> None:
+    data, network = world(), small(0.2)
+    runs = runs_of([0, 1], Phase("erm", 5, 1e-2), Phase(EQRM(0.9), 5, 1e-3))
+    state = torch.get_rng_state()
+    first = train_many(runs, data, network, examples_per_domain=10)
+    assert torch.equal(torch.get_rng_state(), state)  # others' random numbers stay as they were
+    torch.rand(3)
+    again = train_many(runs, data, network, examples_per_domain=10)
+    for one, other in zip(first.stack.parameters, again.stack.parameters, strict=True):
+        assert torch.equal(one, other)
+    backwards = train_many(runs[::-1], data, network, examples_per_domain=10)
+    assert difference(first.predictor(0), backwards.predictor(1)) < 1e-6
+    assert difference(first.predictor(0), first.predictor(1)) > 1e-3
+
+
+def test_stacks_of_a_few_give_what_one_stack_gives() -> None:
+    data = world()
+    runs = runs_of([2, 0, 1], Phase("erm", 4, 1e-2), [Phase(EQRM(0.9), n, 1e-3) for n in (2, 5)])
+    whole = train_many(runs, data, small(0.2), dtype=torch.float64)
+    parts = train_many(runs, data, small(0.2), dtype=torch.float64, runs_at_once=2)
+    for one, other in zip(whole.stack.parameters, parts.stack.parameters, strict=True):
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(whole.risks, parts.risks, equal_nan=True)
+    assert whole.risks[0, 6:].isnan().all()
+    assert whole.risks[1].isfinite().all()
+
+
+def test_runs_may_have_data_of_their_own() -> None:
+    data = [world(0), world(1)]
+    runs = [Run(0, (Phase("erm", 6, 1e-2),), data=which) for which in (0, 1)]
+    trained = train_many(runs, data, small(), dtype=torch.float64)
+    for position, run in enumerate(runs):
+        truth = one_by_one(run, data[position], None, small())
+        assert difference(trained.predictor(position), truth) < 1e-9
+
+
+def test_an_objective_with_state_keeps_one_for_every_run() -> None:
+    data = world()
+    runs = [Run(seed, (Phase(GroupDRO(0.5), 8, 1e-2),)) for seed in (0, 1)]
+    trained = train_many(runs, data, small(), dtype=torch.float64)
+    for position, run in enumerate(runs):
+        fresh = Run(run.seed, (Phase(GroupDRO(0.5), 8, 1e-2),))
+        truth = one_by_one(fresh, data, None, small())
+        assert difference(trained.predictor(position), truth) < 1e-9
+
+
+def test_dropout_drops_its_share_and_only_in_training() -> None:
+    data = world()
+    plain = train_many([Run(0, (Phase("erm", 1, 1e-9),))], data, small(0.0))
+    dropped = train_many([Run(0, (Phase("erm", 1, 1e-9),))], data, small(0.5))
+    assert not torch.allclose(plain.risks, dropped.risks)
+    torch.testing.assert_close(plain.outputs(data.x), dropped.outputs(data.x))
+
+
+def test_accuracies_are_those_of_each_predictor_in_each_domain() -> None:
+    data = world()
+    trained = train_many(runs_of([0, 1], Phase("erm", 30, 1e-2)), data, small())
+    for position in (0, 1):
+        right = (trained.predictor(position)(data.x)[:, 0] > 0).long() == data.y
+        for domain in range(3):
+            share = right[data.domains == domain].double().mean()
+            assert trained.accuracies(data)[position, domain].item() == pytest.approx(share.item())
+
+
+def test_progress_counts_every_run_and_step() -> None:
+    seen: list[tuple[int, int]] = []
+    runs = runs_of([0, 1], Phase("erm", 3), [Phase(EQRM(0.9), 2), Phase(EQRM(0.5), 4)])
+    train_many(runs, world(), small(), on_step=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (2 * 5 + 2 * 7, 2 * 5 + 2 * 7)
+    assert seen[0] == (4, 24)
+
+
+def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
+    data, phase = world(), Phase("erm", 2)
+    with pytest.raises(SettingError, match=r"functions of the risks.*CORAL needs more"):
+        train_many([Run(0, (Phase(CORAL(), 2),))], data, small())
+    scaled = Phase(IRM(), 2, loss_scaling="gradient-norm-ratio")
+    with pytest.raises(SettingError, match="compares a function of the risks"):
+        train_many([Run(0, (scaled,))], data, small())
+    with pytest.raises(SettingError, match="half needs dtype"):
+        train_many([Run(0, (phase,))], data, small(), dtype=torch.float64, half=True)
+    with pytest.raises(SettingError, match="cannot have a memory there"):
+        train_many([Run(0, (Phase(EQRM(0.9, memory=RiskMemory(3)), 2),))], data, small())
+    with pytest.raises(SettingError, match="runs is empty"):
+        train_many([], data, small())
+    with pytest.raises(SettingError, match="dataset 1, but there are 1"):
+        train_many([Run(0, (phase,), data=1)], data, small())
+    with pytest.raises(SettingError, match="largest domain has 60"):
+        train_many([Run(0, (phase,))], data, small(), examples_per_domain=61)
+    with pytest.raises(DomainDataError, match="same shapes"):
+        train_many([Run(0, (phase,))], [data, world(0, (60, 50, 52))], small())
+    with pytest.raises(SettingError, match="takes 6 inputs, but an example has 4"):
+        train_many([Run(0, (phase,))], dataclasses.replace(data, x=data.x[:, :4]), small())
+    with pytest.raises(SettingError, match="between 0 and 2"):
+        train_many([Run(0, (phase,))], dataclasses.replace(data, y=2 * data.y), small())
+    with pytest.raises(SettingError, match=r"an eqrm\.predictors\.MLP, got Linear"):
+        train_many([Run(0, (phase,))], data, lambda: torch.nn.Linear(6, 1))  # type: ignore[arg-type, return-value]
+    with pytest.raises(SettingError, match="at least one phase"):
+        Run(0, ())
+    with pytest.raises(SettingError, match="seed of a run must be an integer from 0"):
+        Run(-1, (phase,))
+
+
+def test_a_run_that_diverges_is_named_and_the_others_are_not_touched() -> None:
+    good, bad = Run(0, (Phase("erm", 6, 1e-2),)), Run(1, (Phase("erm", 6, 1e300),))
+    with pytest.warns(EqrmWarning, match=r"Run 1 \(seed 1\) has a risk that is not finite"):
+        both = train_many([good, bad], world(), small())
+    alone = train_many([good], world(), small())
+    torch.testing.assert_close(both.risks[0], alone.risks[0])
+
+
+@pytest.mark.full
+def test_it_needs_neither_safetensors_nor_yaml_nor_rich() -> None:
+    """So that it runs on a bare machine with a GPU."""
+    script = (
+        "import sys; sys.modules.update(safetensors=None, yaml=None, rich=None, typer=None)\n"
+        "import studies.many_runs.train_many"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

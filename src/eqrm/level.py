@@ -141,6 +141,35 @@ class Level:
         """
         return self._tail_mean
 
+    @property
+    def share_in_words(self) -> str:
+        """α as people say it: the share of domains that a quantile at this level speaks of.
+
+        >>> [Level(alpha).share_in_words for alpha in (0.5, 0.75, 0.9, 0.95, 0.97, 0.99)]
+        ['half', '3 in 4', '9 in 10', '19 in 20', '97%', '99 in 100']
+        """
+        alpha = round(self.alpha, 12)
+        if self._log_tail == -math.inf or alpha in (0.0, 0.5):
+            return {0.0: "none", 0.5: "half"}.get(alpha, "all")
+        outside = round(-self._log_tail / math.log(10.0), 9)
+        wholes = [4, 10, 20, *([10 ** int(outside)] if outside in range(2, 7) else [])]
+        for whole in wholes:
+            share = round(alpha * whole, 9)
+            if share.is_integer() and share < whole:
+                return f"{share:,.0f} in {whole:,}"
+        digits = 3 if alpha < 0.99 else 8
+        return f"{100 * alpha:.{digits}g}%" if outside < 6 else str(self)
+
+    @property
+    def quantile_in_words(self) -> str:
+        """The quantile at this level as the heading of a column.
+
+        >>> [Level(alpha).quantile_in_words for alpha in (0.0, 0.5, 0.9, 1.0)]
+        ['best', 'half below', '9 in 10 below', 'worst']
+        """
+        ends = {"none": "best", "all": "worst"}
+        return ends.get(self.share_in_words, f"{self.share_in_words} below")
+
     def interior(self, what: str) -> Level:
         """Return the level itself if 0 < α < 1, else refuse on behalf of ``what``."""
         if self._log_tail == -math.inf:

@@ -37,9 +37,11 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
 
 
 def resampled_smooth_quantiles(
-    risks: Matrix, level: Level, resamples: int, seed: int, wide: float = 1.0
+    risks: Matrix, level: Level, resamples: int, seed: int, wide: float = 1.0, block: int = 1
 ) -> tuple[Vector, Matrix]:
     """The :func:`smooth_quantile` of each predictor (P,), and of each resample (resamples, P).
+
+    Domains in the order of time are drawn in blocks of so many consecutive ones.
 
     With ``wide`` above 1 the weights are those of that many times fewer domains, but of no fewer
     than leave one expected beyond the level: quantiles of a range of levels around this one, which
@@ -55,7 +57,7 @@ def resampled_smooth_quantiles(
     values = np.take_along_axis(risks, order, axis=1)
     found = np.empty((resamples, predictors))
     start = 0
-    for counts in _drawn_counts(domains, resamples, seed):
+    for counts in drawn_counts(domains, resamples, seed, block):
         stop = start + counts.shape[0]
         for predictor in range(predictors):
             up_to = reached[np.cumsum(counts[:, order[predictor]], axis=1)]
@@ -79,7 +81,7 @@ def resampled_lognormal_quantiles(
     centre = logarithms.mean(axis=1)
     spread = (logarithms - centre[:, None]).T
     found = []
-    for counts in (np.ones((1, domains)), *_drawn_counts(domains, resamples, seed)):
+    for counts in (np.ones((1, domains)), *drawn_counts(domains, resamples, seed)):
         means = counts @ spread / domains
         variances = np.maximum(counts @ spread**2 / domains - means**2, 0.0)
         deviations = np.sqrt(variances * domains / (domains - 1))
@@ -97,13 +99,23 @@ def _weight_up_to(domains: int, level: Level, wide: float = 1.0) -> Vector:
     return np.asarray(betainc(below, tail, np.arange(domains + 1) / domains))
 
 
-def _drawn_counts(domains: int, resamples: int, seed: int) -> Iterator[Counts]:
-    """How often each domain is drawn in each resample, a block of resamples at a time."""
+def drawn_counts(domains: int, resamples: int, seed: int, block: int = 1) -> Iterator[Counts]:
+    """How often each domain is drawn in each resample, some resamples at a time.
+
+    With ``block`` above 1, blocks of consecutive domains are drawn until there are as many as
+    before; the last block is cut off, and the first domain follows the last one.
+
+    >>> next(drawn_counts(6, 2, seed=0, block=3))
+    array([[1, 1, 0, 1, 1, 2],
+           [0, 1, 1, 2, 1, 1]], dtype=int32)
+    """
     generator = np.random.default_rng(seed)
-    block = max(1, CELLS_AT_ONCE // domains)
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        drawn = generator.integers(0, domains, (rows, domains))
+    at_once, pieces = max(1, CELLS_AT_ONCE // domains), -(-domains // block)
+    for start in range(0, resamples, at_once):
+        rows = min(at_once, resamples - start)
+        drawn = generator.integers(0, domains, (rows, pieces))
+        if block > 1:
+            drawn = (drawn[:, :, None] + np.arange(block)).reshape(rows, -1)[:, :domains] % domains
         drawn += (np.arange(rows) * domains)[:, None]
         counted = np.bincount(drawn.ravel(), minlength=rows * domains)
         yield counted.reshape(rows, domains).astype(np.int32)

@@ -208,3 +208,29 @@ def test_a_constant_target_is_predicted_without_warnings(value: float, alpha: fl
     x = scores[:, None]
     model = eqrm.QRMRegressor(alpha=alpha, surrogate="auto", l2=1e-3).fit(x, target, groups)
     np.testing.assert_allclose(model.predict(x), target, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 3, 64])
+def test_some_rows_of_a_domain_are_spread_evenly_over_it(most: int) -> None:
+    """Beside floor(i·n/k), in Python's whole numbers, for domains of one row to beyond the cap."""
+    sizes = [1, most, most + 1, 2 * most - 1, 2 * most, 1000]
+    ids = np.repeat(np.arange(len(sizes)), sizes)
+    rows = ScoredRows.of(np.arange(len(ids), dtype=float), np.zeros(len(ids)), 0, ids)
+    found = rows.some(most)
+    begin = 0
+    for domain, size in enumerate(sizes):
+        kept = min(size, most)
+        at = [begin + place * size // kept for place in range(kept)]
+        assert found.scores[found.ends[domain] : found.ends[domain + 1]].tolist() == at
+        begin += size
+
+
+def test_some_rows_are_those_with_a_weight_and_share_their_domain() -> None:
+    ids = np.repeat([0, 1], [5, 100])
+    weights = np.where(np.arange(105) % 50 == 7, 3.0, 0.0)
+    weights[:5] = [1.0, 0.0, 2.0, 0.0, 1.0]
+    rows = ScoredRows.of(np.arange(105.0), np.zeros(105), 0, ids, weights)
+    found = rows.some(2)
+    assert found.scores.tolist() == [0.0, 2.0, 7.0, 57.0]
+    assert found.shares is not None
+    np.testing.assert_allclose(found.shares, [1 / 3, 2 / 3, 0.5, 0.5])

@@ -114,12 +114,22 @@ class ScoredRows:
         )
 
     def some(self, most: int) -> ScoredRows:
-        """At most this many rows of each domain, evenly spread over its rows."""
-        sizes = np.diff(self.ends)
+        """At most this many rows of each domain, evenly spread over those that have a weight.
+
+        >>> rows = ScoredRows.of(np.arange(9.0), np.zeros(9), 0, np.repeat([0, 1], [2, 7]))
+        >>> rows.some(4).scores
+        array([0., 1., 2., 3., 5., 7.])
+        """
+        counted = (
+            np.arange(len(self.target)) if self.shares is None else np.flatnonzero(self.shares)
+        )
+        starts = np.searchsorted(counted, self.ends)
+        sizes = np.diff(starts)
         kept = np.minimum(sizes, most)
         ends = np.concatenate([[0], np.cumsum(kept)])
         within = np.arange(ends[-1]) - np.repeat(ends[:-1], kept)
-        rows = np.repeat(self.ends[:-1], kept) + within * np.repeat(sizes / kept, kept).astype(int)
+        spread = within * np.repeat(sizes, kept) // np.repeat(kept, kept)
+        rows = counted[np.repeat(starts[:-1], kept) + spread]
         found = replace(self, scores=self.scores[rows], target=self.target[rows], ends=ends)
         if self.shares is None:
             return found

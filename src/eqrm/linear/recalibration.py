@@ -80,16 +80,20 @@ def cross_recalibrated(
     level: Level,
     choice: MeasureChoice | None = None,
     scaled: bool = True,
+    in_time: bool = False,
 ) -> Array:
     """Scores of every row, corrected for a level by a correction fitted to the other folds.
 
-    ``folds`` (n,) says in which fold a row is left out, and ``rows`` makes the rows to fit to.
+    ``folds`` (n,) says in which fold a row is left out, −1 if in none, and ``rows`` makes the rows
+    to fit to. With ``in_time`` these are of earlier folds; the first one keeps its scores.
     """
-    found = np.empty(scores.shape)
-    of_all = recalibrate(rows(np.ones(len(folds), dtype=bool)), level, choice, scaled)
-    for fold in range(int(folds.max()) + 1):
+    found, near = scores.copy(), None
+    if not in_time:
+        near = recalibrate(rows(folds >= 0), level, choice, scaled)
+    for fold in range(1 if in_time else 0, int(folds.max()) + 1):
         inside = folds == fold
-        correction = recalibrate(rows(~inside), level, choice, scaled, of_all)
+        others = (folds >= 0) & (folds < fold if in_time else ~inside)
+        correction = recalibrate(rows(others), level, choice, scaled, near)
         found[inside] = correction(scores[inside])
     return found
 

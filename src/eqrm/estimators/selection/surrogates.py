@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.selection.risks_by_level import fit_levels
-from eqrm.estimators.selection.splitters import DomainKFold
+from eqrm.estimators.selection.splitters import DomainKFold, Split
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
@@ -112,7 +112,10 @@ class CrossFitted:
     """Scores of every row by predictors that have not seen its domain.
 
     ``scores`` holds those of ``fits``, which are surrogates without correction; ``target`` (n,)
-    are numbers, ``classes`` is K or 0; ``folds`` (n,) says in which fold a row was left out.
+    are numbers, ``classes`` is K or 0; ``folds`` (n,) says in which fold a row was left out, −1 if
+    in none. ``in_time`` says that folds follow each other, each scored by what came before it: a
+    correction is then fitted to earlier folds, and the first one is not judged. ``drawn`` (n,) are
+    the rows that models and corrections are fitted to, where those are not all.
     """
 
     fits: tuple[Surrogate, ...]
@@ -124,27 +127,42 @@ class CrossFitted:
     sample_weight: Array | None = None
     choice: MeasureChoice | None = None
     """The distribution whose quantile a correction is to lower; None is a KDE."""
+    in_time: bool = False
+    drawn: NDArray[np.bool_] | None = None
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """The rows (n,) of domains whose risks are compared."""
+        return self.folds >= (1 if self.in_time else 0)
+
+    def scores_of(self, surrogate: Surrogate, level: Level) -> Array:
+        """The scores of all rows; a correction for ``level`` is fitted to other folds."""
+        scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
+        if surrogate.correction is None:
+            return scores
+        return cross_recalibrated(
+            lambda kept: self._rows(scores, self._fitted_to(kept)),
+            scores,
+            self.folds,
+            level,
+            self.choice,
+            scaled=surrogate.correction == SHIFT_AND_SCALE,
+            in_time=self.in_time,
+        )
 
     def risks(self, surrogate: Surrogate, level: Level) -> Array:
-        """The risk of each domain (m,); a correction for ``level`` is fitted to other folds."""
-        scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
-        if surrogate.correction is not None:
-            scores = cross_recalibrated(
-                lambda kept: self._rows(scores, kept),
-                scores,
-                self.folds,
-                level,
-                self.choice,
-                scaled=surrogate.correction == SHIFT_AND_SCALE,
-            )
-        return self._rows(scores, np.ones(len(scores), dtype=bool)).risks(Correction())
+        """The risk of each judged domain (m,); see :meth:`scores_of`."""
+        return self._rows(self.scores_of(surrogate, level), self.judged).risks(Correction())
+
+    def _fitted_to(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return kept if self.drawn is None else kept & self.drawn
 
     def correction(self, surrogate: Surrogate, level: Level) -> Correction:
         """The correction for a level of a predictor that is fitted to all domains."""
         if surrogate.correction is None:
             return Correction()
         scores = self.scores[self.fits.index(Surrogate(surrogate.measure, surrogate.level))]
-        rows = self._rows(scores, np.ones(len(scores), dtype=bool))
+        rows = self._rows(scores, self._fitted_to(self.folds >= 0))
         scaled = surrogate.correction == SHIFT_AND_SCALE
         return recalibrate(rows, level, self.choice, scaled=scaled)
 
@@ -169,23 +187,29 @@ def cross_fit(
     groups: Groups,
     sample_weight: Array | None = None,
     apart: NDArray[np.int64] | None = None,
+    splits: Sequence[Split] | None = None,
+    in_time: bool = False,
+    drawn: NDArray[np.bool_] | None = None,
 ) -> CrossFitted:
     """Fit every surrogate on the training domains of every fold, and score the other rows.
 
     ``estimator`` is one of eqrm's, not fitted. ``y`` holds labels, or numbers. ``apart`` (n,) says
     which rows no fold separates: those of a group of domains; by default those of a domain.
+    ``splits`` are the rows to train on and to score of each fold, by default five folds of whole
+    domains; ``in_time`` and ``drawn`` are as in :class:`CrossFitted`.
     """
     labels = y if hasattr(estimator, "predict_proba") else None
     classes = np.unique(labels) if labels is not None else np.empty(0)
     target = y if labels is None else np.searchsorted(classes, y)
     named = np.asarray(getattr(estimator, "classes_", classes))
     named = named if len(named) == len(classes) else classes
-    folds = np.empty(len(y), dtype=np.int64)
+    folds = np.full(len(y), -1, dtype=np.int64)
     scores: list[Array] = []
-    whole = groups.ids if apart is None else apart
-    splitter = DomainKFold(min(FOLDS, len(np.unique(whole))), random_state=0)
-    for fold, (train, test) in enumerate(splitter.split(y, groups=whole)):
+    if splits is None:
+        splits = whole_domain_folds(groups.ids if apart is None else apart, FOLDS)
+    for fold, (train, test) in enumerate(splits):
         folds[test] = fold
+        train = train if drawn is None else train[drawn[train]]
         missing = [str(c) for c in named[~np.isin(classes, y[train])].tolist()]
         if missing:
             raise DomainDataError(
@@ -197,12 +221,17 @@ def cross_fit(
         for place, model in enumerate(fitted(estimator, fits, *part)):
             found = model._checked_scores(_safe_indexing(X, test))
             if fold == 0:
-                scores.append(np.empty((len(y), *found.shape[1:])))
+                scores.append(np.zeros((len(y), *found.shape[1:])))
             scores[place][test] = found
     choice = MeasureChoice.of(estimator.distribution, "quantile", estimator.bandwidth)
-    return CrossFitted(
-        tuple(fits), tuple(scores), target, len(classes), groups, folds, sample_weight, choice
-    )
+    about = sample_weight, choice, in_time, drawn
+    return CrossFitted(tuple(fits), tuple(scores), target, len(classes), groups, folds, *about)
+
+
+def whole_domain_folds(ids: NDArray[np.int64], folds: int) -> list[Split]:
+    """Splits that keep domains whole; no more of them than there are domains."""
+    splitter = DomainKFold(min(folds, len(np.unique(ids))), random_state=0)
+    return list(splitter.split(ids, groups=ids))
 
 
 def fitted(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 
 import eqrm
 from eqrm import cli
@@ -29,13 +32,52 @@ def test_version_is_printed(
     assert run_main(monkeypatch, capsys, "--version") == (0, f"eqrm {eqrm.__version__}\n", "")
 
 
-def test_help_lists_every_command(
+def test_help_groups_the_commands_and_says_each_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run_main(monkeypatch, capsys, "--help")
     assert code == 0
-    assert "train" in out
-    assert "figure" in out
+    panels: dict[str, list[str]] = {}
+    for line in out.splitlines():
+        if line.startswith("╭"):
+            words = panels.setdefault(line.strip("╭─╮ "), [])
+        elif line.startswith("│ "):
+            words.append(line[2:].split(" ")[0])
+    assert list(panels)[1:] == [
+        "Start here",
+        "Models you have",
+        "Domains in time",
+        "Networks and sweeps",
+    ]
+    assert panels["Start here"] == ["train", "predict", "evaluate"]
+    named = [name for commands in list(panels.values())[1:] for name in commands]
+    assert set(named) == {
+        *("train", "predict", "evaluate", "compare", "recalibrate", "figure", "backtest"),
+        *("watch", "plan", "train-network", "sweep", "table", "data"),
+    }
+    assert len(named) == len(set(named))  # a line that continues would begin with ""
+
+
+def _paths_of_commands() -> list[list[str]]:
+    root: Any = typer.main.get_command(cli.app)
+    names = [[name] for name in root.commands]
+    for name, command in root.commands.items():
+        names += [[name, inner] for inner in getattr(command, "commands", ())]
+    return [[], *names]
+
+
+@pytest.mark.parametrize("path", _paths_of_commands(), ids=" ".join)
+def test_flags_take_no_value_and_lists_are_named_in_every_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    code, out, err = run_main(monkeypatch, capsys, *path, "--help")
+    assert (code, err) == (0, "")
+    assert re.search(r"--help\s+Show this message and exit", out)
+    assert "bool" not in out.lower()
+    options = [line for line in out.splitlines() if re.match(r"│\s+\*?\s*--", line)]
+    assert not [line for line in options if "list[" in line]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,34 +27,54 @@ from eqrm.cli import (
     train_network,
     watch,
 )
-from eqrm.cli.commands import say, warnings_said
+from eqrm.cli.commands import PlainCommand, PlainGroup, say, warnings_said
 from eqrm.cli.evaluating import compare, evaluate
 from eqrm.errors import EqrmError
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable
 
 app = typer.Typer(
+    cls=PlainGroup,
     name="eqrm",
     help="Train and evaluate models for domains that they have never seen.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("train")(train.train)
-app.command("predict")(predict.predict)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("backtest")(backtest.backtest)
-app.command("recalibrate")(recalibrate.recalibrate)
-app.command("watch")(watch.watch)
-app.command("plan")(plan.plan)
-app.command("figure")(figure.figure)
-app.command("train-network")(train_network.train_network)
-app.add_typer(sweep.app, name="sweep")
-app.command("table")(table.table)
-app.add_typer(data.app, name="data")
+COMMANDS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
+    "Start here": {
+        "train": (train.train, "Train on a table and get the best model for new domains."),
+        "predict": (predict.predict, "Predict for the rows of a table by a trained model."),
+        "evaluate": (evaluate.evaluate, "Judge predictions of any model, domain by domain."),
+    },
+    "Models you have": {
+        "compare": (compare.compare, "Rank models by their risk on the same domains."),
+        "recalibrate": (recalibrate.recalibrate, "Correct predictions to suit more domains."),
+        "figure": (figure.figure, "Draw the distribution of your risks over domains."),
+    },
+    "Domains in time": {
+        "backtest": (backtest.backtest, "Train on the past, test on what came next, repeat."),
+        "watch": (watch.watch, "Check whether a certificate still holds."),
+        "plan": (plan.plan, "Compute how many domains a certificate needs."),
+    },
+    "Networks and sweeps": {
+        "train-network": (train_network.train_network, "Train a network from a YAML file."),
+        "sweep": (sweep.app, "Train all runs of a plan, here or on a cluster."),
+        "table": (table.table, "Tabulate the runs of a sweep."),
+        "data": (data.app, "List, describe and fetch datasets."),
+    },
+}
+"""What ``eqrm --help`` lists: commands by panel, each with one line."""
+for _panel, _commands in COMMANDS.items():
+    for _name, (_made, _line) in _commands.items():
+        if isinstance(_made, typer.Typer):
+            app.add_typer(_made, name=_name, short_help=_line, rich_help_panel=_panel)
+        else:
+            app.command(_name, cls=PlainCommand, short_help=_line, rich_help_panel=_panel)(_made)
 
 
-@app.command("reproduce", hidden=True, context_settings={"ignore_unknown_options": True})
+@app.command(
+    "reproduce", cls=PlainCommand, hidden=True, context_settings={"ignore_unknown_options": True}
+)
 def _reproduce(given: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Say where the studies are, which were run by this command."""
     say("The studies are beside the package: run 'python -m studies' in a checkout of eqrm.")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from eqrm.errors import EqrmWarning, LevelError
 from eqrm.text import printable
@@ -50,6 +51,31 @@ def warnings_said() -> Iterator[None]:
 def option(text: str, panel: str | None = None, *names: str, metavar: str | None = None) -> Any:
     """An option with its help, in a panel of related options."""
     return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
+
+
+class _PlainHelp:
+    """Help without types where they say nothing: flags take no value, lists take several."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Name the values of options and arguments as the help shows them."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if parameter.metavar is None:
+                if parameter.param_type_name == "argument":
+                    parameter.metavar = parameter.name.upper()
+                elif parameter.is_flag:
+                    parameter.metavar = ""
+                elif parameter.multiple:
+                    parameter.metavar = "VALUES"
+        return found
+
+
+class PlainCommand(_PlainHelp, TyperCommand):
+    """A command with such a help."""
+
+
+class PlainGroup(_PlainHelp, TyperGroup):
+    """A group of commands with such a help."""
 
 
 def separated(given: Sequence[str]) -> list[str]:

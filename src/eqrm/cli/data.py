@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.cli.commands import say
+from eqrm.cli.commands import PlainCommand, PlainGroup, say
 from eqrm.errors import SettingError
 from eqrm.text import printable
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eqrm.data.fetching.downloads import Report
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="List, describe and fetch datasets.",
     no_args_is_help=True,
 )
@@ -30,7 +31,7 @@ DataRoot = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def list_datasets(data_root: DataRoot = None) -> None:
     """List the datasets, and which of them the data root contains."""
     from rich.console import Console
@@ -52,7 +53,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
     Console().print(table)
 
 
-@app.command("info")
+@app.command("info", cls=PlainCommand)
 def info(
     name: Annotated[str, typer.Argument(help="Name of a dataset; 'eqrm data list' shows them.")],
     data_root: DataRoot = None,
@@ -85,7 +86,7 @@ def info(
         say(line)
 
 
-@app.command("get")
+@app.command("get", cls=PlainCommand)
 def get(
     name: Annotated[str, typer.Argument(help="Name of a dataset; 'eqrm data list' shows them.")],
     data_root: DataRoot = None,

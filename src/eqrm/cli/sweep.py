@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from eqrm.cli.commands import say
+from eqrm.cli.commands import PlainCommand, PlainGroup, say
 from eqrm.cli.options import DataRoot
 
 RUN = "plan"
@@ -26,7 +25,7 @@ IN_WORDS = {
 }
 
 
-class _PlanOrCommand(TyperGroup):
+class _PlanOrCommand(PlainGroup):
     """``eqrm sweep plan.yaml`` runs a plan; only a name of a command is one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -43,7 +42,7 @@ app = typer.Typer(
 )
 
 
-@app.command(RUN)
+@app.command(RUN, cls=PlainCommand)
 def sweep(
     plan: Annotated[
         Path, typer.Argument(help="YAML file that describes the sweep (fields: docs/sweeps.md).")
@@ -136,7 +135,7 @@ def sweep(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def status(
     folder: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
 ) -> None:
@@ -146,7 +145,7 @@ def status(
     say(sweep_status(folder).to_text())
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def run(
     folder: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
     run: Annotated[str, typer.Argument(help="Run of the sweep, by its hash.")],

@@ -1,7 +1,7 @@
 """One lazy registry: a name, the object behind it, and the settings that the name implies.
 
-Objectives, predictors, datasets, models and reproductions are all chosen by name. A module is
-imported when something in it is asked for, and nothing outside the list can be.
+Objectives, predictors, datasets and models are all chosen by name. A module is imported when
+something in it is asked for, and nothing outside the list can be.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ HUGE = 10.0
 class Gain(Finding):
     """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
 
-    ``low`` and ``high`` hold it with the stated confidence (``eqrm reproduce intervals``); they are
+    ``low`` and ``high`` hold it with the stated confidence (the study ``intervals``); they are
     infinite where there are too few domains, or where the reference's quantile may be 0. ``error``
     is the standard error of the change by a bootstrap over domains. Negative is better.
     """

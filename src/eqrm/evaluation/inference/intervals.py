@@ -2,7 +2,7 @@
 
 Every interval of the package is made here. An end that the domains cannot support is open
 (infinite): nothing is stated that does not hold. How often each interval holds is simulated by
-``eqrm reproduce intervals``, over laws of the risk with skewness, heavy tails, ties and rare bad
+``python -m studies intervals``, over laws of the risk with skewness, heavy tails, ties and rare bad
 domains. Domains are independent draws.
 """
 
@@ -298,7 +298,7 @@ def most_ratio(miss: float) -> float:
     from at least as many directions as it meets a ray; and the squared distance to a ray is χ²₁
     beside it and χ²₂ behind its end, each in half of all directions. So c is enough whatever the
     laws; with that of χ²₁, 95% could become 90.2%. What the limit leaves out, ties and ranks of few
-    domains above all, is simulated by ``eqrm reproduce intervals``.
+    domains above all, is simulated by ``python -m studies intervals``.
 
     >>> round(most_ratio(0.05), 3)  # of χ²₁ it is 3.841, of χ²₂ 5.991
     5.138

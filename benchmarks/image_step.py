@@ -1,4 +1,4 @@
-"""A training step of EfficientNet-lite0 as ``eqrm reproduce pacs`` takes it, augmentation included.
+"""A step of EfficientNet-lite0 as ``python -m studies pacs`` takes it, augmentation included.
 
     PYTHONPATH=src python3 benchmarks/image_step.py --output DIR
 

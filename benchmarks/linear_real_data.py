@@ -7,7 +7,7 @@ least squares (every row counts once), least squares weighted so that every doma
 LinearQRM at α = 0.9. Two looks at the training half alone, before any unseen domain: how much of
 the spread of its risks is real (eqrm.evaluation.noise_split), and whether cross-fitted risks show a
 gain (cross_fitted_risks, eqrm.evaluation.paired_differences). ``--page`` writes
-docs/linear-on-real-data.md. The tables are those of ``eqrm reproduce frontiers``.
+docs/linear-on-real-data.md. The tables are those of ``python -m studies frontiers``.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ TASKS = (
     Task(
         "networks",
         "Train networks",
-        "the trainer, its phases, networks by name, many runs at once",
+        "the trainer, its phases, networks by name",
         "In words and with examples: [Training networks](../training.md).",
         names="eqrm.Trainer eqrm.Phase eqrm.predictor",
         packages="eqrm.training eqrm.predictors",

@@ -11,7 +11,7 @@ from typing import Any
 from verify.registry import ROOT, Options, Result, check, passed, run_program
 
 
-def reproduce(options: Options, name: str, place: str) -> dict[str, Any]:
+def run_study(options: Options, name: str, place: str) -> dict[str, Any]:
     """Run the command at full size; its results, exit code and wall-clock time from outside."""
     folder = options.output / place
     (folder / "results.json").unlink(missing_ok=True)
@@ -73,11 +73,11 @@ def not_on_the_page(name: str, folder: Path) -> list[str]:
 
 
 def register(name: str, title: str) -> None:
-    """Add the check that all checks of a reproduction hold, and that its page is the present."""
+    """Add the check that all checks of a study hold, and that its page is the present."""
 
     @check(f"studies.{name}", title, long=name in LONG)
     def whole(options: Options) -> Result:
-        result = all_checks(reproduce(options, name, name))
+        result = all_checks(run_study(options, name, name))
         other = not_on_the_page(name, options.output / name)
         if not other:
             return result
@@ -94,7 +94,7 @@ for name, title in ALL_CHECKS.items():
     alone=True,
 )
 def linear_regression(options: Options) -> Result:
-    found = reproduce(options, "linear-regression", "linear-regression")
+    found = run_study(options, "linear-regression", "linear-regression")
     result = all_checks(found)
     settings, megabytes = found["settings"], found["cost"]["peak_megabytes"]
     solving = found["timings"]["solving 14 levels"]

@@ -226,7 +226,7 @@ def load_table(name: str, prepared: Path | None = None) -> StudyTable:
             return StudyTable(name, X, y, ids, int(stored["classes"]))
     except (OSError, ValueError, KeyError, MemoryError, EOFError, *BAD_ZIP):
         raise DataFileError(
-            f"{path} does not exist or is not a prepared table. Write it with: eqrm reproduce "
+            f"{path} does not exist or is not a prepared table. Write it with: python -m studies "
             f"frontiers --set prepare={prepared} --set tables={name}"
         ) from None
 

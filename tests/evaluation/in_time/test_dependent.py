@@ -73,6 +73,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 @pytest.mark.parametrize("sequence", SEQUENCES)
 @pytest.mark.parametrize("k", [1, 5])
 def test_bounds_hold_as_often_as_stated(sequence: str, k: int) -> None:
-    """In 2,000 worlds of every law: ``eqrm reproduce domains-in-time``."""
+    """In 2,000 worlds of every law: ``python -m studies domains-in-time``."""
     found = dependent_coverage(sequence, risk_laws()[1], k, NEEDED[k], worlds=200, seed=4)
     assert found.held >= STATED - 4 * math.sqrt(STATED * (1 - STATED) / 200)

@@ -139,7 +139,7 @@ NOTHING_PROMISED = [
     for world in spell_worlds()
     if not world.expected and not world.name.startswith("bad regime")
 ]
-"""Strong serial correlation and seasons; ``eqrm reproduce domains-in-time`` judges the others."""
+"""Strong serial correlation and seasons; ``python -m studies domains-in-time`` judges others."""
 
 
 @pytest.mark.full

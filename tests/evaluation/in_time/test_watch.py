@@ -187,7 +187,7 @@ def test_p_values_are_ranks_among_the_risks_before() -> None:
 
 
 def test_false_alarms_are_rare() -> None:
-    """In 2,000 worlds of 10,000 domains, also dependent ones: eqrm reproduce domains-in-time."""
+    """In 2,000 worlds of 10,000 domains, also dependent ones: python -m studies domains-in-time."""
     assert alarms.independent_alarms(100, 1000, seed=6).rang <= 0.05
     assert alarms.drift_alarms(60, 300, seed=6).rang <= 0.15
 

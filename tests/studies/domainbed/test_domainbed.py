@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies.__main__ import app
 from studies.domainbed.run import METHODS, DomainBed
+from typer.testing import CliRunner
 
-from cli.commands import run
 from eqrm.errors import DataFileError, SettingError
 from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.tables.published import published_rows
@@ -40,12 +41,12 @@ def test_the_plan_is_the_whole_protocol(vlcs: Path) -> None:
 
 
 def test_what_is_missing_is_said_with_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EQRM_DATA", str(tmp_path))
-    code, out, _ = run(capsys, "reproduce", "domainbed", "--dataset", "officehome", "--check")
-    said = " ".join(out.split())
-    assert code == 1
+    result = CliRunner().invoke(app, ["domainbed", "--set", "dataset=officehome", "--check"])
+    said = " ".join(result.output.split())
+    assert result.exit_code == 1
     assert "office_home or officehome or OfficeHomeDataset_10072016" in said
     assert "hemanthdv.org" in said
     assert "--set pretrained=FILE" in said
@@ -57,11 +58,11 @@ def test_what_is_missing_is_said_with_its_source(
     assert "hemanthdv.org" in said
 
 
-def test_nothing_is_missing_is_said(vlcs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--dataset", "vlcs", "--check", "--set", "pretrained=false"]
-    code, out, _ = run(capsys, "reproduce", "domainbed", *options)
-    assert code == 0
-    assert "Nothing is missing" in out
+def test_nothing_is_missing_is_said(vlcs: Path) -> None:
+    options = ["--check", "--set", "dataset=vlcs", "--set", "pretrained=false"]
+    result = CliRunner().invoke(app, ["domainbed", *options])
+    assert result.exit_code == 0
+    assert "Nothing is missing: python -m studies domainbed can run." in result.output
 
 
 @pytest.mark.parametrize("wrong", [5, ["erm", 3]])

@@ -23,25 +23,9 @@ from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
 from eqrm.training.trainer import Trainer
 from eqrm.training.training_settings import TrainingSettings
+from small_runs import difference, small, world
 
 LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
-
-
-def world(seed: int = 0, counts: tuple[int, ...] = (60, 45, 52)) -> DomainData:
-    generator = torch.Generator().manual_seed(seed)
-    domains = torch.cat([torch.full((n,), e) for e, n in enumerate(counts)])
-    x = torch.randn(len(domains), 6, generator=generator)
-    shift = 0.5 * domains * torch.randn(len(domains), generator=generator)
-    y = (x[:, 0] + shift > 0).long()
-    order = torch.randperm(len(domains), generator=generator)
-    return DomainData(x[order], y[order], domains[order], tuple("abc"))
-
-
-def small(dropout: float = 0.0) -> Callable[[], MLP]:
-    def make() -> MLP:
-        return MLP(6, 1, width=10, depth=2, dropout=dropout, loss="binary-cross-entropy")
-
-    return make
 
 
 def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], MLP]) -> MLP:
@@ -83,11 +67,6 @@ def _divisor(
         return 1.0
     assert isinstance(phase.minimised, RiskObjective)
     return gradient_norm(phase.minimised(losses, domains), list(predictor.parameters())) / erm_norm
-
-
-def difference(one: MLP, other: MLP) -> float:
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return max(float((a.double() - b.double()).abs().max().detach()) for a, b in pairs)
 
 
 SCALED: dict[str, Any] = {"schedule": "cosine", "loss_scaling": "gradient-norm-ratio"}

@@ -11,7 +11,6 @@ from studies.many_runs.activations import Dropout, rectified_gradient_, rectify_
 from studies.many_runs.batches import StackBatches
 from studies.many_runs.mlp import StackedMLP
 from studies.many_runs.train_many import Run, TrainedRuns, runs_of, train_many
-from training.test_many_runs import difference, small, world
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import SettingError
@@ -22,6 +21,7 @@ from eqrm.training.phases import Phase
 from eqrm.training.random_states import seed_everything
 from eqrm.training.trainer import Trainer
 from eqrm.training.training_settings import TrainingSettings
+from small_runs import difference, small, world
 
 TAIL = Level(log_tail=-1000)
 METHODS: dict[str, list[Objective]] = {

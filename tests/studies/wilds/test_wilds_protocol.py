@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies.__main__ import app
 from studies.outcome import Outcome
 from studies.wilds.run import (
     BY_METRIC,
@@ -15,8 +16,8 @@ from studies.wilds.run import (
     Wilds,
     wilds_tables,
 )
+from typer.testing import CliRunner
 
-from cli.commands import run
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
 from eqrm.errors import SettingError
 from eqrm.sweeps.records import Checkpoint, RunRecord, SplitMetric
@@ -69,12 +70,12 @@ def test_the_metric_of_wilds_selects_beside_the_mean_risk() -> None:
 
 
 def test_what_is_missing_is_said_with_its_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EQRM_DATA", str(tmp_path))
-    code, out, _ = run(capsys, "reproduce", "wilds", "--dataset", "iwildcam", "--check")
-    said = " ".join(out.split())
-    assert code == 1
+    result = CliRunner().invoke(app, ["wilds", "--set", "dataset=iwildcam", "--check"])
+    said = " ".join(result.output.split())
+    assert result.exit_code == 1
     assert "iwildcam_v2.0/metadata.csv" in said
     assert "wilds.stanford.edu" in said
     assert "--set pretrained=FILE" in said

@@ -1,0 +1,32 @@
+"""What tests of many runs share: three small domains, small networks, how far two are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from eqrm.data import DomainData
+from eqrm.predictors import MLP
+
+
+def world(seed: int = 0, counts: tuple[int, ...] = (60, 45, 52)) -> DomainData:
+    generator = torch.Generator().manual_seed(seed)
+    domains = torch.cat([torch.full((n,), e) for e, n in enumerate(counts)])
+    x = torch.randn(len(domains), 6, generator=generator)
+    shift = 0.5 * domains * torch.randn(len(domains), generator=generator)
+    y = (x[:, 0] + shift > 0).long()
+    order = torch.randperm(len(domains), generator=generator)
+    return DomainData(x[order], y[order], domains[order], tuple("abc"))
+
+
+def small(dropout: float = 0.0) -> Callable[[], MLP]:
+    def make() -> MLP:
+        return MLP(6, 1, width=10, depth=2, dropout=dropout, loss="binary-cross-entropy")
+
+    return make
+
+
+def difference(one: MLP, other: MLP) -> float:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return max(float((a.double() - b.double()).abs().max().detach()) for a, b in pairs)

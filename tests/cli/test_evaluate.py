@@ -153,6 +153,7 @@ def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) 
         (["--domain", "ward", "--loss", "loss", "--output", "measured.parquet"], "holds the data"),
         (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "predictors are called 'a'"),
         (["--domain", "ward", "--label", "ward", "--prediction", "erm"], "labels must be 0 or 1"),
+        (["--domain", "ward", "--label", "loss", "--prediction", "erm"], "use --metric squared"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(

@@ -13,6 +13,7 @@ import torch
 
 import eqrm
 from eqrm.data.tables.files import TableFiles
+from eqrm.errors import SettingError
 from eqrm.evaluation.measuring import grouped_losses
 from evaluation.routes import ROUTES, as_parquet, world
 
@@ -50,6 +51,30 @@ def test_predictions_are_measured_as_pandas_measures_them(
     for name in ("erm", "eqrm"):
         assert_same(found[name], by_pandas(frame, LOSSES[metric](frame.y, frame[name])))
     assert found.loss == metric
+
+
+@pytest.mark.parametrize("kind", ["array", "list", "series", "tensor"])
+def test_labels_predictions_and_domains_can_be_given_in_this_order(kind: str) -> None:
+    frame = world()
+    made: dict[str, Any] = {
+        "array": np.asarray,
+        "list": list,
+        "series": pd.Series,
+        "tensor": lambda column: torch.tensor(column.to_numpy()),
+    }
+    labels, predictions, domains = (made[kind](frame[name]) for name in ("y", "erm", "ward"))
+    found = eqrm.evaluate(labels, predictions, domains, metric="brier")
+    assert_same(found["predictor"], by_pandas(frame, (frame.y - frame.erm) ** 2, "ward"))
+    named = eqrm.evaluate(labels, {"a": predictions, "b": predictions}, domains=domains)
+    assert list(named.predictors) == ["a", "b"]
+
+
+def test_words_can_be_labels_and_names_of_files_are_not() -> None:
+    answers, domains = ["yes", "no", "no", "yes"], ["a", "a", "b", "b"]
+    found = eqrm.evaluate(answers, np.array(["yes", "no", "yes", "yes"]), domains, metric="0-1")
+    assert found["predictor"].risks.tolist() == [0.0, 0.5]
+    with pytest.raises(SettingError, match="labels"):
+        eqrm.evaluate(["a.csv", "b.csv"], ["p"], "site")
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.data.tables.frames import is_frame
 from eqrm.domains import name_order, named_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Period
@@ -30,12 +31,12 @@ from eqrm.text import counted
 
 def evaluate(
     data: Any = None,
-    *,
+    predictions: Columns | None = None,
     domains: Any = None,
+    *,
     within: Any = None,
     losses: Columns | None = None,
     labels: Column | None = None,
-    predictions: Columns | None = None,
     metric: Loss = "log-loss",
     clip: float = 0.0,
     aggregated: bool = False,
@@ -69,7 +70,8 @@ def evaluate(
       several predictors apart. Several rows of one domain and predictor, such as one per shard
       of a large table, are merged.
 
-    Without ``data`` these are arrays, lists or tensors. With ``data`` they are names of columns:
+    Without ``data`` these are arrays, lists or tensors; ``evaluate(labels, predictions, domains)``
+    is short for labels and predictions. With ``data`` they are names of columns:
     ``data`` is a CSV or Parquet file, a pattern such as ``"parts/*.parquet"``, a folder or a list
     of them, read by DuckDB within ``memory`` and ``threads`` (1 to 1,024), with a progress bar if
     ``progress``; or a pandas, polars or Arrow table. Several domain columns are joined into one
@@ -111,6 +113,8 @@ def evaluate(
     >>> found["ERM"].risks.round(3).tolist(), found["EQRM"].risks.round(3).tolist()
     ([0.025, 0.065, 0.725], [0.125, 0.16, 0.25])
     """
+    if labels is None and losses is None and _are_labels(data, predictions):
+        data, labels = None, data
     domains, nesting = nested_domains(data, domains, within)
     spec = MeasurementSpec(
         domains=domains,
@@ -191,6 +195,15 @@ def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
     """Whether a mapping holds columns, that of the domains among them, and not predictors."""
     names = list(domains) if isinstance(domains, (list, tuple)) else [domains]
     return all(isinstance(name, (str, int)) and name in data for name in names)
+
+
+def _are_labels(data: Any, predictions: Any) -> bool:
+    """Whether what was given first are labels, beside predictions: no files, table or risks."""
+    if data is None or predictions is None or is_frame(data):
+        return False
+    if isinstance(data, (str, Path, MeasuredRisks)):
+        return False
+    return not (is_files(data) and is_files(predictions))  # names of files, and of columns
 
 
 def is_files(data: Any) -> bool:

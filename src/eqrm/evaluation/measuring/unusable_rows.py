@@ -139,8 +139,9 @@ def _of_probability(row: Row) -> str:
         )
     if label not in (0.0, 1.0):
         return (
-            "labels must be 0 or 1 when each row has one probability. Recode the labels, or give "
-            "a probability per class (prediction 'p_{class}')"
+            "labels must be 0 or 1 when each row has one probability. If the labels are numbers, "
+            "use --metric squared (metric='squared'); if they are classes, recode them as 0 and 1, "
+            "or give a probability per class (prediction 'p_{class}')"
         )
     if prediction is None or math.isnan(prediction):
         return "the prediction is missing or not a number. Fill it in or drop the row"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import eqrm
 from cli.commands import hospitals, run
+from eqrm.tabular.comparing.sources import CONSTANTS
 
 
 def _predictions(folder: Path, name: str, noise: float, seed: int = 0, number: int = 40) -> str:
@@ -28,7 +30,7 @@ def _predictions(folder: Path, name: str, noise: float, seed: int = 0, number: i
 OPTIONS = ("--domain", "day", "--label", "late", "--prediction", "p")
 
 
-def test_predictions_are_ranked_by_the_quantile_and_seeds_are_gathered(
+def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, again = (_predictions(tmp_path, f"good{i}", 0.5, seed=i) for i in (1, 2))
@@ -37,12 +39,29 @@ def test_predictions_are_ranked_by_the_quantile_and_seeds_are_gathered(
     assert (code, err) == (0, "")
     assert out.startswith("good has the lowest 0.9-quantile of log-loss over 40 domains, clearly")
     lines = out.splitlines()
-    assert lines[2].split()[:6] == ["model", "seeds", "mean", "0.5", "0.9", "0.99"]
+    headings = ["model", "trainings", "average", "half below", "9 in 10 below", "99 in 100 below"]
+    assert re.split(r"\s{2,}", lines[2])[:6] == headings
     assert lines[3].split()[:3] == ["1.", "good", "2"]
-    assert " ± " in lines[3]
+    assert " (sd 0.0" in lines[3]
     assert lines[4].split()[:3] == ["2.", "bad", "1"]
     assert "!" in lines[4]
-    assert "standard deviation over the seeds" in out
+    assert "standard deviation over the trainings" in out
+    assert "seed" not in out
+
+
+def test_files_of_the_same_name_are_different_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder, noise in (("a", 0.5), ("b", 3.0)):
+        (tmp_path / folder).mkdir()
+        _predictions(tmp_path / folder, "predictions", noise)
+    files = [str(tmp_path / folder / "predictions.parquet") for folder in "ab"]
+    code, out, _ = run(capsys, "compare", *files, *OPTIONS)
+    assert code == 0
+    lines = out.splitlines()
+    assert "trainings" not in lines[2]
+    assert lines[3].startswith("1. a/predictions.parquet ")
+    assert lines[4].startswith("2. b/predictions.parquet ")
 
 
 def test_all_formats_hold_the_same_numbers(
@@ -60,7 +79,7 @@ def test_all_formats_hold_the_same_numbers(
         capsys, "compare", *files, *OPTIONS, "--format", "markdown", "--output", str(path)
     )
     assert (code, out) == (0, f"Wrote {path}.\n")
-    assert "| 1. a | 1 |" in path.read_text()
+    assert "| 1. a | 0." in path.read_text()
 
 
 def test_trainings_models_and_evaluations_are_compared_on_one_table(
@@ -72,13 +91,20 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     result = eqrm.train(tmp_path / "old.csv", "ill", "hospital", surrogate="eqrm")
     result.save(out)
     names = list(json.loads((out / "evaluation.json").read_text())["predictors"])
-    both = ("compare", str(out), str(out / "evaluation.json"), "--format", "json")
-    code, printed, err = run(capsys, *both)
+    file = out / "evaluation.json"
+    code, printed, err = run(capsys, "compare", f"x={out}", f"x={file}", "--format", "json")
     assert (code, err) == (0, "")
     found = json.loads(printed)["models"]
-    assert {row["model"] for row in found} == set(names)
+    constants = {name for name in names if name in CONSTANTS}
+    assert len(constants) == 2
     assert {row["model"]: row["seeds"] for row in found} == {
-        name: 1 if name in ("base rate", "equal odds") else 2 for name in names
+        name if name in constants else f"x: {name}": 1 if name in constants else 2 for name in names
+    }
+    code, printed, err = run(capsys, "compare", str(out), str(file), "--format", "json")
+    assert {row["model"]: row["seeds"] for row in json.loads(printed)["models"]} == {
+        name if name in constants else f"{path.name}: {name}": 1
+        for name in names
+        for path in (out, file)
     }
     models = [str(path) for path in sorted((out / "models").iterdir())]
     new = pd.read_csv(tmp_path / "new.csv")

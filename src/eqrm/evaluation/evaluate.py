@@ -86,7 +86,7 @@ def evaluate(
     on true risks need; metrics with natural bounds set them.
 
     ``references=True`` adds what every predictor should be compared with, where labels and
-    predictions are given: constants (the base rate or mean of the other domains, and equal odds)
+    predictions are given: constants (the base rate or mean of the other domains, and an even guess)
     and each predictor with its scores shifted and scaled for the ``alpha``-quantile of risk,
     cross-fitted over domains; with AUC or R², accuracy and calibration error. They are in
     ``Evaluation.references``, in tables and in the report. With None they are left out where

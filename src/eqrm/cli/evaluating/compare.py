@@ -24,7 +24,7 @@ def compare(
             metavar="[NAME=]PATH...",
             help="Folders of 'eqrm train', evaluation.json files, model files, run folders of "
             "'eqrm train-network' on a table, and CSV or Parquet files of predictions. A name "
-            "that is given again is another seed of the same model.",
+            "that is given again is another training of the same model.",
         ),
     ],
     table: Annotated[
@@ -59,7 +59,7 @@ def compare(
     as_format: Annotated[str, option("text, markdown, csv or json.", HOW, "--format")] = "text",
     levels: Annotated[
         list[str] | None,
-        option(f"Levels of the columns (default: 0.5,0.9,0.99). {SEVERAL}", HOW),
+        option(f"Levels of the columns (default: 0.5, 0.9, 0.99). {SEVERAL}", HOW),
     ] = None,
     output: Annotated[
         Path | None, option("File to write (default: print).", HOW, metavar="FILE")
@@ -67,7 +67,7 @@ def compare(
 ) -> None:
     """Rank models by a quantile of their risk over the same domains.
 
-    Any number of models, seeds and levels, from whatever was saved. Each model is
+    Any number of models, trainings and levels, from whatever was saved. Each model is
     compared with the first, domain by domain; differences that the domains cannot
     tell from 0 are named. --domain, --label and --prediction are for files of
     predictions; those that 'eqrm predict' wrote need no --prediction.

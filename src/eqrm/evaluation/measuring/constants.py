@@ -1,8 +1,8 @@
 """Cross-fitted constants: what a predictor that looks at no row would have scored.
 
 Each domain is predicted by the base rate, or the mean, of the rows of all other domains; two or
-more classes also by equal odds. The counts of the labels are enough for the risk of every domain,
-so tables of any size are read once.
+more classes also by an even guess. The counts of the labels are enough for the risk of every
+domain, so tables of any size are read once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,19 @@ from eqrm.risks import MeasuredRisks
 
 Array = NDArray[np.float64]
 BASE_RATE, EQUAL_ODDS, MEAN = "base rate", "equal odds", "mean"
+GUESSES = ("50/50 guess", "even guess")
+"""Equal odds as people are told of them: of two classes, and of more."""
 HALF_A_ROW = 0.5
 """What a class without rows counts, so that its probability is not 0."""
+
+
+def guess_name(classes: int) -> str:
+    """What guessing among the classes is called.
+
+    >>> guess_name(2), guess_name(10)
+    ('50/50 guess', 'even guess')
+    """
+    return GUESSES[classes > 2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +96,14 @@ class Constant:
 def cross_fitted_constants(
     labels: LabelStatistics, metric: Metric, several: bool = False
 ) -> Mapping[str, Constant]:
-    """The base rate and equal odds of classes, or the mean of numbers.
+    """The base rate and an even guess of classes, or the mean of numbers.
 
     ``several`` says that predictors give a probability of every class, not of label 1 alone.
 
     >>> from eqrm.evaluation.measuring.metrics import metric_of
     >>> labels = LabelStatistics(("a", "b"), np.array([[3.0, 1.0], [2.0, 2.0]]))
     >>> found = cross_fitted_constants(labels, metric_of("brier"))
-    >>> found["base rate"].risks.risks.tolist(), found["equal odds"].risks.risks.tolist()
+    >>> found["base rate"].risks.risks.tolist(), found["50/50 guess"].risks.risks.tolist()
     ([0.25, 0.3125], [0.25, 0.25])
     """
     if labels.means is not None and labels.variances is not None:
@@ -104,7 +115,7 @@ def cross_fitted_constants(
     found = {BASE_RATE: _of_classes(labels, rates, metric, several)}
     if metric.name != "0-1":  # which needs a class
         even = np.full((m, classes), 1.0 / classes)
-        found[EQUAL_ODDS] = _of_classes(labels, even, metric, several)
+        found[guess_name(classes)] = _of_classes(labels, even, metric, several)
     return found
 
 

@@ -1,7 +1,8 @@
-"""A leaderboard: any number of models, each trained with one seed or several, on the same domains.
+"""A leaderboard: any number of models, each trained once or several times, on the same domains.
 
-Models are in the order of a quantile of their risk over domains. Where a model has several seeds,
-its risk in a domain is the mean over them, and how far the seeds lie apart is shown beside it.
+Models are in the order of a quantile of their risk over domains. Where a model was trained several
+times (with other seeds or other splits), its risk in a domain is the mean over its trainings, and
+how far they lie apart is shown beside it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ LEVELS = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True)
 class Standing:
-    """One line: statistics of a model, their standard deviations over seeds, and what separates
-    its quantile from that of the first model (None for the first itself)."""
+    """One line: statistics of a model, their standard deviations over its trainings, and what
+    separates its quantile from that of the first model (None for the first itself).
+
+    ``seeds`` is the number of trainings.
+    """
 
     place: int
     name: str
@@ -52,8 +56,8 @@ class Standing:
 class Leaderboard:
     """Models by the ``alpha``-quantile of their risk; made by :meth:`of`.
 
-    ``evaluation`` has the risks of the models, the mean over their seeds, on the domains that all
-    of them were measured on; ``seeds`` those of each seed.
+    ``evaluation`` has the risks of the models, the mean over their trainings, on the domains that
+    all of them were measured on; ``seeds`` those of each training.
 
     >>> days = list(range(40))
     >>> def risks(factor: float) -> MeasuredRisks:
@@ -81,7 +85,7 @@ class Leaderboard:
         confidence: float = 0.95,
         common_domains: bool = False,
     ) -> Leaderboard:
-        """The leaderboard of models by name, each with the risks of every seed.
+        """The leaderboard of models by name, each with the risks of every training.
 
         They are compared on the same domains. Domains that one of them was not measured on are an
         error, or left out with ``common_domains=True``.
@@ -89,7 +93,7 @@ class Leaderboard:
         if not models:
             raise DomainDataError("A leaderboard needs at least one model, got none.")
         every = {
-            f"{name} (seed {number})" if len(seeds) > 1 else name: risks
+            f"{name} (training {number})" if len(seeds) > 1 else name: risks
             for name, seeds in models.items()
             for number, risks in enumerate(seeds, start=1)
         }
@@ -133,7 +137,7 @@ class Leaderboard:
         return found[1]  # the quantile; the mean comes before it
 
     def _over_seeds(self, name: str) -> tuple[float, ...]:
-        """The standard deviation of each statistic over seeds; NaN for one seed."""
+        """The standard deviation of each statistic over trainings; NaN for one."""
         values = [
             [float(r.risks.mean()), *(smooth_quantile(r.risks, lv) for lv in self.levels)]
             for r in self.seeds[name]
@@ -168,27 +172,31 @@ class Leaderboard:
         told = []
         if any(line.seeds > 1 for line in self.lines):
             told.append(
-                "±: standard deviation over the seeds of a model. Risks are means over seeds."
+                "sd: standard deviation over the trainings of a model; risks are their means."
             )
         if self.left_out:
             told.append(
                 f"{counted(self.left_out, 'domain')} left out: not measured for all models."
             )
         told.append(
-            f"Quantiles are Harrell-Davis estimates. Last column: {self.alpha}-quantile minus that "
-            "of the first model, paired by domain, with its interval; ! where that excludes 0."
+            f"{self.alpha.quantile_in_words}: the {self.alpha}-quantile of the risk of a domain "
+            "(Harrell-Davis estimate). Last column: its difference from the first model, paired by "
+            f"domain, with its {as_percent(self.confidence)} interval; ! where that excludes 0."
         )
         return told
 
     def table(self) -> list[list[str]]:
         """A header and a line per model, as shown."""
-        header = ["model", "seeds", "mean", *map(str, self.levels), "behind the first"]
+        several = any(line.seeds > 1 for line in self.lines)
+        quantiles = (level.quantile_in_words for level in self.levels)
+        trainings = ["trainings"] if several else []
+        header = ["model", *trainings, "average", *quantiles, "behind the first"]
         rows = [
             [
                 f"{line.place}. {one_line(line.name)}",
-                str(line.seeds),
+                *([str(line.seeds)] if several else []),
                 *(
-                    cell.text if math.isnan(apart) else f"{cell.text} ± {apart:.2g}"
+                    cell.text if math.isnan(apart) else f"{cell.text} (sd {apart:.2g})"
                     for cell, apart in zip(line.cells, line.over_seeds, strict=True)
                 ),
                 _behind_in_words(line.behind),
@@ -268,7 +276,7 @@ class Leaderboard:
 
 
 def _mean_over(seeds: Sequence[MeasuredRisks]) -> MeasuredRisks:
-    """The mean of each domain's risk over seeds; counts and variances are those of one seed."""
+    """The mean of each domain's risk over trainings; counts and variances are those of one."""
     first = seeds[0]
     if len(seeds) == 1:
         return first

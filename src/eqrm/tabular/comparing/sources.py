@@ -4,14 +4,15 @@
 - a model file, or the run of a network on a table: evaluated on the rows of a table;
 - predictions in a CSV or Parquet file: evaluated as ``eqrm evaluate`` does.
 
-A name that occurs again is another seed of the same model.
+A name that is given again is another training of the same model. Without names, models that are
+called the same in two places are told apart by their paths.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eqrm.checks import Problems
@@ -19,7 +20,7 @@ from eqrm.data.tables.files import opened
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
-from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, GUESSES, MEAN
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.regular import regular_file
 from eqrm.risks import MeasuredRisks
@@ -28,7 +29,8 @@ from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.predictions import predict_file
 from eqrm.text import counted
 
-CONSTANTS = (BASE_RATE, EQUAL_ODDS, MEAN)
+CONSTANTS = (BASE_RATE, *GUESSES, MEAN, EQUAL_ODDS)
+"""The last as earlier versions called a guess."""
 EVALUATION, MODEL, PREDICTIONS = "evaluation", "model", "predictions"
 
 
@@ -107,12 +109,12 @@ class HowToMeasure:
 def measured_models(
     sources: Sequence[ComparedSource], how: HowToMeasure
 ) -> tuple[dict[str, list[MeasuredRisks]], str]:
-    """The risks of every model and seed by name, and the loss that all were measured by."""
+    """The risks of every model and training by name, and the loss that all were measured by."""
     how.problems_with(sources).refuse("The comparison", alone=True)
     found: dict[str, list[MeasuredRisks]] = {}
     losses: dict[str, str] = {}
-    for source in sources:
-        evaluation = _evaluated(source, how)
+    evaluated = [(source, _evaluated(source, how)) for source in sources]
+    for source, evaluation in _told_apart(evaluated):
         losses.setdefault(evaluation.loss, str(source.path))
         single = source.kind != EVALUATION
         for inside, risks in evaluation.predictors.items():
@@ -126,6 +128,36 @@ def measured_models(
             f"Models are compared by one loss, got {told}. Evaluate all of them by the same one."
         )
     return found, next(iter(losses))
+
+
+def _told_apart(
+    evaluated: Sequence[tuple[ComparedSource, Evaluation]],
+) -> list[tuple[ComparedSource, Evaluation]]:
+    """Sources without a name are named by their path where they hold models called the same."""
+    holders: dict[str, set[Path]] = {}
+    for source, evaluation in evaluated:
+        inside = evaluation.predictors if source.kind == EVALUATION else [source.called()]
+        for name in inside if source.name is None else ():
+            if name not in CONSTANTS:
+                holders.setdefault(name, set()).add(source.path)
+    tails = _tails({path for paths in holders.values() if len(paths) > 1 for path in paths})
+    return [
+        (source if source.name else replace(source, name=tails.get(source.path)), evaluation)
+        for source, evaluation in evaluated
+    ]
+
+
+def _tails(paths: Collection[Path]) -> dict[Path, str]:
+    """As few last parts of each path as tell them apart.
+
+    >>> sorted(_tails({Path("runs/1/out"), Path("runs/2/out")}).values())
+    ['1/out', '2/out']
+    """
+    length, found = 0, dict[Path, str]()
+    while len(set(found.values())) < len(paths):
+        length += 1
+        found = {path: str(Path(*path.parts[-length:])) for path in paths}
+    return found
 
 
 def _same(first: MeasuredRisks, second: MeasuredRisks) -> bool:

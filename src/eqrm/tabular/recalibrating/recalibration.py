@@ -25,7 +25,7 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name
 from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import PredictionTable
@@ -158,7 +158,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     correction = recalibrate(seen, goal.level, goal.choice, plan.scale)
     constants = {BASE_RATE if rows.classes else MEAN: seen.constant()}
     if rows.classes:
-        constants[EQUAL_ODDS] = Correction(0.0, 0.0)
+        constants[guess_name(rows.classes)] = Correction(0.0, 0.0)
     compared = {GIVEN: Correction(), CORRECTED: correction, **constants}
     judged = {name: _judge(each, seen, new, plan) for name, each in compared.items()}
     # The better constant is chosen where a user could choose it: on the fitted domains.

@@ -210,7 +210,7 @@ def test_a_constant_is_not_said_to_be_worse_than_itself(
     options = ["--domain", "ward", "--label", "y", "--prediction", "half"]
     code, out, _ = run(capsys, "evaluate", str(path), *options)
     assert code == 0
-    assert "higher than that of 'constant (equal odds)'" not in out
+    assert "higher than that of 'constant (50/50 guess)'" not in out
 
 
 @pytest.mark.parametrize("given", [["prediction"], ["p_cat"], []])

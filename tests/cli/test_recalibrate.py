@@ -32,7 +32,7 @@ def test_fit_print_save_and_apply(table: Path, capsys: pytest.CaptureFixture[str
         "as given",
         "recalibrated",
         "base rate",
-        "equal odds",
+        "50/50 guess",
     ]
     content = json.loads(saved.read_text())
     assert content["level"] == "0.9"

@@ -86,7 +86,7 @@ def test_constants_are_the_mean_of_all_rows_of_other_domains(
             assert risks.variances[place] == pytest.approx(losses.var(ddof=1), rel=1e-9)
     if metric in ("log-loss", "brier"):
         even = {"log-loss": np.log(2.0), "brier": 0.25}[metric]
-        assert got.risks["constant (equal odds)"].risks == pytest.approx(np.full(12, even))
+        assert got.risks["constant (50/50 guess)"].risks == pytest.approx(np.full(12, even))
 
 
 @pytest.mark.parametrize("source", ["frame", "parquet"])
@@ -152,7 +152,7 @@ def test_several_classes(form: str, tmp_path: Path) -> None:
         rest = np.bincount(label[day != out], minlength=3) / (day != out).sum()
         risk = -np.log(rest)[label[day == out]].mean()
         assert got.risks["constant (base rate)"].risks[out] == pytest.approx(risk, rel=1e-12)
-    assert got.risks["constant (equal odds)"].risks == pytest.approx(np.full(20, np.log(3.0)))
+    assert got.risks["constant (even guess)"].risks == pytest.approx(np.full(20, np.log(3.0)))
     plain = -np.log(p[np.arange(800), label]).reshape(20, 40).mean(axis=1)
     assert np.quantile(got.risks["p recalibrated"].risks, 0.9) < np.quantile(plain, 0.9)
 

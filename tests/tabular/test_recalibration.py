@@ -92,7 +92,7 @@ def test_risks_as_given_are_those_of_evaluate_and_the_references_are_constants(
     of_rows = -np.log(np.where(new.label == 1, rate, 1.0 - rate))
     constant = pd.Series(of_rows, new.index).groupby(new.day).mean()
     np.testing.assert_allclose(found.judged["base rate"].held_out, constant, rtol=1e-9)
-    np.testing.assert_allclose(found.judged["equal odds"].held_out, np.log(2.0))
+    np.testing.assert_allclose(found.judged["50/50 guess"].held_out, np.log(2.0))
     both = {GIVEN: found.judged[GIVEN].held_out, CORRECTED: found.judged[CORRECTED].held_out}
     assert found.gain == gain_over(both, CORRECTED, GIVEN, Level(0.9), 0.95)
     assert found.gain.change < 0.0
@@ -236,7 +236,7 @@ def summary(found: Recalibration) -> str:
 def test_the_verdict_says_real_gain_no_gain_and_what_a_constant_does(tmp_path: Path) -> None:
     far = found_in(two_classes(240, 40), tmp_path, test_domains=None)
     assert "The gain is real: the 0.9-quantile of risk on held-out domains is" in summary(far)
-    assert "This is better than the constant 'equal odds'" in summary(far)
+    assert "This is better than the constant '50/50 guess'" in summary(far)
     assert "Certificate: With 95% confidence, at least 90% of new domains" in summary(far)
     noise = two_classes(240, 40)
     noise["p"] = expit(0.01 * np.random.default_rng(0).normal(size=len(noise)))

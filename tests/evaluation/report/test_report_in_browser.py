@@ -286,7 +286,7 @@ def test_references_are_grey_and_a_verdict_names_them(page: Browser, tmp_path: P
     assert page.ask("document.documentElement.scrollWidth") == 360
     rows = "[...document.querySelectorAll('#levels .refs .name')].map(c => c.textContent)"
     shown = page.ask(rows)
-    assert shown[:2] == ["constant (base rate)", "constant (equal odds)"]
+    assert shown[:2] == ["constant (base rate)", "constant (50/50 guess)"]
     assert len(shown) == 3
     assert page.ask("document.querySelectorAll('#picture .dot.ref').length") == 3
     assert "Recalibrate it" in page.ask("document.querySelector('.evidence').innerText")

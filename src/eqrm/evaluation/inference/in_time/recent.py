@@ -10,7 +10,6 @@ How far the law has drifted is not known, so the probability is tabulated for as
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,21 +108,6 @@ def recent_weights(domains: int, half_life: float) -> Vector:
     array([0.125, 0.25 , 0.5  ])
     """
     return np.asarray(0.5 ** (np.arange(domains, 0, -1) / half_life))
-
-
-def drift_table(
-    alpha: float, domains: int, half_lives: Sequence[float], drifts: Sequence[float] = DRIFTS
-) -> list[list[float]]:
-    """Probabilities by half-life (rows) and assumed drift (columns), for any risks.
-
-    >>> drift_table(0.9, 200, [30.0], [0.0])
-    [[0.9]]
-    """
-    bounds = [
-        RecentBound(bound=math.nan, alpha=alpha, half_life=half_life, domains=domains)
-        for half_life in half_lives
-    ]
-    return [[bound.probability(drift) for drift in drifts] for bound in bounds]
 
 
 def _too_little_weight(

@@ -9,6 +9,7 @@ from eqrm.level import Level
     ("level", "share", "heading"),
     [
         (Level(0.0), "none", "best"),
+        (Level(0.001), "1 in 1,000", "1 in 1,000 below"),
         (Level(0.1), "1 in 10", "1 in 10 below"),
         (Level(1 / 3), "33.3%", "33.3% below"),
         (Level(0.5), "half", "half below"),

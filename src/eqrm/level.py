@@ -151,14 +151,16 @@ class Level:
         alpha = round(self.alpha, 12)
         if self._log_tail == -math.inf or alpha in (0.0, 0.5):
             return {0.0: "none", 0.5: "half"}.get(alpha, "all")
-        outside = round(-self._log_tail / math.log(10.0), 9)
-        wholes = [4, 10, 20, *([10 ** int(outside)] if outside in range(2, 7) else [])]
-        for whole in wholes:
+        for whole in (4, 10, 20, 100, 1_000, 10_000, 100_000, 1_000_000):
             share = round(alpha * whole, 9)
-            if share.is_integer() and share < whole:
+            if (
+                share.is_integer()
+                and (whole <= 20 or share in (1, whole - 1))
+                and 0 < share < whole
+            ):
                 return f"{share:,.0f} in {whole:,}"
         digits = 3 if alpha < 0.99 else 8
-        return f"{100 * alpha:.{digits}g}%" if outside < 6 else str(self)
+        return f"{100 * alpha:.{digits}g}%" if self.tail > 1e-6 else str(self)
 
     @property
     def quantile_in_words(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -186,8 +187,8 @@ def test_text_is_aligned_whatever_the_names() -> None:
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines()) < 250
     flat = table.to_text(intervals=False).splitlines()
-    assert flat[0].startswith("predictor")
-    assert flat[3].startswith("a b ")
+    assert flat[1].startswith("predictor")
+    assert flat[4].startswith("a b ")
 
 
 def test_an_open_interval_shows_a_question_mark() -> None:
@@ -198,7 +199,30 @@ def test_an_open_interval_shows_a_question_mark() -> None:
 @pytest.mark.parametrize("superquantiles", [[], [0.9]])
 def test_the_legend_explains_the_columns_that_are_there(superquantiles: list[float]) -> None:
     table = evaluation(np.arange(30.0)).risk_table([0.9], superquantiles)
-    assert ("beyond 0.9" in table.to_text()) is bool(superquantiles)
+    text = table.to_text()
+    assert '"9 in 10 below": 9 in 10 of these domains have at most this risk' in text
+    assert ("average of worst 1 in 10" in text) is bool(superquantiles)
+
+
+def test_people_read_words_and_programs_levels() -> None:
+    table = evaluation(lognormal(40)).risk_table([0, 0.5, 0.9, 0.97, 1], [0.95])
+    words = ["average", "best", "half below", "9 in 10 below", "97% below", "worst"]
+    words.append("average of worst 1 in 20")
+    assert table.to_markdown().splitlines()[0] == f"| predictor | {' | '.join(words)} |"
+    assert [line.split("  ")[0] for line in table.to_text().splitlines()[1:8]] == words
+    assert all(f">{word}<" in table._repr_html_() for word in words)
+    assert "& 0 & 0.5 & 0.9 & 0.97 & 1 & 0.95" in table.to_latex()
+    levels = [row["level"] for row in csv.DictReader(io.StringIO(table.to_csv()))]
+    assert levels == ["", "0", "0.5", "0.9", "0.97", "1", "0.95"]
+
+
+def test_wide_headings_take_two_lines_that_stand_above_their_columns() -> None:
+    table = evaluation(lognormal(40)).risk_table([0.5, 0.75, 0.9, 0.95, 0.99, 1], [0.9])
+    above, below, values = table.to_text(intervals=False).splitlines()[:3]
+    assert above.split("  ")[-1].strip() == "average of"
+    for start in (m.end() for m in re.finditer("in 10+|in 20|in 4", above)):
+        assert below[:start].endswith("below")
+        assert values[start - 1].isdigit()
 
 
 def test_wrong_settings_are_refused() -> None:
@@ -217,7 +241,7 @@ def test_one_level_is_as_good_as_a_list_of_one() -> None:
     found = eqrm.evaluate(domains=list(range(40)) * 2, losses=[i / 80 for i in range(80)])
     single, listed = found.risk_table(0.9, "0.5"), found.risk_table([0.9], [0.5])
     assert single.to_dict() == listed.to_dict()
-    assert "0.9" in str(single)
+    assert "9 in 10 below" in str(single)
     assert str(found).startswith(found.sentence)
     assert str(found.certificate(0.9)) == found.certificate(0.9).sentence
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import Difference
-from eqrm.evaluation.presenting.table_cells import rounded_difference
+from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
 from eqrm.markup import element, joined, lines_in_html, table_in_html
 from eqrm.risks import MeasuredRisks
 
@@ -117,7 +117,7 @@ class PairedComparison(dict[str, list[Difference]]):
                 shown = element("b", value) if each.clear else value
                 ends = "" if each.refused else f"[{low}, {high}]"
                 cells.append(joined(shown, element("br"), element("small", ends)))
-            rows.append([found[0].label, *cells])
+            rows.append([Statistic.of(found[0]).label, *cells])
         note = (
             f"Risk minus that of {self.baseline}, paired by domain; negative: lower. Bold: the "
             "interval excludes 0. No brackets: too few domains for an interval."

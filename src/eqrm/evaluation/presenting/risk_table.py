@@ -15,6 +15,7 @@ from eqrm.evaluation.presenting.table_cells import (
     CellMaker,
     Statistic,
     WorstDomain,
+    headings,
     risk_and_skill,
     skill_text,
     worst_domains,
@@ -48,6 +49,12 @@ _LATEX = {
 }
 
 
+_MEANINGS = {
+    QUANTILE: "{} of these domains have at most this risk",
+    SUPERQUANTILE: "over the domains of highest risk",
+}
+
+
 @dataclass(frozen=True)
 class RiskTable:
     """Mean, quantiles and superquantiles of the risk over domains, a row per predictor.
@@ -65,7 +72,7 @@ class RiskTable:
     >>> [cell.text for cell in table.cells["predictor"]]
     ['0.417', '0.40', '0.70']
     >>> print(table.to_markdown(intervals=False))
-    | predictor | mean | 0.5 | 1 |
+    | predictor | average | half below | worst |
     |---|---:|---:|---:|
     | predictor | 0.417 | 0.40 | 0.70 |
     """
@@ -134,15 +141,16 @@ class RiskTable:
         for name, domains in self.worst.items():
             if domains:
                 rows = [[f"  {one_line(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
-                parts.append(f"Worst domains of {one_line(name)}:\n{aligned(rows)}")
+                heading = f"Worst domains of {one_line(name)} (± standard error):"
+                parts.append(f"{heading}\n{aligned(rows)}")
         return "\n\n".join(parts)
 
     def _flat(self) -> list[list[str]]:
-        header = ["predictor", *(s.label for s in self.statistics)]
-        return [header, *([one_line(n), *map(_starred, cells)] for n, cells in self.cells.items())]
+        header = headings(self.statistics)
+        return [*header, *([one_line(n), *map(_starred, cells)] for n, cells in self.cells.items())]
 
     def beside_references(self) -> list[list[str]]:
-        """A header, and a line per predictor and reference: mean, quantiles from the median on,
+        """Headings, and a line per predictor and reference: mean, quantiles from the median on,
         and skill."""
         kept = [
             i
@@ -161,12 +169,7 @@ class RiskTable:
         return lines
 
     def _legend(self, intervals: bool) -> str:
-        beyond = any(statistic.kind == SUPERQUANTILE for statistic in self.statistics)
-        words = [
-            f"Risk over {self.domains} domains. 0 to 1 are quantiles (0.9: nine of ten "
-            "domains have at most this risk)"
-            + ('; "beyond 0.9" is the mean of the worst tenth.' if beyond else ".")
-        ]
+        words = [f"Risk over {self.domains} domains; lower is better.{self._explained()}"]
         if intervals:
             words.append(
                 f"In brackets: {as_percent(self.confidence)} confidence intervals, if domains are "
@@ -178,10 +181,23 @@ class RiskTable:
             words.append("* the lowest of the predictors.")
         return "\n".join(words)
 
+    def _explained(self) -> str:
+        """What a quantile is, by the one nearest to 0.9."""
+        inner = [s for s in self.statistics if s.level and 0.0 < s.level.alpha < 1.0]
+        told = ""
+        for kind in (QUANTILE, SUPERQUANTILE):
+            own = [(abs(s.level.alpha - 0.9), s) for s in inner if s.kind == kind and s.level]
+            if own:
+                _, nearest = min(own, key=lambda pair: pair[0])
+                name = f"{nearest.level}-{kind}"
+                share = nearest.level.share_in_words if nearest.level else ""
+                told += f' "{nearest.label}": {_MEANINGS[kind].format(share)} (the {name}).'
+        return told
+
     def _needed(self) -> str:
         """How many domains the limits need that are not given."""
         open_ends = {
-            statistic.label: cell.needed
+            statistic.label.removeprefix("average of "): cell.needed
             for cells in self.all_cells.values()
             for statistic, cell in zip(self.statistics, cells, strict=True)
             if None in (cell.low, cell.high) and cell.needed and self.domains < cell.needed

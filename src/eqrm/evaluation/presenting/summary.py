@@ -16,7 +16,7 @@ from eqrm.evaluation.inference.in_time.ordered import TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings
 from eqrm.evaluation.inference.noise import NoiseSplit
 from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.presenting.table_cells import rounded_difference
+from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
 from eqrm.level import Level
 from eqrm.text import aligned, one_line
 
@@ -99,7 +99,9 @@ class Summary:
         for row in zip(*self.differences.values(), strict=True):
             if not all(each.refused for each in row):
                 cells = [_difference(each) for each in row]
-                lines.append([row[0].label, *(part for cell in cells for part in cell)])
+                lines.append(
+                    [Statistic.of(row[0]).label, *(part for cell in cells for part in cell)]
+                )
         first = one_line(self.baseline)
         opening = f"Risk minus that of {first}, paired by domain (! if the interval excludes 0):"
         table = [opening, aligned([header, *lines])] if lines else []
@@ -111,7 +113,7 @@ class Summary:
         few = [each for each in found if each.refused and each.domains < each.needed < math.inf]
         if not few:
             return []
-        told = ", ".join(f"{each.label} ({each.needed:.6g} needed)" for each in few)
+        told = ", ".join(f"{Statistic.of(d).label} ({d.needed:.6g} needed)" for d in few)
         return [f"{few[0].domains} domains are too few for differences of: {told}."]
 
     def shared_gains(self) -> list[str]:

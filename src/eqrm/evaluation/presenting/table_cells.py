@@ -27,6 +27,8 @@ from eqrm.evaluation.rounding import decimals, rounded, rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
+WIDEST_HEADING = 60
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -39,12 +41,29 @@ class Statistic:
     def label(self) -> str:
         """The column's heading.
 
-        >>> Statistic("quantile", Level(0.9)).label, Statistic("mean").label
-        ('0.9', 'mean')
+        >>> Statistic("mean").label, Statistic("quantile", Level(0.9)).label
+        ('average', '9 in 10 below')
+        >>> Statistic("superquantile", Level(0.9)).label
+        'average of worst 1 in 10'
         """
+        return " ".join(self.heading).strip()
+
+    @property
+    def heading(self) -> tuple[str, str]:
+        """The same in two lines."""
         if self.level is None:
-            return self.kind
-        return str(self.level) if self.kind == QUANTILE else f"beyond {self.level}"
+            return "", "average"
+        if self.kind == QUANTILE:
+            before, below, _ = self.level.quantile_in_words.rpartition(" below")
+            return (before, below.strip()) if below else ("", self.level.quantile_in_words)
+        if not 1e-6 <= self.level.tail < 1.0:
+            return "average", f"beyond {self.level}"
+        return "average of", f"worst {Level(self.level.tail).share_in_words}"
+
+    @classmethod
+    def of(cls, found: Difference) -> Statistic:
+        """What a difference is a difference of."""
+        return cls(found.statistic, None if found.level is None else Level(found.level))
 
 
 @dataclass(frozen=True)
@@ -180,16 +199,33 @@ def risk_and_skill(
     cells: Mapping[str, Sequence[Cell]],
     skills: Mapping[str, Skill],
 ) -> list[list[str]]:
-    """A header, and a line per predictor: statistics with the same decimals, skill where known."""
+    """Headings, and a line per predictor: statistics with the same decimals, skill where known."""
     smallest = min(abs(cell.value) for row in cells.values() for cell in row)
     places = max(decimals(smallest, None), 0)
     named = {name: skills[name].named if name in skills else {} for name in cells}
     kinds = list(dict.fromkeys(kind for own in named.values() for kind in own))
-    lines = [["predictor", *(f"{statistic.label} " for statistic in statistics), *kinds]]
+    lines = headings(statistics, kinds)
     for name, row in cells.items():
         values = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in row]
         lines.append([name, *values, *(skill_text(named[name].get(kind)) for kind in kinds)])
     return lines
+
+
+def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> list[list[str]]:
+    """The headings of a table with a line per predictor, in two lines where one is too wide.
+
+    There is room for the star of the cells.
+
+    >>> headings([Statistic("mean"), Statistic("quantile", Level(0.9))])
+    [['predictor', 'average ', '9 in 10 below ']]
+    """
+    if sum(len(each.label) for each in statistics) <= WIDEST_HEADING:
+        return [["predictor", *(f"{each.label} " for each in statistics), *others]]
+    above, below = zip(*(each.heading for each in statistics), strict=True)
+    return [
+        ["", *(f"{text} " for text in above), *([""] * len(others))],
+        ["predictor", *(f"{text} " for text in below), *others],
+    ]
 
 
 def skill_text(value: float | None) -> str:

@@ -19,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 import eqrm
 from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
 from eqrm.estimators.boosting.estimators import SeenDomainsWarning
-from eqrm.estimators.groups import OneDomainWarning
 
 CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
 REGRESSORS = [eqrm.XGBQRMRegressor, eqrm.LGBMQRMRegressor]
@@ -167,12 +166,13 @@ def test_validation_domains_that_were_trained_on_are_announced(cls: Any) -> None
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_without_groups_it_is_erm_and_says_so(cls: Any) -> None:
+def test_only_plain_training_does_without_groups(cls: Any) -> None:
     X, y, _ = world()
-    with pytest.warns(OneDomainWarning):
-        alone = cls(alpha=0.9, **QUICK).fit(X, y)
-    erm = cls(alpha=None, **QUICK).fit(X, y)
-    np.testing.assert_allclose(alone.predict(X), erm.predict(X))
+    with pytest.raises(DomainDataError, match="groups are missing"):
+        cls(alpha=0.9, **QUICK).fit(X, y)
+    plain = [cls(alpha=None, **QUICK), cls(measure="mean", **QUICK)]
+    one, other = (model.fit(X, y).predict(X) for model in plain)
+    np.testing.assert_allclose(one, other)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

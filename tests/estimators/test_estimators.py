@@ -22,7 +22,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import eqrm
 from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.estimators.groups import OneDomainWarning
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.objectives.quantile_warnings import QuantileBelowRisksWarning
 from estimators.worlds import World, classes_world, numbers_world
@@ -197,12 +196,15 @@ def test_a_search_may_pass_groups_by_the_name_of_a_step_or_need_none() -> None:
     assert plain.fit(world.X, world.y).best_params_["l2"] in (1e-4, 1e-1)
 
 
-def test_without_routing_a_search_says_by_name_that_groups_did_not_arrive() -> None:
-    world = classes_world(2)
-    with pytest.warns(OneDomainWarning, match="groups=None"):
-        cross_val_predict(
-            QRMClassifier(0.9), world.X, world.y, cv=GroupKFold(3), groups=world.groups
-        )
+def test_without_routing_the_error_says_how_groups_arrive_and_what_plain_training_is() -> None:
+    world, split = classes_world(2), GroupKFold(3)
+    for model in (QRMClassifier(0.9), QRMClassifier(measure="worst")):
+        with pytest.raises(DomainDataError, match="groups=") as refused:
+            cross_val_predict(model, world.X, world.y, cv=split, groups=world.groups)
+        for remedy in ("enable_metadata_routing=True", "params={'groups'", "alpha=None"):
+            assert remedy in str(refused.value)
+    for model in (QRMClassifier(None), QRMClassifier(measure="mean")):
+        cross_val_predict(model, world.X, world.y, cv=split, groups=world.groups)
 
 
 def test_a_clone_keeps_the_settings_and_nothing_learned() -> None:

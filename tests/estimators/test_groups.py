@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import eqrm
+from eqrm.errors import DomainDataError
 from eqrm.estimators.boosting.objective import domain_weights
-from eqrm.estimators.groups import Groups, OneDomainWarning, as_groups
+from eqrm.estimators.groups import Groups, as_groups
 
 
 @pytest.mark.parametrize(
@@ -23,14 +24,14 @@ def test_integers_are_named_by_themselves(form: Any) -> None:
     assert groups.ids.tolist() == [2, 0, 2, 1]
 
 
-def test_no_groups_are_one_domain_and_a_named_warning() -> None:
-    with pytest.warns(OneDomainWarning, match="plain ERM"):
-        groups = as_groups(None, rows=3)
+def test_no_groups_are_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(DomainDataError, match=r"groups=groups.*metadata_routing.*alpha=None"):
+        as_groups(None, rows=3)
+
+
+def test_no_groups_are_one_domain_where_no_level_was_asked_for() -> None:
+    groups = as_groups(None, rows=3, level_asked=False)
     assert (groups.names, groups.counts.tolist()) == (("all rows",), [3])
-
-
-def test_no_groups_are_no_matter_where_no_level_was_asked_for() -> None:
-    assert len(as_groups(None, rows=3, level_asked=False)) == 1
 
 
 def random_groups(rows: int = 500, domains: int = 17) -> tuple[Groups, Any, Any]:

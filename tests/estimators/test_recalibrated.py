@@ -25,7 +25,6 @@ from sklearn.svm import LinearSVC
 import eqrm
 from eqrm import DomainKFold, QRMClassifier, QRMRegressor, Recalibrated, load_model, save_model
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.estimators.groups import OneDomainWarning
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from estimators.worlds import World, classes_world, numbers_world
 
@@ -280,10 +279,11 @@ def test_a_class_without_rows_is_refused() -> None:
         Recalibrated(model).fit(some.X, some.y, groups=some.groups)
 
 
-def test_without_groups_the_mean_is_minimised_and_said_so() -> None:
+def test_without_groups_only_the_mean_is_minimised() -> None:
     model, new = trained("two")
-    with pytest.warns(OneDomainWarning):
-        found = Recalibrated(model).fit(new.X, new.y)
+    with pytest.raises(DomainDataError, match="groups are missing"):
+        Recalibrated(model).fit(new.X, new.y)
+    found = Recalibrated(model, alpha=None).fit(new.X, new.y)
     rows = ScoredRows.of(model.decision_function(new.X), new.y, 2, np.zeros(len(new.y), int))
     assert found.quantile_risk_ < float(rows.risks(Correction())[0])
 

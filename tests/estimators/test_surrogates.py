@@ -29,7 +29,7 @@ from eqrm.estimators.selection.surrogates import (
     trained_candidates,
 )
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
-from eqrm.linear.linear_model import OneDomainWarning
+from eqrm.linear.scored_rows import Correction
 
 Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -274,10 +274,17 @@ def test_weights_are_those_of_rows() -> None:
     np.testing.assert_allclose(ones.risks, plain.risks, rtol=1e-4)
 
 
-def test_rows_without_domains_are_warned_of_once() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    with pytest.warns(OneDomainWarning) as caught:
+def test_rows_without_domains_are_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(DomainDataError, match="groups are missing"):
         eqrm.QRMClassifier(alpha=0.9, surrogate="auto").fit(X, X[:, 0] > 0)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+
+
+def test_a_second_fit_leaves_nothing_of_the_first() -> None:
+    X, y, ids = world("rate", domains=12, rows=20)
+    for model in (QRMClassifier(0.9), eqrm.LGBMQRMClassifier(0.9, n_estimators=2, n_jobs=1)):
+        expected = model.fit(X, y, groups=ids).predict_proba(X)
+        model.correction_, model.surrogate_ = Correction(1.0, 0.5), None  # as "auto" leaves them
+        assert not np.allclose(model.predict_proba(X), expected)
+        np.testing.assert_array_equal(model.fit(X, y, groups=ids).predict_proba(X), expected)
+        assert not hasattr(model, "surrogate_")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from eqrm import LinearQRM
 from eqrm.errors import DomainDataError
 from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
-from eqrm.linear.linear_model import OneDomainWarning
 
 GROUPS = np.repeat(["a", "b", "c"], 20)
 MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearGroupDRO(), LinearIRM(fit_intercept=False)]
@@ -30,13 +30,39 @@ def table() -> tuple[np.ndarray, np.ndarray]:
     return X, X @ [1.0, 2.0, 3.0] + generator.standard_normal(60)
 
 
+class OneDomain:
+    """scikit-learn's checks know no groups: to them all rows are one domain."""
+
+    _needs_domains = False
+
+
+class OneDomainQRM(OneDomain, LinearQRM): ...
+
+
+class OneDomainVREx(OneDomain, LinearVREx): ...
+
+
+class OneDomainGroupDRO(OneDomain, LinearGroupDRO): ...
+
+
+class OneDomainIRM(OneDomain, LinearIRM): ...
+
+
+CHECKED = [
+    LinearERM(),
+    OneDomainQRM(),
+    OneDomainVREx(),
+    OneDomainGroupDRO(),
+    OneDomainIRM(fit_intercept=False),
+]
+
+
 @pytest.mark.unmeasured
 @pytest.mark.filterwarnings(
-    "ignore::eqrm.linear.linear_model.OneDomainWarning",
     "ignore::sklearn.exceptions.DataConversionWarning",
     "ignore::sklearn.exceptions.SkipTestWarning",
 )
-@parametrize_with_checks(MODELS)
+@parametrize_with_checks(CHECKED)
 def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -82,17 +108,17 @@ def test_what_is_known_after_fit() -> None:
     assert model.score(X, y) > 0.8
 
 
-def test_without_groups_it_is_least_squares() -> None:
+def test_without_groups_erm_is_least_squares_and_all_others_refuse() -> None:
     X, y = table()
     design = np.column_stack([X, np.ones(60)])
     expected = np.linalg.lstsq(design, y, rcond=None)[0]
-    for model in MODELS[:4]:
+    for model in MODELS:
         if isinstance(model, LinearERM):
             fitted = clone(model).fit(X, y)
+            np.testing.assert_allclose([*fitted.coef_, fitted.intercept_], expected, rtol=1e-7)
         else:
-            with pytest.warns(OneDomainWarning, match="Pass groups="):
-                fitted = clone(model).fit(X, y)
-        np.testing.assert_allclose([*fitted.coef_, fitted.intercept_], expected, rtol=1e-7)
+            with pytest.raises(DomainDataError, match=r"groups are missing.*metadata_routing"):
+                clone(model).fit(X, y)
 
 
 def test_groups_pass_through_pipelines_and_searches() -> None:
@@ -101,8 +127,12 @@ def test_groups_pass_through_pipelines_and_searches() -> None:
     pipeline.fit(X, y, linearqrm__groups=GROUPS)
     alone = LinearQRM(0.8).fit(X, y, groups=GROUPS)
     np.testing.assert_allclose(pipeline.predict(X), alone.predict(X), rtol=1e-6)
-    with pytest.warns(OneDomainWarning):  # GridSearchCV keeps groups for its splitter
-        GridSearchCV(LinearQRM(), {"l2": [0.0, 0.1]}, cv=GroupKFold(3)).fit(X, y, groups=GROUPS)
+    search = GridSearchCV(LinearQRM(), {"l2": [0.0, 0.1]}, cv=GroupKFold(3))
+    with pytest.raises(ValueError, match=r"(?s)All the 6 fits failed.*groups are missing"):
+        search.fit(X, y, groups=GROUPS)  # GridSearchCV keeps groups for its splitter
+    with config_context(enable_metadata_routing=True):
+        search.fit(X, y, groups=GROUPS)
+    assert len(search.best_estimator_.risks_) == 3
 
 
 def frames(columns: dict[str, np.ndarray]) -> dict[str, Any]:

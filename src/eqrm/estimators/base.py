@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eqrm.checks import Rule, one_of, refuse_unknown
 from eqrm.data.seen_domains import SeenDomains
-from eqrm.domains import NumberedDomains, named_domains
+from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
@@ -134,18 +134,25 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         model = clone(self).set_params(**as_settings(own))
-        if groups is None:  # said once, by training_rows
-            groups = NumberedDomains(rows.groups.ids, rows.groups.names)
         model.fit(X, y, groups=groups, sample_weight=sample_weight, **more)
-        parameters = self.get_params(deep=False)
-        for name in set(vars(self)) - set(parameters):
-            delattr(self, name)
-        self.__dict__ |= {k: v for k, v in vars(model).items() if k not in parameters}
+        self._forget()
+        self.__dict__ |= {name: vars(model)[name] for name in model._learned()}
         self.surrogate_: SurrogateChoice | None = choice
         if own.correction is not None and level is not None:
             self._correct(scored.correction(own, level))
         self._keep_risks(goal, rows)
 
+    def _learned(self) -> list[str]:
+        """What ``fit`` has set; everything else belongs to the user or to scikit-learn."""
+        return [name for name in vars(self) if name.endswith("_") or name in self._hidden]
+
+    def _forget(self) -> None:
+        """A second fit leaves nothing of the first."""
+        for name in self._learned():
+            delattr(self, name)
+
+    _hidden: ClassVar[tuple[str, ...]] = ()
+    """Attributes that ``fit`` sets without showing them."""
     _takes_long: ClassVar[bool] = False
     """Whether only a few surrogates are tried."""
 

@@ -84,9 +84,7 @@ def unchecked_rows(
 def _aligned(
     X: Any, y: NDArray[Any], groups: Any, sample_weight: Any, level_asked: bool
 ) -> TrainingRows:
-    rows = TrainingRows(
-        X, y, as_groups(groups, len(y), level_asked=level_asked, stacklevel=5), None
-    )
+    rows = TrainingRows(X, y, as_groups(groups, len(y), level_asked=level_asked), None)
     if sample_weight is None:
         return rows
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -6,7 +6,6 @@ Everything here is numpy: estimators and gradient boosting call it in every step
 from __future__ import annotations
 
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,16 @@ from sklearn import get_config
 
 from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError
-from eqrm.linear.linear_model import OneDomainWarning
 from eqrm.linear.solving.risk_functions import Array
 
 ONE_DOMAIN = "all rows"
 """The name of the only domain where no groups were given."""
+ROUTING = (
+    "A Pipeline, GridSearchCV or cross_val_score passes them on after "
+    "sklearn.set_config(enable_metadata_routing=True): pipeline.fit(X, y, groups=groups), "
+    "search.fit(X, y, groups=groups), cross_val_score(model, X, y, params={'groups': groups})."
+)
+"""How groups reach an estimator through scikit-learn; fit requests them by default."""
 FARTHEST_CALLER = 8
 """Calls between a search and the parameters of an estimator inside a pipeline."""
 
@@ -116,9 +120,9 @@ def required_groups(groups: Any, rows: int, owner: str) -> Groups:
 def refuse_search_without_groups(owner: str, level_asked: bool) -> None:
     """Refuse settings that a search of scikit-learn tries, if it will not pass groups on.
 
-    GridSearchCV gives groups to its splitter only, unless metadata routing is on. Whatever then
-    fails, or is fitted to one domain, it reports for each fit, and goes on to a best setting that
-    means nothing. An error where it sets the parameters ends it at once.
+    GridSearchCV gives groups to its splitter only, unless metadata routing is on. It would report
+    each fit that then fails, and go on to the best of the settings that need no groups. An error
+    where it sets the parameters ends it at once.
     """
     frame = sys._getframe(1)
     for _ in range(FARTHEST_CALLER):
@@ -132,17 +136,16 @@ def refuse_search_without_groups(owner: str, level_asked: bool) -> None:
         return
     if level_asked or getattr(given["scorer"], "needs_groups", False):
         raise DomainDataError(
-            f"The search does not pass groups on to {owner}, so there would be no domains. Call "
-            "sklearn.set_config(enable_metadata_routing=True) before, and then "
-            "search.fit(X, y, groups=groups)."
+            f"The search does not pass groups on to {owner}, so there would be no domains. "
+            f"{ROUTING}"
         )
 
 
-def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: int = 2) -> Groups:
+def as_groups(groups: Any, rows: int, *, level_asked: bool = True) -> Groups:
     """The domains of ``rows`` rows, numbered in the order of their sorted names.
 
-    ``groups`` is whatever :func:`eqrm.domains.number_domains` takes. ``None`` makes all rows one
-    domain, with a :class:`OneDomainWarning` if a level was asked for.
+    ``groups`` is whatever :func:`eqrm.domains.number_domains` takes. ``None`` is one domain where
+    the plain mean was asked for, and else an error: a level needs domains.
 
     >>> as_groups(["mon", None, "tue"], rows=3)
     Traceback (most recent call last):
@@ -151,11 +154,10 @@ def as_groups(groups: Any, rows: int, *, level_asked: bool = True, stacklevel: i
     """
     if groups is None:
         if level_asked:
-            warnings.warn(
-                "groups=None treats all rows as one domain, which makes this plain ERM. Pass "
-                "groups= with the domain of each row, or set alpha=None.",
-                OneDomainWarning,
-                stacklevel=stacklevel + 1,
+            raise DomainDataError(
+                "groups are missing: without the domain of each row there is no risk by domain. "
+                f"Pass them, fit(X, y, groups=groups). {ROUTING} For plain training, the mean over "
+                "all rows (ERM), set alpha=None or measure='mean'."
             )
         return Groups(np.zeros(rows, dtype=np.int64), (ONE_DOMAIN,), np.array([rows]))
     found = number_domains(groups, rows, "groups")

@@ -66,6 +66,7 @@ class QRMEstimator(DomainEstimator):
     domains_per_batch: int | None = None
     examples_per_domain: int | None = None
 
+    _hidden = ("_network",)
     _rules: ClassVar[Mapping[str, Rule]] = {
         "l2": NON_NEGATIVE,
         "fit_intercept": FLAG,
@@ -89,7 +90,8 @@ class QRMEstimator(DomainEstimator):
     def fit(self: Self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Fit to X (n, d), the target y (n,) and the domain of each row, ``groups`` (n,).
 
-        Without groups all rows are one domain, which is ERM: a ``OneDomainWarning`` says so.
+        Without groups there are no domains, which is an error unless plain training was asked for
+        (``alpha=None`` or ``measure="mean"``).
         """
         if self.surrogate is None:
             self._fit_each([self], X, y, groups, sample_weight)
@@ -121,11 +123,11 @@ class QRMEstimator(DomainEstimator):
         goals = [model._checked_goal() for model in models]
         asked = any(goal.level is not None for goal in goals)
         rows = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        seen = {name: getattr(self, name) for name in names if hasattr(self, name)}
         for model in models:
             model._forget()
-            for name in ("n_features_in_", "feature_names_in_", "classes_"):
-                if hasattr(self, name):
-                    setattr(model, name, getattr(self, name))
+            vars(model).update(seen)
         return goals, rows
 
     def _fit_each(
@@ -144,12 +146,6 @@ class QRMEstimator(DomainEstimator):
                 models[i]._solve(solver, goals[i])
         for model, goal in zip(models, goals, strict=True):
             model._keep_risks(goal, rows)
-
-    def _forget(self) -> None:
-        """A second fit leaves nothing of the first."""
-        for name in ("_network", "coef_", "intercept_"):
-            if hasattr(self, name):
-                delattr(self, name)
 
     @property
     def _takes_long(self) -> bool:  # type: ignore[override]

@@ -156,7 +156,7 @@ class Recalibrated(DomainEstimator):
         """Fit the correction, and the estimator before it unless that is fitted already.
 
         X is what the estimator takes, y (n,) the target and ``groups`` (n,) the domain of each
-        row. Without groups all rows are one domain, and the mean risk is minimised.
+        row; only the mean risk (``alpha=None`` or ``measure="mean"``) does without.
         """
         one_of(self.task, TASKS, "task")
         goal = self._checked_goal()

@@ -38,10 +38,6 @@ class NotConvergedWarning(EqrmWarning):
     """No descent reached a point that is a minimum to second order."""
 
 
-class OneDomainWarning(EqrmWarning):
-    """A level was asked for without groups: all rows are one domain, which makes it ERM."""
-
-
 @dataclass(frozen=True, eq=False)
 class Minimum:
     """One minimum that was found: the predictor and the value of its objective there."""
@@ -88,8 +84,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self: Self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit to :class:`~eqrm.linear.DomainMoments`, or to X (n, d), y (n,) and groups (n,).
 
-        ``groups`` is the domain of each row. Without groups all rows are one domain, on which
-        every objective is least squares: a ``OneDomainWarning`` says so.
+        ``groups`` is the domain of each row; only LinearERM does without.
         """
         self._check_settings()
         self._fit_moments(self._moments_of(X, y, groups))
@@ -123,11 +118,11 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             moments = DomainMoments.from_arrays(rows, target, groups, features=names or None)
             return self._of_several_domains(moments)
         if self._needs_domains:
-            warnings.warn(
-                "groups=None treats all rows as one domain, which makes this least squares. Pass "
-                "groups= with the domain of each row.",
-                OneDomainWarning,
-                stacklevel=3,
+            raise DomainDataError(
+                "groups are missing: without the domain of each row there is no risk by domain. "
+                "Pass them, fit(X, y, groups=groups); a Pipeline, GridSearchCV or cross_val_score "
+                "passes them on after sklearn.set_config(enable_metadata_routing=True). LinearERM "
+                "is least squares over all rows."
             )
         return DomainMoments.from_arrays(rows, target, "all rows", features=names or None)
 

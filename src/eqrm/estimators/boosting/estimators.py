@@ -155,7 +155,8 @@ class BoostedQRM(DomainEstimator):
     ) -> Any:
         """Boost ``n_estimators`` rounds, or fewer with ``early_stopping_rounds``.
 
-        ``groups`` gives the domain of each row; ``None`` makes all rows one domain, which is ERM.
+        ``groups`` gives the domain of each row; only plain training (``alpha=None`` or
+        ``measure="mean"``) does without.
         Category columns of a pandas or polars frame are split by their values; missing values
         and categories that training has not seen are missing features.
         Rows with a ``sample_weight`` of 0 are left out. Early stopping watches the measure over
@@ -168,6 +169,7 @@ class BoostedQRM(DomainEstimator):
             self._fit_surrogate(X, y, groups, sample_weight, **watched)
             return self
         goal = self._checked_goal()
+        self._forget()
         asked = goal.level is not None
         train = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
         stopping, validation = self.early_stopping_rounds is not None, None

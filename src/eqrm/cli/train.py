@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import inner_level, option, say, separated, typed_command
 from eqrm.cli.options import (
     HELD_OUT,
-    SHARE,
+    SEVERAL,
     Categories,
     ClassWeights,
     DomainColumns,
@@ -26,16 +26,13 @@ from eqrm.cli.options import (
     RowWeight,
     SkipIncomplete,
     TestAfter,
-    TestDomains,
     TestLast,
-    TestShare,
     TrainedLevels,
     Weather,
     Within,
 )
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
-from eqrm.text import typed
 
 DATA, WHAT, HOW = "Data", "Training", "Output"
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
@@ -59,20 +56,25 @@ def train(
     max_missing: MaxMissing = 0.1,
     skip_incomplete: SkipIncomplete = False,
     row_weight: RowWeight = None,
-    test: Annotated[
-        str | None, option("Table of held-out domains to evaluate on.", HELD_OUT)
+    certify: Annotated[
+        list[str] | None,
+        option(
+            "Keep domains aside for a proven certificate: a share of them, such as 0.3 (with "
+            "--order the latest), or their names. By default all domains are trained on, and what "
+            f"to expect of a new one is cross-fitted. {SEVERAL}",
+            HELD_OUT,
+            metavar="SHARE|DOMAINS",
+        ),
     ] = None,
-    test_domains: TestDomains = None,
+    test: Annotated[str | None, option("Table of other domains to certify on.", HELD_OUT)] = None,
     within: Within = None,
-    test_share: TestShare = None,
     weather: Weather = False,
     order: Annotated[
         str | None,
         option(
-            "Column with the time of each row, a date or a number, to train on the past and hold "
-            f"out later domains (the last {SHARE} of them unless --test-after or --test-last says "
-            "otherwise). Default with these two: the domain. Not a feature unless --feature lists "
-            "it.",
+            "Column with the time of each row, a date or a number (the domain column, if domains "
+            "are dates): models are judged on later domains than those that they were fitted to. "
+            "Not a feature unless --feature lists it.",
             HELD_OUT,
             metavar="COLUMN",
         ),
@@ -91,34 +93,57 @@ def train(
     surrogate: Annotated[
         str,
         option(
-            "What is minimised to get a low quantile: auto (chosen by cross-fitting over training "
-            "domains) or eqrm (the quantile itself, at its level; none means the same).",
+            "What is minimised to get a low quantile: auto (chosen by cross-fitting) or eqrm (the "
+            "quantile itself, at its level; none means the same).",
             WHAT,
         ),
     ] = "auto",
-    model: Annotated[str, option("linear, mlp, xgboost or lightgbm.", WHAT)] = "linear",
+    model: Annotated[
+        str,
+        option(
+            "auto (linear models and boosted trees compete), linear, lightgbm, xgboost, histogram "
+            "(trees of scikit-learn) or mlp.",
+            WHAT,
+        ),
+    ] = "auto",
+    mean_budget: Annotated[
+        float,
+        option(
+            "By how much the average risk of the chosen model may be above that of plain training, "
+            "as a share.",
+            WHAT,
+        ),
+    ] = 0.1,
     task: Annotated[str, option("classification, regression or auto.", WHAT)] = "auto",
     settings: ModelSettings = None,
     class_weight: ClassWeights = None,
     unseen: Annotated[
         str,
-        option("What to do about categories that occur only in test domains: warn or error.", WHAT),
+        option(
+            "What to do about categories that only domains kept aside have: warn or error.", WHAT
+        ),
     ] = "warn",
     seed: Annotated[
         int | None, option("Random seed of the split and of the model (default: 0).", WHAT)
     ] = None,
+    verbose: Annotated[
+        bool, option("Print all details, which summary.txt holds too.", HOW, "--verbose")
+    ] = False,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
         float,
         option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
     ] = 0.95,
 ) -> None:
-    """Train ERM and one model per level on a table, and evaluate all on held-out domains.
+    """Find the model of a table to use on new domains, and say how well it will do there.
+
+    Linear models and boosted trees, trained plainly, recalibrated and trained for a level, are
+    compared on domains that they have not seen; the chosen one is fitted to all domains.
 
     Put a name that contains a comma in double quotes: --drop '"height, cm",age'.
     """
     from eqrm.data.tables.reading import TableColumns
-    from eqrm.tabular.entry import run_training
+    from eqrm.tabular.entry import STEPS, run_training
     from eqrm.tabular.output_folder import check_folder
     from eqrm.tabular.plan import TrainingPlan
     from eqrm.tabular.request import TrainingRequest
@@ -140,10 +165,8 @@ def train(
         separated(missing_value or []),
         skip_incomplete,
     )
-    named = separated(test_domains or []) or None
-    request = TrainingRequest(
-        data, columns, test, named, test_share, test_after, test_last, weather
-    )
+    aside = _share_or_names(separated(certify or []))
+    request = TrainingRequest(data, columns, test, aside, test_after, test_last, weather)
     if request.is_in_time and seed is not None and model == "linear":
         problems.note("--seed has no effect on a split in time and a linear model: leave it out.")
     with problems.noted():
@@ -158,25 +181,29 @@ def train(
             unseen=unseen,
             max_missing=max_missing,
             class_weight=_class_weights(class_weight or []),
+            mean_budget=mean_budget,
         )
 
-    with steps_shown(6 + len(plan.levels), partial(_kept, output)) as tell:
+    with steps_shown(STEPS, partial(_kept, output)) as tell:
         found = run_training(request, plan, confidence, problems, tell, typed_command())
-        written = found.save(output)
-    say(found.printed)
-    _tell_files(written, output, len(found.models))
+        found.save(output)
+    say(found.printed(output))
+    if verbose:
+        say(f"\n{found.summary}")
 
 
-def _tell_files(written: list[Path], output: Path, models: int) -> None:
-    from eqrm.tabular.model import chosen_file
+def _share_or_names(given: list[str]) -> float | list[str] | None:
+    """Domains to keep aside: a share of them, or names.
 
-    names = [path for path in written if path.parent == output]
-    say(f"\nReport: {output / 'report.html'}")
-    say(f"Models: {output / 'models'} ({models}, for eqrm predict)")
-    say(f"Also in {output}: {', '.join(path.name for path in names[1:])}")
-    if not any(path.suffix == ".svg" for path in names):
-        say("No picture: matplotlib is not installed (pip install 'eqrm[plots]').")
-    say(f"Predict: eqrm predict {typed(chosen_file(output))} NEW.csv --output predictions.csv")
+    >>> _share_or_names(["0.3"]), _share_or_names(["Rome", "Oslo"]), _share_or_names([])
+    (0.3, ['Rome', 'Oslo'], None)
+    """
+    if len(given) == 1:
+        with suppress(ValueError):
+            share = float(given[0])
+            if 0.0 < share < 1.0:
+                return share
+    return given or None
 
 
 def _kept(output: Path, step: str) -> str:

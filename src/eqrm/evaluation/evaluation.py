@@ -49,7 +49,9 @@ class Evaluation(ShownRisks):
     it has no bound). ``references`` are what the predictors are compared with, if they were asked
     for. ``nesting`` says which columns name groups and members, where domains are nested; ``order``
     says when the domains began, if a column does. ``seen`` and ``earlier`` are domains that were
-    left out: training has seen them, or they began too early. Made by :func:`eqrm.evaluate`.
+    left out: training has seen them, or they began too early. ``cross_fitted`` says that each
+    domain was judged by a model of other domains, so that certificates are not proven. Made by
+    :func:`eqrm.evaluate`.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
@@ -67,6 +69,7 @@ class Evaluation(ShownRisks):
     order: DomainOrder | None = None
     seen: tuple[Name, ...] = ()
     earlier: tuple[Name, ...] = ()
+    cross_fitted: bool = False
 
     @cached_property
     def groups(self) -> tuple[str, ...] | None:
@@ -252,6 +255,8 @@ class Evaluation(ShownRisks):
         asked: dict[str, Any] = {"threshold": threshold, "true_risk": true_risk}
         asked |= {"sampling": sampling, "group": group}
         found = self._certifiers[self._known(predictor)].certificate(alpha, confidence, **asked)
+        if self.cross_fitted:
+            found = replace(found, proven=False)
         if self.time_order is None:
             return found
         return replace(found, doubt=doubt_about(self.exchangeability[self._known(predictor)]))
@@ -334,6 +339,7 @@ class Evaluation(ShownRisks):
             "order": None if self.order is None else self.order.to_dict(),
             "seen": list(self.seen),
             "earlier": list(self.earlier),
+            **({"cross_fitted": True} if self.cross_fitted else {}),
         }
 
     def to_json(self) -> str:
@@ -369,6 +375,7 @@ class Evaluation(ShownRisks):
                 None if order is None else DomainOrder.from_dict(order),
                 tuple(content.get("seen", ())),
                 tuple(content.get("earlier", ())),
+                content.get("cross_fitted") is True,
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None

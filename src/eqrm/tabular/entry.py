@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from eqrm.tabular.result import TrainingResult
 
 ENCODING, WRITING = "encoding the table", "writing"
+STEPS = 6
+"""Reading, encoding, comparing, judging, fitting to all domains, writing."""
 MEANT = {option[2:].replace("-", "_"): field for field, option in OPTIONS.items()} | {
+    "test_share": "certify=SHARE: by default no domains are held out, and all are trained on",
+    "test_domains": "certify=NAMES: by default no domains are held out, and all are trained on",
     "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
-    "result"
+    "result",
 }
 """Keywords that :func:`train` does not have, and what they stand for."""
 OWN = ("target", "domain", "levels", "confidence", "output", "progress")
@@ -47,9 +51,11 @@ def train(
     progress: bool | Callable[[str], None] = False,
     **options: Any,
 ) -> TrainingResult:
-    """Train ERM and one model per level on a table, and evaluate all on held-out domains.
+    """Find the model of a table to use on new domains, by cross-fitting over all domains.
 
-    The same as the command ``eqrm train``, bit for bit.
+    Linear models and boosted trees, trained plainly, recalibrated and trained for a level, are
+    judged on domains that they have not seen; one is chosen, and fitted to all domains. The same as
+    the command ``eqrm train``, bit for bit.
 
     Args:
         data: a CSV or Parquet file, a pattern or a folder; a frame of pandas, polars or Arrow, or a
@@ -63,19 +69,23 @@ def train(
         progress: whether to show a bar; or a function that is called with the name of each step.
         options: the other options of the command: of the table
             ``within``, ``features``, ``drop``, ``categories``, ``order``, ``weight`` (a column),
-            ``missing_values``, ``skip_incomplete``, ``max_missing``, ``weather``; of the held-out
-            domains ``test`` (another table), ``test_domains``, ``test_share``, ``test_after``,
-            ``test_last``; of the training ``model``, ``settings`` (of the model), ``measure``,
-            ``surrogate``, ``task``, ``class_weight`` ("balanced" or a mapping), ``unseen``,
-            ``seed``.
+            ``missing_values``, ``skip_incomplete``, ``max_missing``, ``weather``; of domains that
+            are kept aside for a certificate ``certify`` (a share, or names), ``test`` (another
+            table), ``test_after``, ``test_last``; of the training ``model``, ``settings`` (of the
+            model), ``candidates`` (estimators of scikit-learn by name, which compete),
+            ``mean_budget``, ``refit`` ("all" fits every model that is shown to all domains),
+            ``measure``, ``surrogate``, ``task``, ``class_weight`` ("balanced" or a mapping),
+            ``unseen``, ``seed``.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x, ward = rng.normal(size=1000), np.repeat(np.arange(50), 20)
     >>> ill = x + rng.normal(size=50).repeat(20) + rng.normal(size=1000) > 0
-    >>> found = train({"x": x, "ward": ward, "ill": ill}, target="ill", domain="ward", levels=0.9)
+    >>> found = train(
+    ...     {"x": x, "ward": ward, "ill": ill}, target="ill", domain="ward", model="linear"
+    ... )
     >>> found
-    TrainingResult(3 models, 29 unseen domains, recommended: ...)
+    TrainingResult(2 models, 50 domains, recommended: ...)
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
@@ -109,17 +119,21 @@ def _train(
     progress: Any,
     options: dict[str, Any],
 ) -> TrainingResult:
-    check_all(*(partial(_check_keyword, name) for name in options))
-    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
+    check_all(*(partial(_check_keyword, name) for name in options if name != "alpha"))
     problems, plan = Problems(), TrainingPlan.of()
     for name in FLAGS:
         with problems.noted():
             FLAG.check(options.get(name, False), name)
-    for name in (*LISTS, "test_domains"):
+    if "alpha" in options and levels is None:
+        levels = options.pop("alpha")
+    if isinstance(options.get("certify"), str):
+        options["certify"] = [options["certify"]]
+    for name in LISTS:
         value = options.pop(name, None)
         if value is not None:
             with problems.noted():
                 options[name] = _listed(name, value)
+    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
     parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     with problems.noted():
         CONFIDENCE.check(confidence, "confidence")
@@ -140,7 +154,7 @@ def _train(
         return run(progress)
     from eqrm.tabular.steps import steps_shown
 
-    with steps_shown(5 + len(plan.levels), shown=progress) as tell:
+    with steps_shown(STEPS, shown=progress) as tell:
         return run(tell)
 
 
@@ -179,20 +193,20 @@ def run_training(
     ``say`` puts notes into the words of the caller; they are written for the command line.
     """
     tell("reading the table")
-    prepared = request.prepare(plan, confidence, problems)
+    prepared = request.prepare(plan, problems)
     problems.refuse(request.label, alone=True)
     if prepared is None:
         raise TypeError("a request without problems can be prepared")
     tell(ENCODING)
     # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
-    from eqrm.tabular.comparison import compare_training
     from eqrm.tabular.result import TrainingResult
     from eqrm.tabular.training import train_prepared
 
-    training = train_prepared(prepared, plan, tell)
+    training = train_prepared(prepared, plan, tell, confidence)
     training = replace(training, notes=tuple(map(say, training.notes)))
     tell(WRITING)
-    return TrainingResult.of(training, compare_training(training, confidence), command)
+    source = str(request.data) if isinstance(request.data, (str, Path)) else ""
+    return TrainingResult.of(training, confidence, source, command)
 
 
 def _keywords() -> list[str]:
@@ -265,8 +279,8 @@ def _json(place: Path) -> Any:
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Evaluation.from_dict(content)
         names = [field.name for field in fields(Certificate)]
-        if isinstance(content, dict) and {*names} <= {*content}:
-            return Certificate(**{name: content[name] for name in names})
+        if isinstance(content, dict) and {*names} - {"proven"} <= {*content}:
+            return Certificate(**{name: content[name] for name in names if name in content})
     except EqrmError:
         raise
     except (ValueError, TypeError) as error:

@@ -19,10 +19,11 @@ from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
 from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
-from eqrm.tabular.references import ERM, trained_name
 from eqrm.training.runs.loading import TableNetwork, load_table_network
 
 FORMAT = "eqrm table model 1"
+EARLIER_PLAIN = "ERM"
+"""What versions before 0.3 called plain training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     for file in map(Path, files.values()):
         if file.is_absolute() or ".." in file.parts:
             raise DomainDataError(f"it lists {str(file)!r}, which is outside of it")
-    usual = next((name for name in files if name == trained_name(Level(0.9))), ERM)
+    usual = next((name for name in files if name == "α = 0.9"), EARLIER_PLAIN)
     return files, one_of(content.get("recommended", usual), files, "model")
 
 
@@ -108,7 +109,7 @@ def _by_stem(files: list[str]) -> dict[str, str]:
         stem = Path(file).stem
         if not file.startswith("models"):
             continue
-        name = ERM if stem == "erm" else stem.replace("alpha-", "α = ")
+        name = EARLIER_PLAIN if stem == "erm" else stem.replace("alpha-", "α = ")
         found[name.replace("recalibrated-", "ERM recalibrated for ")] = file
     if not found:
         raise DomainDataError("it holds no model")

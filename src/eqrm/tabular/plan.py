@@ -6,21 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import FRACTION, SEED, Problems, number, one_of, refuse_unknown
+from eqrm.checks import FRACTION, NON_NEGATIVE, SEED, Problems, number, one_of, refuse_unknown
 from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
 from eqrm.data.tables.task import TASKS
 from eqrm.errors import SettingError
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
 
 QRM = ("QRMClassifier", "QRMRegressor")
+AUTO = "auto"
+TREES = ("lightgbm", "xgboost")
+"""Libraries of boosted trees, the one to prefer first."""
 MODELS: dict[str, tuple[str, str]] = {
     "linear": QRM,
     "mlp": QRM,
     "xgboost": ("XGBQRMClassifier", "XGBQRMRegressor"),
     "lightgbm": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
+    "histogram": ("HistogramClassifier", "HistogramRegressor"),
 }
 """Name → its classifier and its regressor."""
-TAKES_MISSING = ("xgboost", "lightgbm")
+CHOICES = (AUTO, *MODELS)
+TAKES_MISSING = ("xgboost", "lightgbm", "histogram")
 """Models that take missing values as they are."""
 DECIDED = ("alpha", "measure", "model", "random_state")
 """Settings that have an option of their own."""
@@ -39,11 +44,13 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "mlp": (*_ANY, *_QRM),
     "xgboost": (*_ANY, *_TREES, "gamma"),
     "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
+    "histogram": ("learning_rate", "max_iter", "max_leaf_nodes", "min_samples_leaf"),
 }
 """What ``--set`` takes: the parameters of the estimators, which are not imported to check names."""
 SURROGATES = ("auto", "eqrm", "none")
 """The last two are the same: the quantile itself, at its level."""
 LEVELS = (0.9,)
+REFITS = ("chosen", "all")
 BALANCED = "balanced"
 CLASS_WEIGHT = number(1e-6, 1_000_000)
 MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
@@ -52,7 +59,12 @@ MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What to train: ERM and a measure at every level, by one kind of model.
+    """What to train: plain training and a measure at every level, by kinds of models.
+
+    ``model`` is "auto" (linear and boosted trees), or one kind. ``mean_budget`` is by how much the
+    mean risk of a chosen model may be above that of plain training, as a share. ``refit`` is
+    "chosen", or "all" to fit every model that is shown to all domains. ``candidates`` are
+    estimators of scikit-learn by name, which compete with ours.
 
     The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
     ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
@@ -64,7 +76,7 @@ class TrainingPlan:
     """
 
     levels: tuple[Level, ...]
-    model: str = "linear"
+    model: str = AUTO
     task: str = "auto"
     seed: int = 0
     settings: Mapping[str, Any] | None = None
@@ -73,6 +85,9 @@ class TrainingPlan:
     surrogate: str = "auto"
     max_missing: float = LARGEST_MISSING_SHARE
     class_weight: str | Mapping[str, float] | None = None
+    mean_budget: float = 0.1
+    refit: str = "chosen"
+    candidates: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
@@ -87,7 +102,10 @@ class TrainingPlan:
         plan = cls((), **rest)
         for check in (
             lambda: SEED.check(plan.seed, "seed"),
-            lambda: one_of(plan.model, MODELS, "model"),
+            lambda: one_of(plan.model, CHOICES, "model"),
+            lambda: NON_NEGATIVE.check(plan.mean_budget, "mean_budget"),
+            lambda: one_of(plan.refit, REFITS, "value of refit"),
+            plan._check_candidates,
             lambda: one_of(plan.surrogate, SURROGATES, "surrogate"),
             lambda: one_of(plan.measure, MEASURES, "measure"),
             lambda: one_of(plan.task, TASKS, "task"),
@@ -104,9 +122,22 @@ class TrainingPlan:
         return cls(found, **rest)
 
     def _check_settings(self) -> None:
+        if self.model == AUTO and self.settings:
+            raise SettingError(
+                f"Settings ({', '.join(self.settings)}) belong to one kind of model: name it with "
+                f"--model ({', '.join(MODELS)})."
+            )
         if self.model in MODELS:
             known = MODEL_SETTINGS[self.model]
             refuse_unknown(self.settings or {}, known, f"Model {self.model!r}")
+
+    def _check_candidates(self) -> None:
+        for name, each in (self.candidates or {}).items():
+            if not (hasattr(each, "fit") and hasattr(each, "predict")):
+                raise SettingError(
+                    f"The candidate {name!r} must be an estimator of scikit-learn that is not "
+                    f"fitted (with fit and predict), got {type(each).__name__}."
+                )
 
     def _check_class_weight(self) -> None:
         given = self.class_weight

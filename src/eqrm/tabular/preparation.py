@@ -44,14 +44,21 @@ class EncodedPart:
 
 @dataclass(frozen=True, eq=False)
 class PreparedTraining:
-    """What a training fits to and evaluates on."""
+    """What a training fits to and, where domains are kept aside, evaluates on.
+
+    ``in_time`` is how later domains were kept aside; ``ordered`` says that domains are judged by
+    models of earlier ones. ``everything`` is the table that models are finally fitted to, where
+    that is more than ``train``.
+    """
 
     train: EncodedPart
-    test: EncodedPart
+    test: EncodedPart | None
     preprocessor: TablePreprocessor
     seen: SeenDomains
     notes: tuple[str, ...]
     in_time: TimeSplit | None = None
+    ordered: bool = False
+    everything: Table | None = None
 
     @property
     def task(self) -> Task:
@@ -61,19 +68,26 @@ class PreparedTraining:
 
 def prepare(
     train: Table,
-    test: Table,
+    test: Table | None,
     plan: TrainingPlan,
     in_time: TimeSplit | None = None,
     notes: Sequence[str] = (),
+    ordered: bool = False,
+    everything: Table | None = None,
 ) -> PreparedTraining:
-    """Encode both tables by what the training domains tell; all problems are one error.
+    """Encode the tables by what the training domains tell; all problems are one error.
 
-    ``in_time`` is the result of :meth:`Table.in_time`, where that made the two tables; ``notes``
-    are those on how they were made.
+    ``test`` are domains that are kept aside, if any. ``in_time`` is the result of
+    :meth:`Table.in_time`, where that made the two tables; ``notes`` are those on how they were
+    made; ``ordered`` and ``everything`` are as in :class:`PreparedTraining`.
     """
     problems, seen = Problems(), SeenDomains.of(train.unit_names)
+    parts = [train, *([] if test is None else [test])]
     with problems.noted():
-        refuse_shared_domains(train, test)
+        refuse_few_domains(train)
+    if test is not None:
+        with problems.noted():
+            refuse_shared_domains(train, test)
     preprocessor = None
     with problems.noted():
         preprocessor = TablePreprocessor.fit(train, plan.task, **encoding(plan, train))
@@ -85,9 +99,10 @@ def prepare(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqrmWarning)
         matrices = [encoder.transform(train.columns)]
-        with problems.noted():
-            matrices.append(encoder.transform(test.columns, plan.unseen))
-    for table in (train, test):
+        if test is not None:
+            with problems.noted():
+                matrices.append(encoder.transform(test.columns, plan.unseen))
+    for table in parts:
         with problems.noted():
             labels.append(task.labels(table.target))
         with problems.noted():
@@ -97,16 +112,19 @@ def prepare(
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
     told = [*notes, *train.notes, *encoder.notes, *(str(warning.message) for warning in caught)]
-    told += [*task.note(train.target), *_order_note(train, test, in_time)]
+    told += [*task.note(train.target), *_order_note(train, test, in_time, ordered)]
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
     told += _about_weights(train, task, class_weights)
-    seen_part, unseen_part = (
+    encoded = [
         EncodedPart(table, matrix, own, _weights(table, own, class_weights))
-        for table, matrix, own in zip((train, test), matrices, labels, strict=True)
-    )
+        for table, matrix, own in zip(parts, matrices, labels, strict=True)
+    ]
+    aside = encoded[1] if test is not None else None
     once = tuple(dict.fromkeys(told))
-    return PreparedTraining(seen_part, unseen_part, preprocessor, seen, once, in_time)
+    return PreparedTraining(
+        encoded[0], aside, preprocessor, seen, once, in_time, ordered, everything
+    )
 
 
 def encoding(plan: TrainingPlan, table: Table) -> dict[str, Any]:
@@ -202,40 +220,50 @@ def _about_weights(train: Table, task: Task, of_classes: Array | None) -> list[s
     ]
 
 
-def _order_note(train: Table, test: Table, in_time: TimeSplit | None) -> list[str]:
+def _order_note(
+    train: Table, test: Table | None, in_time: TimeSplit | None, ordered: bool
+) -> list[str]:
     """Whether the column that orders the domains is a feature, or dates were ignored."""
-    if in_time is None:
+    if not ordered and in_time is None:
         return _mixed_dates(train, test)
-    if in_time.order == train.domain_name:
+    name = train.domain_name if train.order is None else train.order_name
+    if name == train.domain_name:
         return []
-    if in_time.order in train.columns:
+    if name in train.columns:
         return [
-            f"The order column {in_time.order!r} is a feature: its values in later domains were "
-            "never seen in training."
+            f"The order column {name!r} is a feature: its values in later domains were never seen "
+            "in training."
         ]
-    return [
-        f"The order column {in_time.order!r} is not used as a feature. To use it, list it in "
-        "--feature."
-    ]
+    return [f"The order column {name!r} is not used as a feature. To use it, list it in --feature."]
 
 
-def _mixed_dates(train: Table, test: Table) -> list[str]:
-    """Whether domains are dates, and those to evaluate on lie between those to train on."""
-    orders = [DomainOrder.of_names(table.unit_names) for table in (train, test)]
-    before, later = (None if order is None else order.times for order in orders)
-    if before is None or later is None or later.min() > before.max():
+def _mixed_dates(train: Table, test: Table | None) -> list[str]:
+    """Whether domains are dates, and models of later ones are judged on earlier ones."""
+    order = DomainOrder.of_names(train.unit_names)
+    later = None if test is None else DomainOrder.of_names(test.unit_names)
+    if order is None or (later is not None and later.times.min() > order.times.max()):
         return []
     return [
-        "The domains are dates, and test domains lie between training domains. Domains to come "
-        "are later than all of them: evaluate on the latest (--test-last SHARE or --test-after "
-        "DATE)."
+        f"The domains are dates, and models were judged on earlier ones too. For domains to come, "
+        f"judge by the past alone: --order {train.domain_name}."
     ]
+
+
+def refuse_few_domains(table: Table, what: str = "train on") -> None:
+    """Raise if there is a single domain (or group, where domains are nested)."""
+    unit = table.unit
+    if len(table.unit_names) < FEWEST_DOMAINS:
+        raise DomainDataError(
+            f"There is {len(table.unit_names)} {unit} to {what}; a quantile over {unit}s needs at "
+            f"least {FEWEST_DOMAINS}, and dozens to be useful. Is {table.domain_name!r} the right "
+            "column?"
+        )
 
 
 def refuse_shared_domains(train: Table, test: Table) -> None:
     """Raise if a domain is in both tables, or if the test table lacks a column.
 
-    Also refused is a single domain to train or to evaluate on. Where domains are nested, groups
+    Also refused is a single domain to evaluate on. Where domains are nested, groups
     take their place.
     """
     seen, unit, problems = SeenDomains.of(train.unit_names), train.unit, Problems()
@@ -249,12 +277,6 @@ def refuse_shared_domains(train: Table, test: Table) -> None:
             )
     with problems.noted():
         refuse_absent(list(train.columns), list(test.columns))
-    for table, what in ((train, "train on"), (test, "evaluate on")):
-        if len(table.unit_names) < FEWEST_DOMAINS:
-            with problems.noted():
-                raise DomainDataError(
-                    f"There is {len(table.unit_names)} {unit} to {what}; a quantile over {unit}s "
-                    f"needs at least {FEWEST_DOMAINS}, and dozens to be useful. Is "
-                    f"{table.domain_name!r} the right column?"
-                )
+    with problems.noted():
+        refuse_few_domains(test, "evaluate on")
     problems.refuse("The table", alone=True)

@@ -1,9 +1,9 @@
-"""What every trained model is compared with: constants, ERM, and ERM recalibrated for the level."""
+"""Constants that every model is compared with, and the risks of scores by domain."""
 
 from __future__ import annotations
 
-import copy
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,26 +11,13 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.task import Task
 from eqrm.domains import NumberedDomains
+from eqrm.estimators.tasks import Classification, Regression
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
-from eqrm.level import Level
-from eqrm.linear.scored_rows import Correction
+from eqrm.evaluation.measuring.from_arrays import risks_of_losses
+from eqrm.risks import MeasuredRisks
+from eqrm.tabular.preparation import EncodedPart
 
 Array = NDArray[np.float64]
-ERM = "ERM"
-
-
-def trained_name(level: Level) -> str:
-    """What the predictor trained for a level is called.
-
-    >>> trained_name(Level(0.9)), trained_name(Level(1.0)), recalibrated_name(Level(0.9))
-    ('α = 0.9', 'worst', 'ERM recalibrated for 0.9')
-    """
-    return "worst" if level == Level(1.0) else f"α = {level}"
-
-
-def recalibrated_name(level: Level) -> str:
-    """What ERM recalibrated for a level is called."""
-    return f"ERM recalibrated for {level}"
 
 
 def constant_scores(
@@ -51,13 +38,6 @@ def constant_scores(
     return {BASE_RATE: np.log(shares)[None], EQUAL_ODDS: np.zeros((1, len(shares)))}
 
 
-def recalibrated_copy(estimator: Any, correction: Correction) -> Any:
-    """A fitted estimator of eqrm with corrected scores; the original stays as it is."""
-    found = copy.copy(estimator)
-    found._correct(correction)
-    return found
-
-
 def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> Array:
     """Losses whose plain mean in each domain is the weighted mean R = Σwℓ/Σw of the given ones.
 
@@ -73,4 +53,22 @@ def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> 
     risks = np.bincount(ids, weights * losses, number) / total
     share = weights * (np.bincount(ids, minlength=number) / total)[ids]
     found: Array = risks[ids] + share * (losses - risks[ids])
+    return found
+
+
+def losses_of(scores: Array, labels: NDArray[Any], task: Task) -> Array:
+    """The loss of each row, from scores: a probability that is rounded to 0 would be infinite."""
+    return (Classification if task.classes else Regression)._losses_of(scores, labels)
+
+
+def measured_rows(
+    scores: Mapping[str, Array], rows: EncodedPart, task: Task
+) -> dict[str, MeasuredRisks]:
+    """The risks of predictors by name, from their scores (n,) or (n, K) of all rows."""
+    domains, found = rows.table.numbered_domains, {}
+    for name, each in scores.items():
+        losses = losses_of(each, rows.labels, task)
+        if rows.weights is not None:
+            losses = weighted_losses(losses, rows.weights, domains)
+        found[name] = risks_of_losses(name, losses, domains)
     return found

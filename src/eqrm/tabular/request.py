@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import CONFIDENCE, Problems
+from eqrm.checks import Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
 from eqrm.data.splits import TimeSplit, conflicting_splits
 from eqrm.data.tables.columns import number_of
@@ -17,18 +17,10 @@ from eqrm.data.tables.frames import is_frame
 from eqrm.data.tables.reading import TableColumns, read_test_table
 from eqrm.data.tables.table import Table
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.level import Level
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare
-from eqrm.text import counted
 
-SHARE = 0.5
-TOLD_FIRST = 0.9
-"""The headline level is the trained level closest to this."""
-FEWEST_TO_TRAIN = 10
-"""Domains that are left to train on when a certificate gets what it needs; and a third of these."""
-HELD_OUT = ("test", "test_domains", "test_share", "test_after", "test_last")
+HELD_OUT = ("test", "certify", "test_after", "test_last")
 OWN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
 """Fields that a built-in table does not take."""
 OPTIONS = {
@@ -99,26 +91,24 @@ def _literal(value: str) -> str:
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """Which table to train on, what its ``columns`` are, and which domains are held out.
+    """Which table to train on, what its ``columns`` are, and which domains are kept aside.
 
-    Held out are the domains of another table (``test``), those that ``test_domains`` names, a share
-    of them (``test_share``), or later ones: by the column ``order``, after a moment
-    (``test_after``) or the last share of them (``test_last``). By default half of them are, or more
-    where a certificate needs more. ``weather`` is for the table "flights".
+    By default none are: every domain is judged by models of the others. Kept aside for a proven
+    certificate are the domains of another table (``test``), a share of them or those with these
+    names (``certify``), or later ones: those after a moment (``test_after``) or the last share of
+    them (``test_last``). With the column ``order``, or these two, domains are judged by models of
+    earlier ones. ``weather`` is for the table "flights".
     """
 
     data: Any
     columns: TableColumns
     test: Any = None
-    test_domains: Sequence[str] | None = None
-    test_share: float | None = None
+    certify: float | Sequence[str] | None = None
     test_after: Any = None
     test_last: float | None = None
     weather: bool = False
 
-    def prepare(
-        self, plan: TrainingPlan, confidence: float, problems: Problems
-    ) -> PreparedTraining | None:
+    def prepare(self, plan: TrainingPlan, problems: Problems) -> PreparedTraining | None:
         """Read, split and encode; None if there are problems, all of which are noted."""
         conflicts = self.conflicts()
         for problem in conflicts:
@@ -130,8 +120,10 @@ class TrainingRequest:
             if conflicts:  # which domains to train on is not known
                 inspect_columns(table.columns, table.target, plan, table.asked)
                 return None
-            train, test, in_time, notes = self._split(table, plan, confidence)
-            return prepare(train, test, plan, in_time, notes)
+            train, test, in_time = self._split(table, plan)
+            everything = table if test is not None and self.test is None else None
+            ordered = self.is_in_time
+            return prepare(train, test, plan, in_time, (), ordered, everything)
         return None
 
     @property
@@ -142,6 +134,8 @@ class TrainingRequest:
     def conflicts(self) -> list[str]:
         """What is wrong with fields that choose the held-out domains in two ways."""
         given = {option_name(name): getattr(self, name) for name in HELD_OUT}
+        if isinstance(self.certify, (int, float)):  # with an order, the last share of domains
+            return conflicting_splits(given)
         return conflicting_splits({**given, "--order": self.columns.order})
 
     @property
@@ -189,57 +183,22 @@ class TrainingRequest:
         return found
 
     def _split(
-        self, table: Table, plan: TrainingPlan, confidence: float
-    ) -> tuple[Table, Table, TimeSplit | None, list[str]]:
-        """The tables to train and to evaluate on, how they were split in time, and notes."""
-        share, notes = reserved_share(table, plan.levels, confidence)
+        self, table: Table, plan: TrainingPlan
+    ) -> tuple[Table, Table | None, TimeSplit | None]:
+        """The table to train on, the one kept aside, and how they were split in time."""
+        after, last, certify = self.test_after, self.test_last, self.certify
         if self.is_in_time:
-            after, last = self.test_after, self.test_last
-            chosen = after is not None or last is not None
-            in_time = table.in_time(after=after, last=last if chosen else share)
-            return *table.split(in_time), in_time, [] if chosen else notes
+            table.in_time(last=0.5)  # refuses what cannot be ordered
+            if isinstance(certify, (int, float)):
+                last = certify
+            if after is not None or last is not None:
+                in_time = table.in_time(after=after, last=last)
+                return *table.split(in_time), in_time
         if self.test is not None:
-            return table, read_test_table(self.test, table), None, []
-        if self.test_share is not None:
-            share = self.test_share
-        notes = [] if self.test_domains or self.test_share is not None else notes
-        return *table.split(self.test_domains or share, plan.seed), None, notes
-
-
-def headline_level(levels: Sequence[Level]) -> Level | None:
-    """The trained level that summaries are about: the one closest to 0.9.
-
-    >>> headline_level([Level(0.5), Level(0.95)])
-    Level(0.95)
-    """
-    possible = [level for level in levels if 0.0 < level.alpha < 1.0]
-    return min(possible, key=lambda level: abs(level.alpha - TOLD_FIRST), default=None)
-
-
-def reserved_share(
-    table: Table, levels: Sequence[Level], confidence: float
-) -> tuple[float, list[str]]:
-    """The share of domains to hold out, and a note where it is not half of them.
-
-    A certificate gets the domains that it needs first, if enough are left to train on.
-    """
-    level, number, unit = headline_level(levels), len(table.unit_names), table.unit
-    if level is None or not CONFIDENCE.holds(confidence):
-        return SHARE, []
-    needed = domains_needed(level.alpha, confidence)
-    if round(SHARE * number) >= needed:
-        return SHARE, []
-    least = max(FEWEST_TO_TRAIN, needed // 3)
-    about = f"a certificate for α = {level} with {confidence:.0%} confidence"
-    if number - needed < least:
-        return SHARE, [
-            f"With {counted(number, unit)}, half of them are held out, too few for {about}: it "
-            f"takes {needed:,} to certify, besides at least {least:,} to train on."
-        ]
-    return needed / number, [
-        f"Of {number:,} {unit}s, {needed:,} are held out instead of half, as {about} takes so "
-        f"many, and {number - needed:,} are left to train on (--test-share decides otherwise)."
-    ]
+            return table, read_test_table(self.test, table), None
+        if certify is not None:
+            return *table.split(certify, plan.seed), None
+        return table, None, None
 
 
 def read_any_table(data: Any, columns: TableColumns, *, weather: bool = False) -> Table:

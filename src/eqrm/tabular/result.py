@@ -18,13 +18,12 @@ from eqrm.files.checked_json import parsed_json
 from eqrm.files.regular import regular_file
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
-from eqrm.tabular.comparison import TrainingComparison, table_levels
+from eqrm.tabular.decision import Decision
 from eqrm.tabular.model import load_table_model, saved_models
-from eqrm.tabular.output import REPORT, SUMMARY, summary_of, write_training, write_training_report
+from eqrm.tabular.output import REPORT, SUMMARY, TrainingOutput, table_levels
 from eqrm.tabular.output_folder import LISTED, check_folder, listed_files
 from eqrm.tabular.predictions import predicted_columns
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.wording import in_words
 from eqrm.text import counted
 
 if TYPE_CHECKING:
@@ -34,17 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """Models by name, and how they do on domains that none of them has seen.
+    """The model to use, why, and how it and others do on domains that they have not seen.
 
     Attributes:
-        models: ERM, ERM recalibrated for each level, and the one trained for it.
-        recommended: the name of the model to use: chosen on training domains, for the level closest
-            to 0.9.
-        evaluation: the risks of all models and constants on unseen domains
-            (:class:`eqrm.Evaluation`), with certificates, comparisons and tests.
-        summary: the verdict and everything beside it, in words.
+        decision: what to use for the level closest to 0.9, instead of what, and how sure that is.
+        models: the chosen models and plain training, fitted to all domains.
+        evaluation: the cross-fitted risks of all candidates that are shown, and of constants
+            (:class:`eqrm.Evaluation`), with bounds, comparisons and tests.
+        summary: the decision and everything beside it, in words.
         risk_table: mean and quantiles of risk, with intervals.
-        printed: the part of the summary that the command prints; all of it once loaded.
+        decisions: one for each level; None in folders of versions that did not decide.
+        kept_aside: the risks on domains that were kept aside (``certify``), whose certificates are
+            proven; None without them.
         folder: where everything was written to or loaded from; None where it was not.
     """
 
@@ -53,26 +53,44 @@ class TrainingResult:
     evaluation: Evaluation
     summary: str
     risk_table: RiskTable
-    printed: str
+    decisions: tuple[Decision, ...]
+    kept_aside: Evaluation | None
+    _printed: Callable[[Path | None], str]
     _write: Callable[[Path], list[Path]]
     _report: Callable[[Path], None]
     folder: Path | None = None
 
     @classmethod
     def of(
-        cls, training: TableTraining, compared: TrainingComparison, command: str | None = None
+        cls,
+        training: TableTraining,
+        confidence: float = 0.95,
+        source: str = "",
+        command: str | None = None,
     ) -> TrainingResult:
         """The result of a training that has just ended."""
+        output = TrainingOutput(training, confidence, source, command)
         return cls(
             training.models,
-            compared.recommended,
+            training.decision.chosen,
             training.evaluation,
-            summary_of(training, compared),
-            compared.table,
-            in_words(training, compared),
-            lambda folder: write_training(training, compared, folder, command),
-            lambda path: write_training_report(training, compared, path, command),
+            output.summary,
+            output.table,
+            training.decisions,
+            None if training.aside is None else training.aside.evaluation,
+            output.screen,
+            output.write,
+            output.report,
         )
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision on the level closest to 0.9; None in folders of earlier versions."""
+        return min(self.decisions, key=lambda d: abs(d.level.alpha - 0.9), default=None)
+
+    def printed(self, folder: Path | None = None) -> str:
+        """The part of the summary that the command prints; all of it once loaded."""
+        return self._printed(folder)
 
     @classmethod
     def load(cls, folder: Path) -> TrainingResult:
@@ -88,7 +106,14 @@ class TrainingResult:
             )
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())
-            levels = tuple(dict.fromkeys(level for level in given if level is not None))
+            levels = list(dict.fromkeys(level for level in given if level is not None))
+            decisions = tuple(map(Decision.from_dict, content.get("decisions", ())))
+            aside = folder / "kept-aside.json"
+            kept = None
+            if aside.name in content["files"]:
+                kept = Evaluation.from_dict(
+                    parsed_json(regular_file(aside).read_text(encoding="utf-8"))
+                )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DataFileError):
                 raise
@@ -109,12 +134,16 @@ class TrainingResult:
         def report(to: Path) -> None:
             shutil.copyfile(folder / REPORT, to)
 
-        return cls(models, best, evaluation, summary, table, summary, write, report, folder)
+        def printed(to: Path | None) -> str:
+            return summary
+
+        told = decisions, kept, printed, write, report, folder
+        return cls(models, best, evaluation, summary, table, *told)
 
     def __repr__(self) -> str:
         return (
             f"TrainingResult({counted(len(self.models), 'model')}, "
-            f"{counted(len(self.evaluation.domains), 'unseen domain')}, recommended: "
+            f"{counted(len(self.evaluation.domains), 'domain')}, recommended: "
             f"{self.recommended!r})"
         )
 
@@ -145,9 +174,9 @@ class TrainingResult:
         return self.evaluation.plot(ax)
 
     def _repr_html_(self) -> str:
-        """The verdict and the table of risks, for a notebook."""
-        verdict = self.summary.split("\n\n", 1)[0]
-        return f"{lines_in_html(verdict)}{self.risk_table._repr_html_()}"
+        """The decision and the table of risks, for a notebook."""
+        told = self.summary.split("\n\n", 1)[0] if self.decision is None else str(self.decision)
+        return f"{lines_in_html(told)}{self.risk_table._repr_html_()}"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write everything to a folder, as ``eqrm train --output`` does.

@@ -1,13 +1,20 @@
-"""From a table to models for several levels, evaluated on domains that none of them has seen."""
+"""From a table to one model for the next domain: candidates are cross-fitted, one is chosen.
+
+Every candidate is fitted to most of the domains and judged on the others, in turns, so that every
+domain has a risk under models that have not seen it (in time: under models of earlier domains). One
+rule decides (:mod:`eqrm.tabular.decision`), and the chosen model and plain training are fitted
+again, to all domains. Domains that are kept aside have no part in any of this but the last fit.
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,23 +22,19 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from eqrm.data.splits import TimeSplit
-from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import Task
+from eqrm.data.times import domain_spans
 from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
-from eqrm.estimators.selection.surrogate_choice import SurrogateChoice, choose
-from eqrm.estimators.selection.surrogates import ERM as REFERENCE
-from eqrm.estimators.selection.surrogates import FEWEST_DOMAINS as FEWEST_TO_CHOOSE
+from eqrm.estimators.selection.splitters import DomainTimeSplit, Split
 from eqrm.estimators.selection.surrogates import (
-    FOLDS,
+    ERM,
     CrossFitted,
     Surrogate,
     cross_fit,
     fitted,
-    trained_candidates,
+    whole_domain_folds,
 )
-from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.nested.findings import INDEPENDENT
@@ -41,121 +44,142 @@ from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_nu
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
 from eqrm.linear.solving.search import SOLVES_TOLD
-from eqrm.tabular.model import TableModel, new_estimator
+from eqrm.risks import MeasuredRisks
+from eqrm.tabular.candidates import Candidate, Family, families
+from eqrm.tabular.contest import Contest, decide
+from eqrm.tabular.decision import Decision
+from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
-from eqrm.tabular.references import (
-    ERM,
-    Array,
-    constant_scores,
-    recalibrated_copy,
-    recalibrated_name,
-    trained_name,
-    weighted_losses,
-)
+from eqrm.tabular.references import Array, measured_rows
 from eqrm.tabular.steps import INSIDE
 
-CROSS_FITTING = "cross-fitting over training domains"
-FEWEST_MODELS = 2
-"""ERM and one level: what can be compared, and so kept when training is interrupted."""
-ZERO = "scores scaled by 0 have the lowest quantile on training domains left out."
+FOLDS, FEW_FOLDS, WINDOWS = 8, 5, 7
+"""Folds of small tables and of large ones; parts of time, of which the first two are not judged."""
+SMALL = 20_000
+"""Rows of a table whose candidates are judged in more folds."""
+FEWEST_DOMAINS = 10
+"""With fewer domains nothing is trained for a level: there is too little to choose by."""
+ROWS_TO_CHOOSE, MOST_OF_A_DOMAIN, LEAST_OF_A_DOMAIN = 100_000, 20_000, 100
+"""Candidates are fitted to about so many rows, and to so many of a domain at most and at least."""
+ROWS_TO_RANK = 50_000
+"""AUC and spread of every candidate are taken from so many rows."""
+CHOOSING = "comparing models on domains that they have not seen"
+
+
+@dataclass(frozen=True, eq=False)
+class KeptAside:
+    """Domains that were kept aside, and the models of the others on them.
+
+    ``evaluation`` holds the chosen models and plain training, fitted without these domains;
+    ``in_time`` is how they were split off, where they are later ones; ``refitted`` says whether
+    the models that are handed over were then fitted to these domains too.
+    """
+
+    evaluation: Evaluation
+    in_time: TimeSplit | None
+    refitted: bool
 
 
 @dataclass(frozen=True, eq=False)
 class TableTraining:
-    """The result: a model per predictor, and their evaluation on held-out domains.
+    """The models to use, the decisions, and what they rest on.
 
-    ``evaluation`` and ``skills`` also hold the constants, which are ``references`` without a
-    model. ``choices`` says for each level how the candidates did on training domains left out,
-    where there were enough of these. ``in_time`` is how the domains were split, where the held-out
-    ones are later.
+    ``models`` are fitted to all domains: the chosen ones and plain training. ``evaluation`` holds
+    the cross-fitted risks of the candidates that are shown, and of constants; ``contests`` all
+    candidates, by level.
     """
 
     models: Mapping[str, TableModel]
     evaluation: Evaluation
-    levels: tuple[Level, ...]
+    decisions: tuple[Decision, ...]
+    contests: Mapping[Level, Contest]
+    constants: tuple[str, ...]
+    skills: Mapping[str, Skill]
     notes: tuple[str, ...]
-    train_rows: int
-    train_domains: int
-    in_time: TimeSplit | None = None
+    rows: int
+    domains: int
+    chosen_on: int
+    """How many rows candidates were fitted to while choosing: all of them, or some."""
+    in_time: bool = False
+    aside: KeptAside | None = None
     measure: str = "quantile"
-    constants: Mapping[str, Array] = field(default_factory=dict)
-    """The risks of training domains by the constants of the other domains."""
-    skills: Mapping[str, Skill] = field(default_factory=dict)
-    choices: Mapping[Level, SurrogateChoice] = field(default_factory=dict)
 
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that were trained for."""
+        return tuple(self.contests)
 
-def train_on_table(
-    train: Table,
-    test: Table,
-    plan: TrainingPlan,
-    progress: Callable[[str], None] = lambda what: None,
-    in_time: TimeSplit | None = None,
-) -> TableTraining:
-    """Train ERM and every level on ``train``, and evaluate all of them on ``test``.
-
-    The two tables must share no domain. ``progress`` is called with the name of each step. Ctrl-C
-    while a level is trained keeps the models that are ready, and evaluates those. ``in_time`` is
-    the result of :meth:`Table.in_time`, where that made the two tables: the summary then states
-    the periods.
-
-    >>> rng = np.random.default_rng(0)
-    >>> days, x = np.repeat(np.arange(40), 25).astype(str), rng.normal(size=1000)
-    >>> late = (x + rng.normal(size=40).repeat(25) + rng.normal(size=1000) > 0).astype(float)
-    >>> both = Table({"x": x}, late, days)
-    >>> found = train_on_table(*both.split(0.5), TrainingPlan.of([0.9]))
-    >>> list(found.models), found.train_domains, len(found.evaluation.domains)
-    (['ERM', 'ERM recalibrated for 0.9', 'α = 0.9'], 20, 20)
-    """
-    progress("encoding the table")
-    return train_prepared(prepare(train, test, plan, in_time), plan, progress)
+    @property
+    def decision(self) -> Decision:
+        """The one on the headline level, the closest to 0.9."""
+        return min(self.decisions, key=lambda each: abs(each.level.alpha - 0.9))
 
 
 def train_prepared(
     prepared: PreparedTraining,
     plan: TrainingPlan,
     progress: Callable[[str], None] = lambda what: None,
+    confidence: float = 0.95,
 ) -> TableTraining:
-    """The same of tables that are encoded already."""
-    train, test, task = prepared.train, prepared.test, prepared.task
-    nesting = test.table.key if test.table.unit == "group" else None
-    notes = [*prepared.notes, *([] if nesting is None else [INDEPENDENT])]
-    job = _Job(plan, task, train, notes, progress)
-    models = {
-        name: TableModel(estimator, prepared.preprocessor, level, prepared.seen)
-        for name, level, estimator in job.fitted()
+    """Compare candidates, decide, and fit what was decided on to all domains."""
+    notes = [*prepared.notes]
+    job = _Job(plan, prepared, notes, progress, confidence)
+    contests = {level: job.contest(level) for level in plan.levels or (Level(0.9),)}
+    called = prepared.preprocessor.domain_name
+    decided = {level: decide(each, confidence, called) for level, each in contests.items()}
+    shown = {
+        contests[level].candidates[place].name: contests[level].candidates[place]
+        for level, (_, places) in decided.items()
+        for place in places
     }
-    progress("evaluating on held-out domains")
-    constants = constant_scores(task, train.labels, train.weights)
-    rows, domains = len(test.labels), test.table.numbered_domains
-    with config_context(assume_finite=True):  # the encoder has refused what is not
-        scores = {n: each.estimator._checked_scores(test.matrix) for n, each in models.items()}
-        any_model = next(iter(models.values())).estimator
-        repeated = {k: np.repeat(v, rows, axis=0) for k, v in constants.items()}
-        # From the scores: a probability that is rounded to 0 would make a loss infinite.
-        losses = {k: any_model._losses_of(v, test.labels) for k, v in (scores | repeated).items()}
-    if test.weights is not None:
-        losses = {k: weighted_losses(v, test.weights, domains) for k, v in losses.items()}
-    judged, in_time = evaluate(domains=domains, losses=losses), prepared.in_time
+    decisions = tuple(decision for decision, _ in decided.values())
+    wanted = {name for d in decisions for name in (d.plain, d.chosen)}
+    progress("judging them")
+    scores = {name: job.scores_of(each) for name, each in shown.items()}
+    evaluation, constants, skills = job.judged(scores)
+    refit = {n: c for n, c in shown.items() if n in wanted or plan.refit == "all"}
+    aside, models = None, {}
+    if prepared.test is not None:
+        progress("fitting the models for the domains kept aside")
+        models = dict(job.models(refit, prepared))
+        aside = _kept_aside(models, prepared, prepared.everything is not None)
+    if prepared.test is None or prepared.everything is not None:
+        progress("fitting the models to all domains")
+        models = dict(job.models(refit, job.whole))
     return TableTraining(
         models,
-        replace(judged, loss=task.metric, order=_order_of(judged, in_time), nesting=nesting),
-        tuple(dict.fromkeys(m.level for m in models.values() if m.level is not None)),
+        evaluation,
+        decisions,
+        contests if plan.levels else {},
+        constants,
+        skills,
         tuple(dict.fromkeys(notes)),
-        len(train.labels),
-        len(train.table.domain_names),
-        in_time,
+        len(job.whole.train.labels),
+        len(job.whole.train.table.domain_names),
+        len(prepared.train.labels) if job.drawn is None else int(job.drawn.sum()),
+        prepared.ordered,
+        aside,
         plan.measure,
-        job.constants_left_out,
-        {k: _skill(v, test.labels, bool(task.classes)) for k, v in (scores | repeated).items()},
-        job.choices,
     )
 
 
-def _skill(scores: Array, target: NDArray[Any], classes: bool) -> Skill:
-    if not classes:
-        return skill_of_numbers(target, scores)
-    return skill_of_classes(target, probabilities_of(scores))
+def _kept_aside(
+    models: Mapping[str, TableModel], prepared: PreparedTraining, refitted: bool
+) -> KeptAside:
+    rows = prepared.test
+    if rows is None:
+        raise TypeError("there are domains kept aside")
+    with config_context(assume_finite=True):
+        scores = {n: each.estimator._checked_scores(rows.matrix) for n, each in models.items()}
+    risks = measured_rows(scores, rows, prepared.task)
+    split, nesting = prepared.in_time, rows.table.key if rows.table.unit == "group" else None
+    judged = Evaluation(risks, prepared.task.metric, None, nesting=nesting)
+    if split is not None:
+        began = dict(zip(split.test, split.test_times, strict=True))
+        times = np.array([began[str(name)] for name in judged.domains])
+        judged = replace(judged, order=DomainOrder(times, split.order))
+    return KeptAside(judged, split, refitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,113 +187,229 @@ class _Job:
     """The fits of a training, one after the other."""
 
     plan: TrainingPlan
-    task: Task
-    rows: EncodedPart
+    prepared: PreparedTraining
     notes: list[str]
     progress: Callable[[str], None]
-    choices: dict[Level, SurrogateChoice] = field(default_factory=dict)
+    confidence: float
+    _scores: dict[Candidate, Array] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> EncodedPart:
+        """Those that candidates are compared on."""
+        return self.prepared.train
+
+    @cached_property
+    def whole(self) -> PreparedTraining:
+        """The whole table, also what was kept aside, encoded by itself."""
+        if self.prepared.everything is None:
+            return self.prepared
+        return prepare(self.prepared.everything, None, self.plan)
 
     @cached_property
     def groups(self) -> Groups:
         """The domains of all rows."""
         return as_groups(self.rows.table.numbered_domains, len(self.rows.labels))
 
-    @property
-    def constants_left_out(self) -> dict[str, Array]:
-        """The risk of each training domain by constants of the others, as models are measured."""
-        labels, names = self.rows.labels.astype(np.float64), tuple(self.groups.names)
-        classes, weights = len(self.task.classes), self.rows.weights
-        counted = LabelStatistics.of_rows(names, self.groups.ids, labels, classes, weights)
-        found = cross_fitted_constants(counted, metric_of(self.task.metric), several=classes > 2)
-        return {name: constant.risks.risks for name, constant in found.items()}
-
-    def fitted(self) -> Iterator[tuple[str, Level | None, Any]]:
-        """ERM; then for each level ERM recalibrated for it, and the predictor trained for it."""
-        plan, batches = self.plan, self.plan.batches(len(self.rows.labels), len(self.groups))
-        settings = {**batches, **(plan.settings or {})}
-        template = new_estimator(plan.model, self.task, None, plan.seed, settings, plan.measure)
+    @cached_property
+    def families(self) -> list[Family]:
+        """The kinds of models that compete."""
+        batches = self.plan.batches(len(self.rows.labels), len(self.groups))
         if batches:
             self.notes.append(
                 "The networks are trained on mini-batches ({domains_per_batch} domains × "
                 "{examples_per_domain} rows). All rows are used in each step with --set "
                 "domains_per_batch=null.".format(**batches)
             )
-        ways = {level: self._ways(level, template) for level in plan.levels}
-        scored = self._cross_fitted(template, (REFERENCE, *chain(*ways.values())))
-        self.progress("training ERM")
-        with self._noting(ERM):
-            erm = self._fit(template, REFERENCE)
-        yield ERM, None, erm
-        ready = 1
-        for level in plan.levels:
-            name, way = trained_name(level), Surrogate(plan.measure, level)
-            try:
-                self.progress(f"training {name}")
-                with self._noting(name):
-                    recalibrated = None
-                    if scored is not None:
-                        choice = choose(scored, level, ways[level])
-                        way = choice.trained
-                        correction = scored.correction(choice.recalibrated, level)
-                        recalibrated = recalibrated_copy(erm, correction)
-                        if correction.scale == 0.0:
-                            self.notes.append(f"{recalibrated_name(level)!r} is a constant: {ZERO}")
-                        self.choices[level] = choice
-                    trained = self._fit(template, way)
-            except KeyboardInterrupt:
-                if ready < FEWEST_MODELS:
-                    raise
-                self.notes.append(f"Interrupted: {name} and the levels after it were not trained.")
-                self.choices.pop(level, None)
-                return
-            if recalibrated is not None:
-                yield recalibrated_name(level), level, recalibrated
-            yield name, level, trained
-            ready += 1
+        settings = {**batches, **(self.plan.settings or {})}
+        return families(self.plan, self.prepared.task, settings, self.plan.candidates)
 
-    def _ways(self, level: Level, template: Any) -> tuple[Surrogate, ...]:
-        """What may be minimised for a level: its own measure, or one of several."""
-        if self.plan.surrogate == "auto" and self.plan.measure == "quantile":
-            return trained_candidates(level, template._takes_long)
-        return (Surrogate(self.plan.measure, level),)
-
-    def _cross_fitted(self, template: Any, fits: Sequence[Surrogate]) -> CrossFitted | None:
-        """Scores of all training domains by predictors that have not seen them, if enough."""
-        if self.plan.measure != "quantile" or not self.plan.levels:
-            return None  # references and verdicts are about quantiles
-        unit, ids = self.rows.table.unit, self.rows.table.unit_ids
-        if len(np.unique(ids)) < FEWEST_TO_CHOOSE:
-            self.notes.append(
-                f"With fewer than {FEWEST_TO_CHOOSE} training {unit}s, nothing is recalibrated and "
-                "no surrogate is chosen by cross-fitting: each level minimises its own quantile."
+    @cached_property
+    def splits(self) -> list[Split]:
+        """The rows to fit to and to judge on of each fold."""
+        table = self.rows.table
+        if self.prepared.ordered:
+            folds = min(WINDOWS, len(self.groups)) - 1
+            return list(
+                DomainTimeSplit(folds).split(self.rows.labels, None, table.domains, table.order)
             )
+        small = len(self.rows.labels) <= SMALL and self.plan.model != "mlp"
+        return whole_domain_folds(table.unit_ids, FOLDS if small else FEW_FOLDS)
+
+    @cached_property
+    def drawn(self) -> NDArray[np.bool_] | None:
+        """The rows that candidates are fitted to while choosing; None for all of them."""
+        ids, sizes = self.groups.ids, self.groups.counts
+        each = max(ROWS_TO_CHOOSE // len(sizes), LEAST_OF_A_DOMAIN)
+        most = min(each, MOST_OF_A_DOMAIN)
+        if len(ids) <= ROWS_TO_CHOOSE or sizes.max() <= most:
             return None
-        self.progress(CROSS_FITTING)
-        several = tuple(dict.fromkeys(fits))
-        folds = min(FOLDS, len(np.unique(ids)))
+        mixed = np.random.default_rng(self.plan.seed).permutation(len(ids))
+        order = mixed[np.argsort(ids[mixed], kind="stable")]
+        place = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        found = np.zeros(len(ids), dtype=bool)
+        found[order[place < most]] = True
+        return found
+
+    def candidates(self, level: Level) -> list[tuple[Family, Candidate]]:
+        """All that compete for a level; with too few domains, plain training alone."""
+        few = len(np.unique(self.rows.table.unit_ids)) < FEWEST_DOMAINS
+        if few:
+            self.notes.append(
+                f"With fewer than {FEWEST_DOMAINS} {self.rows.table.unit}s, nothing is trained for "
+                "a level: there is too little to choose by."
+            )
+        if few or not self.plan.levels:
+            return [(each, Candidate(each.name, ERM)) for each in self.families]
+        return [(f, c) for f in self.families for c in f.candidates(self.plan, level)]
+
+    @cached_property
+    def crossed(self) -> dict[str, CrossFitted]:
+        """The scores of all rows by family, by models that have not seen their domain."""
+        self.progress(CHOOSING)
+        levels, found = self.plan.levels or (Level(0.9),), {}
+        for family in self.families:
+            own = [c for level in levels for f, c in self.candidates(level) if f is family]
+            fits = tuple(dict.fromkeys(Surrogate(c.way.measure, c.way.level) for c in own))
+            total = len(self.splits) * max(1, len(fits) - 1)
+            with self._noting(family.name), self._counting_fits(family.name, total):
+                found[family.name] = self._cross_fit(family, fits)
+        return found
+
+    def _cross_fit(self, family: Family, fits: Sequence[Surrogate]) -> CrossFitted:
         try:
-            with self._noting("cross-fitting"), self._counting_fits(folds * (len(several) - 1)):
-                return cross_fit(
-                    template,
-                    several,
-                    self.rows.matrix,
-                    self.rows.labels,
-                    self.groups,
-                    self.rows.weights,
-                    apart=ids,
-                )
-        except DomainDataError as error:  # a class that most training domains do not have
-            told = str(error).partition(" to choose")[0]
-            self.notes.append(
-                f"{told} for cross-fitting: nothing is recalibrated, and each level minimises its "
-                "own quantile."
+            return cross_fit(
+                family.template,
+                fits,
+                self.rows.matrix,
+                self.rows.labels,
+                self.groups,
+                self.rows.weights,
+                splits=self.splits,
+                in_time=self.prepared.ordered,
+                drawn=self.drawn,
             )
-            return None
+        except DomainDataError as error:  # a class that most training domains do not have
+            told, rare, _ = str(error).partition(" to choose")
+            if not rare:
+                raise
+            raise DomainDataError(
+                f"{told}: models of the other domains cannot know it. Join it with another class, "
+                "or leave its rows out."
+            ) from None
 
-    def _fit(self, template: Any, surrogate: Surrogate) -> Any:
-        rows = self.rows
-        domains = rows.table.numbered_domains
-        return fitted(template, [surrogate], rows.matrix, rows.labels, domains, rows.weights)[0]
+    @cached_property
+    def judged_rows(self) -> EncodedPart:
+        """The rows of the domains that candidates are judged on; in time not the first ones."""
+        judged = next(iter(self.crossed.values())).judged
+        if judged.all():
+            return self.rows
+        weights = None if self.rows.weights is None else self.rows.weights[judged]
+        table, labels = self.rows.table.rows(judged), self.rows.labels[judged]
+        return EncodedPart(table, self.rows.matrix[judged], labels, weights)
+
+    def scores_of(self, candidate: Candidate) -> Array:
+        """The scores of judged rows."""
+        if candidate not in self._scores:
+            crossed = self.crossed[candidate.family]
+            scores = crossed.scores_of(candidate.way, candidate.level or Level(0.9))
+            self._scores[candidate] = scores if crossed.judged.all() else scores[crossed.judged]
+        return self._scores[candidate]
+
+    def contest(self, level: Level) -> Contest:
+        """The candidates for a level with their risks, one domain after the other in time."""
+        own = [candidate for _, candidate in self.candidates(level)]
+        rows = self.judged_rows
+        step = max(1, len(rows.labels) // ROWS_TO_RANK)
+        risks, rankings, spreads = [], [], []
+        for candidate in own:
+            scores = self.scores_of(candidate)
+            found = measured_rows({"": scores}, rows, self.prepared.task)[""]
+            risks.append(found.risks)
+            rankings.append(self._skill(scores[::step], rows.labels[::step]).above_chance)
+            spreads.append(float(np.std(scores[::step], axis=0).max()))
+        matrix = np.stack(risks)
+        order = self.order(found.domains)
+        block = None
+        if order is not None:
+            matrix = matrix[:, np.argsort(order.times, kind="stable")]
+            block = max(2, round(matrix.shape[1] ** (1.0 / 3.0)))
+        given = np.array(rankings), np.array(spreads), self.plan.mean_budget, block
+        return Contest(level, tuple(own), matrix, *given, measure=self.plan.measure)
+
+    def order(self, domains: Sequence[Any]) -> DomainOrder | None:
+        """When the judged domains began, where that is known."""
+        table = self.rows.table
+        if not self.prepared.ordered:
+            return DomainOrder.of_names(domains)
+        numbered = table.numbered_domains
+        name = table.domain_name if table.order is None else table.order_name
+        spans = domain_spans(numbered.ids, numbered.names, table.order, repr(name), "")
+        place = {str(each): number for number, each in enumerate(numbered.names)}
+        return DomainOrder(spans.first[[place[str(each)] for each in domains]], name)
+
+    def _skill(self, scores: Array, target: NDArray[Any]) -> Skill:
+        if not self.prepared.task.classes:
+            return skill_of_numbers(target, scores)
+        return skill_of_classes(target, probabilities_of(scores))
+
+    def judged(
+        self, scores: Mapping[str, Array]
+    ) -> tuple[Evaluation, tuple[str, ...], dict[str, Skill]]:
+        """The evaluation of candidates and constants, which of them are constants, and skills."""
+        rows, task = self.judged_rows, self.prepared.task
+        risks = measured_rows(scores, rows, task)
+        skills = {name: self._skill(each, rows.labels) for name, each in scores.items()}
+        names = next(iter(risks.values())).domains
+        constants = {}
+        for name, (known, skill) in self._constants().items():
+            constants[name], skills[name] = known.only(list(names)), skill
+        order = self.order(names) if self.prepared.ordered else None
+        nesting = rows.table.key if rows.table.unit == "group" else None
+        if nesting is not None:
+            self.notes.append(INDEPENDENT)
+        found = Evaluation(
+            {**risks, **constants},
+            task.metric,
+            None,
+            nesting=nesting,
+            order=order,
+            cross_fitted=True,
+        )
+        return found, tuple(constants), skills
+
+    def _constants(self) -> dict[str, tuple[MeasuredRisks, Skill]]:
+        """Each domain by constants of the others."""
+        task, labels = self.prepared.task, self.rows.labels.astype(np.float64)
+        domains = self.rows.table.numbered_domains
+        classes, names = len(task.classes), tuple(domains.names)
+        counted = LabelStatistics.of_rows(names, domains.ids, labels, classes, self.rows.weights)
+        found = cross_fitted_constants(counted, metric_of(task.metric), several=classes > 2)
+        return {name: (each.risks, each.skill) for name, each in found.items()}
+
+    def models(
+        self, candidates: Mapping[str, Candidate], to: PreparedTraining
+    ) -> Iterator[tuple[str, TableModel]]:
+        """Candidates by name, fitted to all rows of the table."""
+        rows, done = to.train, dict[tuple[str, Surrogate], Any]()
+        for name, each in candidates.items():
+            family = next(f for f in self.families if f.name == each.family)
+            way = Surrogate(each.way.measure, each.way.level)
+            if (each.family, way) not in done:
+                self.progress(f"{INSIDE}fitting {name}")
+                with self._noting(name):
+                    done[each.family, way] = fitted(
+                        family.template,
+                        [way],
+                        rows.matrix,
+                        rows.labels,
+                        rows.table.numbered_domains,
+                        rows.weights,
+                    )[0]
+            model = done[each.family, way]
+            if each.way.correction is not None and each.level is not None:
+                model = copy.copy(model)
+                model._correct(self.crossed[each.family].correction(each.way, each.level))
+            yield name, TableModel(model, to.preprocessor, each.level, to.seen)
 
     @contextmanager
     def _noting(self, name: str) -> Iterator[None]:
@@ -290,12 +430,12 @@ class _Job:
                 )
 
     @contextmanager
-    def _counting_fits(self, total: int) -> Iterator[None]:
+    def _counting_fits(self, name: str, total: int) -> Iterator[None]:
         """Tell how many exact linear fits are done, besides those of ERM."""
         done = count(1)
 
         def tell() -> None:
-            self.progress(f"{INSIDE}{CROSS_FITTING}: {next(done):,} of {total:,} fits done")
+            self.progress(f"{INSIDE}{CHOOSING}: {name}, {next(done):,} of {total:,} fits done")
 
         told = SOLVES_TOLD.set(tell)
         try:
@@ -304,12 +444,4 @@ class _Job:
             SOLVES_TOLD.reset(told)
 
     def _tell_steps(self, name: str, done: int, total: int) -> None:
-        self.progress(f"{INSIDE}training {name}: step {done:,} of {total:,}")
-
-
-def _order_of(judged: Evaluation, in_time: TimeSplit | None) -> DomainOrder | None:
-    """When the held-out domains began, where they are later ones."""
-    if in_time is None:
-        return None
-    began = dict(zip(in_time.test, in_time.test_times, strict=True))
-    return DomainOrder(np.array([began[str(name)] for name in judged.domains]), in_time.order)
+        self.progress(f"{INSIDE}fitting {name}: step {done:,} of {total:,}")

@@ -1,269 +1,223 @@
-"""The results of a training on a table, as text for readers without a background in statistics."""
+"""The results of a training on a table as text: a first screen, and all details after it."""
 
 from __future__ import annotations
 
-import math
+from pathlib import Path
 
-from eqrm.data.splits import TimeSplit
-from eqrm.estimators.selection.surrogates import ERM as REFERENCE
-from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.measuring.constants import EQUAL_ODDS, MEAN
 from eqrm.evaluation.measuring.metrics import loss_in_words
-from eqrm.evaluation.presenting.table_cells import risk_and_skill
-from eqrm.evaluation.rounding import as_percent, rounded_up
+from eqrm.evaluation.presenting.summary import Summary
+from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
-from eqrm.tabular.comparison import LevelResult, TrainingComparison
-from eqrm.tabular.references import ERM, recalibrated_name, trained_name
-from eqrm.tabular.training import TableTraining
-from eqrm.text import aligned, listed, wrapped
-
-MINIMISED = {
-    "quantile": "",
-    "superquantile": " Each level minimises the superquantile: the mean risk of the worst share "
-    "1−α of the training domains.",
-    "worst": " 'worst' minimises the largest risk of the training domains.",
-    "mean": " Only ERM was trained, which minimises the mean risk.",
-}
-"""What a level minimises, where that is not its quantile."""
-ONE_ROW = (
-    "Every held-out domain has one row, so its risk is the loss of that row, and sampling noise "
-    "cannot be separated from differences between domains. Is this the right domain column?"
+from eqrm.tabular.contest import Contest
+from eqrm.tabular.decision import as_risk, plural
+from eqrm.tabular.findings import (
+    MOST_LISTED,
+    Expectation,
+    Warned,
+    expectation,
+    warnings_of,
+    worst_of,
 )
+from eqrm.tabular.training import TableTraining
+from eqrm.text import aligned, counted, one_line, shortened, typed
+
+MOST_WARNINGS, MOST_ROWS = 3, 8
 
 
-def in_words(training: TableTraining, compared: TrainingComparison) -> str:
-    """The verdict first, then the numbers it rests on, then what makes them less certain."""
-    sure, first = as_percent(compared.confidence), compared.first
-    last = [*_warnings(training, compared), *(f"Note: {note}" for note in training.notes)]
-    answers = [answer_in_words(training, compared, result) for result in compared.results]
-    answers += [unseen_in_words(training, compared), _dearer_than_constants(training)]
-    told = [
-        wrapped(_opening(training) + MINIMISED[training.measure]),
-        *([wrapped(*filter(None, answers))] if any(answers) else []),
-        aligned(
-            risk_and_skill(
-                compared.table.statistics,
-                {n: compared.table.cells[n] for n in (*training.constants, *training.models)},
-                training.skills,
-            )
-        ),
-        wrapped(
-            "Mean and quantiles of the risk over held-out domains (0.9: nine of ten domains are "
-            "estimated to have at most this risk; 1: the largest risk; * lowest). All quantiles "
-            "are Harrell–Davis estimates, which vary less than single order statistics. "
-            f"{_columns_explained(training)}"
-        ),
-    ]
-    if first is not None:
-        told += [
-            f"{_level_heading(training, first)}\n{level_table(training, first)}",
-            wrapped(
-                f"Certified: with {sure} confidence, at least a share α of new domains drawn like "
-                "these has at most this risk ('too few': not enough domains to say so)."
-                f"{about_the_future(training.in_time)} {_certified(first)}"
-            ),
-        ]
-    return "\n\n".join([*told, *([wrapped(*last)] if last else [])])
-
-
-def choices_in_words(compared: TrainingComparison) -> str:
-    """For each level, the curve that the surrogate was chosen from."""
-    told = [
-        f"{wrapped(result.choice.sentence)}\n{result.choice.table()}"
-        for result in compared.results
-        if result.choice is not None
-    ]
-    return "\n\n".join(told)
-
-
-def answer_in_words(
-    training: TableTraining, compared: TrainingComparison, result: LevelResult
+def first_screen(
+    training: TableTraining, confidence: float, source: str = "", folder: Path | None = None
 ) -> str:
-    """What to think of a level, what to use, and what it is worse than."""
-    verdict, choice = result.verdict, result.choice
-    parts = [] if verdict is None else [verdict.sentence]
-    if verdict is not None and (compared.summary.noise[ERM] is None or _mostly_noise(compared)):
-        parts.append(
-            "This is weak evidence: the spread of these risks is mostly sampling noise, or cannot "
-            "be told from it."
-        )
-    if choice is not None:
-        parts.append(
-            f"Chosen for α = {result.level} on training domains alone: {result.recommended!r} "
-            f"({choice.chosen.name}), {choice.reason}."
-        )
-        if verdict is not None and verdict.favoured not in (None, result.recommended):
-            parts.append(
-                f"The verdict uses unseen domains and favours {verdict.favoured!r}; "
-                "certificates of both are below."
-                if verdict.favoured in training.models
-                else f"The verdict uses unseen domains and favours {verdict.favoured!r}."
+    """What a command prints: what was done, the decision, the models, what to expect and mind."""
+    words = plural(domain_column(training))
+    decision = training.decision
+    parts = [
+        opening(training, source),
+        str(decision),
+        models_table(training),
+        "\n".join(
+            [
+                *expected_lines(training, confidence),
+                f"Look at  {', '.join(_worst(training))}: the highest risks",
+                *(f"Mind     {each}" for each in minded(training, confidence)),
+            ]
+        ),
+    ]
+    others = [each for each in training.decisions if each is not decision]
+    if others:
+        parts.insert(2, "\n".join(map(str, others)))
+    if folder is not None:
+        parts.append("\n".join(file_lines(folder, words[1])))
+    return "\n\n".join(parts)
+
+
+def opening(training: TableTraining, source: str = "") -> str:
+    """What was done, in one line."""
+    one, several = plural(domain_column(training))
+    loss = loss_in_words(training.evaluation.loss)
+    start = f"{source}: " if source else ""
+    return (
+        f"{start}{training.domains:,} {several}, {training.rows:,} rows; risk = mean {loss} of a "
+        f"{one} (lower is better)"
+    )
+
+
+def domain_column(training: TableTraining) -> str:
+    """The column that names the domains."""
+    return next(iter(training.models.values())).preprocessor.domain_name
+
+
+def models_table(training: TableTraining) -> str:
+    """A line per model, by the quantile, the chosen one marked and first; constants below."""
+    judged, decision = training.evaluation, training.decision
+    models = [name for name in judged.predictors if name not in training.constants]
+    levels = sorted({*(d.level for d in training.decisions)})
+    at = {name: [smooth_quantile(judged[name].risks, level) for level in levels] for name in models}
+    for each in training.decisions:
+        at[each.chosen][levels.index(each.level)] = each.quantile
+    place = levels.index(decision.level)
+    order = sorted(models, key=lambda n: (n != decision.chosen, at[n][place]))[:MOST_ROWS]
+    kind = next(iter(training.skills[models[0]].named))
+    rows = [["", "average", *(level.quantile_in_words for level in levels), "worst", kind]]
+    for name in order:
+        risks = judged[name].risks
+        numbers = [risks.mean(), *at[name], risks.max()]
+        mark = ">" if name in {d.chosen for d in training.decisions} else " "
+        skill = f"{training.skills[name].ranking:.2f}"
+        rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill])
+    constants = ", ".join(
+        f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.level))}"
+        for name in training.constants
+    )
+    return f"{aligned(rows)}\n  ({constants})"
+
+
+def expected_lines(training: TableTraining, confidence: float) -> list[str]:
+    """What to expect of a new domain: the bound, what it rests on, and the proven one if any."""
+    decision = training.decision
+    found = expectation(training.evaluation, decision.chosen, decision.level, confidence)
+    lines = [_expected(training, found, confidence, decision.level)]
+    if training.aside is not None:
+        aside = training.aside
+        proven = expectation(aside.evaluation, decision.chosen, decision.level, confidence)
+        number = len(aside.evaluation.domains)
+        several = plural(domain_column(training))[1]
+        kept = f"{number:,} {several} kept aside"
+        if proven.bound is None:
+            lines.append(f"Proven   no certificate from {kept}: {proven.refusal}")
+        else:
+            of = "the same model fitted without them" if aside.refitted else "this model"
+            kind = "approximate bound" if proven.dependent else "certificate"
+            lines.append(
+                f"Proven   {decision.level.share_in_words} similar new {several} at most "
+                f"{as_risk(proven.bound.bound, up=True)} "
+                f"({as_percent(confidence)} {kind} from {kept}, of {of})"
             )
-    if result.better:
-        decided = verdict is not None and verdict.favoured is not None  # and says what to use
-        parts.append(
-            f"{trained_name(result.level)!r} has a higher {result.level}-quantile than "
-            f"{listed(result.better)}{'' if decided else f': use {_instead(training, result)}'}."
-        )
-    return " ".join(parts)
+    return lines
 
 
-def unseen_in_words(training: TableTraining, compared: TrainingComparison) -> str:
-    """Which domains the verdicts are about."""
-    if all(result.verdict is None for result in compared.results):
-        return ""
-    if training.in_time is not None:
-        return f"Unseen domains are the {len(training.evaluation.domains):,} later ones."
+def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
+    several = plural(domain_column(training))[1]
+    if found.bound is None:
+        why = shortened(found.refusal, 160)
+        return f"Expect   no bound on the risk of new {several}: {why}"
+    certify = "" if training.aside is not None else "; --certify for a proven one"
+    kind = "cross-fitted"
+    if training.in_time:
+        kind = f"judged by earlier {several}"
+    if found.dependent:
+        kind += f", approximate, for {several} that resemble their neighbours in time"
+    bound = as_risk(found.bound.bound, up=True)
     return (
-        f"Unseen domains are the {len(training.evaluation.domains):,} held-out ones and the "
-        f"{training.train_domains:,} training domains, each of these with models that were fitted "
-        "without it (cross-fitting)."
+        f"Expect   {level.share_in_words} similar new {several} at most {bound} "
+        f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 
 
-def _dearer_than_constants(training: TableTraining) -> str:
-    """The models whose mean risk is above that of a constant, and what to use instead."""
-    means = {name: one.risks.mean() for name, one in training.evaluation.predictors.items()}
-    constant = min(training.constants, key=means.__getitem__)
-    dearer = [name for name in training.models if means[name] > means[constant]]
-    if not dearer:
-        return ""
-    *others, last = map(repr, dearer)
-    who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
-    instead = min((*training.models, constant), key=means.__getitem__)
-    return (
-        f"{who} a higher mean risk than the constant {constant!r} "
-        f"({means[constant]:.4g}): where the mean matters, use {instead!r} ({means[instead]:.4g})."
-    )
+def minded(training: TableTraining, confidence: float) -> list[str]:
+    """At most three warnings, a line each, by importance."""
+    found = warnings_of(training, confidence)
+    told = [in_words(training, each) for each in found[:MOST_WARNINGS]]
+    if len(found) > MOST_WARNINGS:
+        told[-1] += f" (and {counted(len(found) - MOST_WARNINGS, 'note')} in summary.txt)"
+    return told
 
 
-def _instead(training: TableTraining, result: LevelResult) -> str:
-    """The reference to use: a model where one is better, else the constant."""
-    models = [name for name in result.better if name in training.models]
-    best = min(models or result.better, key=lambda n: _quantile(training, n, result.level))
-    return repr(best)
-
-
-def _quantile(training: TableTraining, name: str, level: Level) -> float:
-    return smooth_quantile(training.evaluation[name].risks, level)
-
-
-def _opening(training: TableTraining) -> str:
-    """Rows and domains on both sides, and what a risk is."""
-    judged = training.evaluation
-    name = next(iter(training.models.values())).preprocessor.domain_name
-    loss = loss_in_words(judged.loss)
-    split, kind, trained, tested, ending = training.in_time, "held-out", ",", "", ""
-    if split is not None:
-        kind, trained, tested = (
-            "later",
-            f", {period(split.trained)};",
-            f", {period(split.tested)}",
-        )
-        ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
-    if judged.nesting is not None:
-        names = [" and ".join(each) for each in (judged.nesting.members, judged.nesting.groups)]
-        ending = (
-            f" Domains are members ({names[0]}) of groups ({names[1]}); the held-out ones are of "
-            f"{len(set(judged.groups or ())):,} groups of which nothing was trained on."
-        )
-    return (
-        f"Trained on {training.train_domains:,} domains ({training.train_rows:,} rows){trained} "
-        f"evaluated on {len(judged.domains):,} {kind} domains ({judged.examples:,} rows){tested}. "
-        f"A domain is a value of {name!r}; its risk is the mean {loss} of its rows.{ending}"
-    )
-
-
-def period(ends: tuple[str, str]) -> str:
-    """From when to when."""
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def left_out(split: TimeSplit) -> str:
-    """The domains that belong to neither part, if there are any."""
-    if not split.left_out:
-        return ""
-    have = "1 domain has" if len(split.left_out) == 1 else f"{len(split.left_out):,} domains have"
-    return (
-        f" {have} rows both before and after the cut and so took no part in training or "
-        f"evaluation: {listed(split.left_out)}."
-    )
-
-
-def about_the_future(split: TimeSplit | None) -> str:
-    """What a certificate does not cover where domains are ordered in time."""
-    if split is None:
-        return ""
-    return (
-        " This assumes that future domains are drawn like the evaluated ones, which an evaluation "
-        "on later domains cannot prove: a trend, or a season that does not occur from "
-        f"{' to '.join(split.tested)}, is not covered. Check the certificate as new "
-        "domains arrive."
-    )
-
-
-def _columns_explained(training: TableTraining) -> str:
-    if next(iter(training.models.values())).preprocessor.task.classes:
-        even = math.log(len(next(iter(training.models.values())).preprocessor.task.classes))
+def in_words(training: TableTraining, warned: Warned) -> str:
+    """A warning in one line."""
+    one, several = plural(domain_column(training))
+    if warned.kind == "serial":
         return (
-            "AUC, accuracy and calibration error are over all held-out rows. A quantile can be "
-            f"lowered by being less sure: {EQUAL_ODDS!r} has the risk {even:.3f} everywhere."
+            f"{several} next to each other in time resemble each other: intervals are for blocks "
+            "of them"
         )
-    return f"R² is over all held-out rows; {MEAN!r} predicts the mean of the training rows."
+    if warned.kind == "trend":
+        return f"the risk changes over time: new {several} may be unlike these"
+    if warned.kind == "guessing":
+        names = ", ".join(one_line(name) for name in warned.names[:MOST_LISTED])
+        return (
+            f"in {_in_ten(warned.share)} of 10 {several} it is worse than the {warned.text}: "
+            f"{names}{' …' if len(warned.names) > MOST_LISTED else ''}"
+        )
+    if warned.kind == "noise":
+        return (
+            f"{warned.share:.0%} of the spread of its risks between {several} is sampling noise: "
+            "the highest risks may be chance"
+        )
+    if warned.kind == "one row":
+        return f"every {one} has one row: is this the right column for --domain?"
+    if warned.kind == "one row domains":
+        return f"{warned.share:.0%} of the {several} have a single row"
+    return warned.text
 
 
-def _level_heading(training: TableTraining, result: LevelResult) -> str:
-    """What the table of a level shows, and why it does not show domains left out."""
-    name = trained_name(result.level)
-    if result.choice is not None:
-        return f"{name}: its quantile on training domains left out, and on held-out domains:"
-    why = "the notes below say why there are none for training domains left out"
-    if training.measure != "quantile":
-        why = "training domains are left out by turns for the measure 'quantile' only"
-    return wrapped(f"{name}: its quantile on held-out domains ({why}):")
+def file_lines(folder: Path, several: str) -> list[str]:
+    """Where everything is, and what to type next."""
+    return [
+        f"Report   {folder / 'report.html'}    Details  {folder / 'summary.txt'}",
+        f"Predict  eqrm predict {typed(folder)} NEW.csv --output predictions.csv",
+    ]
 
 
-def level_table(training: TableTraining, result: LevelResult) -> str:
-    """A line per predictor: its quantile, on both sides where known, mean risk and certificate."""
-    level, choice = result.level, result.choice
-    names = [ERM, recalibrated_name(level), trained_name(level)]
-    lines = [["predictor", "held out", "mean risk", "certified"]]
-    for name in filter(training.models.__contains__, names):
-        bound = result.certificates[name]
-        numbers = _quantile(training, name, level), training.evaluation[name].risks.mean()
-        refused = "none" if level == Level(1.0) else "too few"
-        certified = refused if isinstance(bound, str) else rounded_up(bound.bound)
-        lines.append([name, *(f"{n:.4g}" for n in numbers), certified])
-    if choice is None:
-        return aligned(lines)
-    told = [["minimised", "left out", ""]]
-    for name, way in zip(names, (REFERENCE, choice.recalibrated, choice.trained), strict=True):
-        left_out = smooth_quantile(choice.of(way), level)
-        told.append([way.name, f"{left_out:.4g}", "chosen" if name == result.recommended else ""])
-    return aligned(
-        [[one[0], *two[:2], *one[1:], two[2]] for one, two in zip(lines, told, strict=True)]
+def details(training: TableTraining, summary: Summary) -> str:
+    """All that the first screen leaves out: every candidate, every note, certificates, noise."""
+    parts = [candidates_table(contest) for contest in training.contests.values()]
+    if training.chosen_on < training.rows:
+        parts.append(
+            f"Models were compared with fits to {training.chosen_on:,} of {training.rows:,} rows, "
+            "drawn evenly from the domains; they were judged on all rows of the domains that they "
+            "had not seen, and those that are handed over are fitted to all rows."
+        )
+    if training.notes:
+        parts.append("\n".join(f"Note: {note}" for note in training.notes))
+    parts.append(summary.to_text())
+    return "\n\n".join(parts)
+
+
+def candidates_table(contest: Contest) -> str:
+    """Every way to train for a level that was tried, on domains that it had not seen."""
+    chosen, plain, allowed = contest.place(), contest.plain, contest.allowed()
+    rows = [["tried", "average", contest.level.quantile_in_words, "minimised", ""]]
+    for place, candidate in enumerate(contest.candidates):
+        risks = contest.risks[place]
+        why = "" if allowed[place] else contest.refusal(place)
+        why = "chosen" if place == chosen else "plain training" if place == plain else why
+        quantile = smooth_quantile(risks, contest.level)
+        numbers = as_risk(risks.mean()), as_risk(quantile)
+        rows.append([candidate.name, *numbers, candidate.way.name, why])
+    return (
+        f"All that was tried for {contest.level.share_in_words} (α = {contest.level}), on "
+        f"{contest.risks.shape[1]:,} domains by models that had not seen them. Quantiles are "
+        "Harrell–Davis estimates; candidates are compared by an average over levels near α, within "
+        f"{contest.budget:.0%} of the mean risk of plain training.\n{aligned(rows)}"
     )
 
 
-def _certified(result: LevelResult) -> str:
-    own = result.certificates[result.recommended]
-    if isinstance(own, str):
-        return f"No certificate: {own}"
-    return f"For {result.recommended!r}: {own.sentence}"
+def _worst(training: TableTraining) -> list[str]:
+    found = worst_of(training.evaluation, training.decision.chosen)
+    return [f"{one_line(shortened(name, 40))} {as_risk(risk)}" for name, risk in found]
 
 
-def _mostly_noise(compared: TrainingComparison) -> bool:
-    split = compared.summary.noise[ERM]
-    return split is not None and split.noise_share >= MUCH
-
-
-def _warnings(training: TableTraining, compared: TrainingComparison) -> list[str]:
-    """What makes the numbers less certain than they seem."""
-    summary, first = compared.summary, compared.first
-    name = ERM if first is None else trained_name(first.level)
-    tests = summary.exchangeability[name]
-    splits = {each: summary.noise[each] for each in (ERM, name)}
-    found = [(each, ONE_ROW if split is None else split.warning) for each, split in splits.items()]
-    found += [(name, test.warning) for test in tests]
-    return [f"Warning ({each}): {text}" for each, text in found if text]
+def _in_ten(share: float) -> str:
+    tenths = round(10.0 * share)
+    return str(tenths) if tenths else "less than 1"

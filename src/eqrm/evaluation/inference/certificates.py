@@ -22,6 +22,7 @@ from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_u
 from eqrm.text import counted
 
 MEASURED, TRUE = "measured", "true"
+CROSS_FITTED = "Cross-fitted bound, checked by simulation and not proven"
 VACUOUS = "This bound is vacuous: collect more domains, or more examples of each."
 
 
@@ -38,7 +39,8 @@ class Certificate(Finding):
     them, or that many lie at or below the threshold. ``vacuous`` is True where the bound says
     nothing (a probability of at least 0, a risk of at most the largest loss). ``dependence`` is k
     for k-dependent domains, 0 for independent ones. ``doubt`` says what speaks against the
-    assumption and which bound applies instead, where a test rejects it.
+    assumption and which bound applies instead, where a test rejects it. ``proven`` is False where
+    the risks were cross-fitted: each domain was judged by another model, of the other domains.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("kind", "assumption", "sentence")
@@ -55,6 +57,7 @@ class Certificate(Finding):
     threshold: float | None = None
     dependence: int = 0
     doubt: str = ""
+    proven: bool = True
 
     def __str__(self) -> str:
         return self.sentence
@@ -82,6 +85,8 @@ class Certificate(Finding):
         else:
             risk, share = f"{self.threshold:.10g}", percent_rounded_down(self.bound)
         statement = statement_about(self.risk_kind, self.confidence, share, risk, self.about)
+        if not self.proven:
+            statement = f"{CROSS_FITTED}: {statement[0].lower()}{statement[1:]}"
         ending = f" {VACUOUS}" if self.vacuous else ""
         ending += f" {self.doubt}" if self.doubt else ""
         return f"{statement}, provided that {self.assumption}.{ending}"

@@ -44,6 +44,12 @@ class Skill:
             "calibration": self.calibration_error,
         }
 
+    @property
+    def above_chance(self) -> float:
+        """The ranking above that of a constant: AUC − ½, or R²; 0 where it is not defined."""
+        found = self.ranking if self.accuracy is None else self.ranking - 0.5
+        return 0.0 if math.isnan(found) else found
+
     def to_dict(self) -> dict[str, float | None]:
         """Plain data; a ranking that is not defined, for lack of a second class, is None."""
         return {k: None if v is None or math.isnan(v) else v for k, v in asdict(self).items()}

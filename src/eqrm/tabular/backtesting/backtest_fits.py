@@ -34,10 +34,9 @@ from eqrm.evaluation.backtesting.windows import (
 from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
+from eqrm.tabular.backtesting.window_fits import fit_window, trained_name
 from eqrm.tabular.model import new_estimator
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.references import trained_name
-from eqrm.tabular.training import train_on_table
 from eqrm.text import counted
 
 FORMAT = "eqrm backtest fit 1"
@@ -229,17 +228,15 @@ class FittedRisks:
         found: dict[str, Any] = {"domains": list(later.domain_names), "risks": {}, "notes": []}
         for way, plan in self.plans.items():
             try:
-                training = train_on_table(train, later, plan)
+                fits = fit_window(train, later, plan)
             except EqrmError as error:
                 raise DomainDataError(f"Window {window.number}: {error}") from error
-            if len(training.levels) < len(plan.levels):
-                raise KeyboardInterrupt  # which left the training incomplete
             names_of = {trained_name(level): _named(way, level) for level in plan.levels}
-            for name, one in training.evaluation.predictors.items():
+            for name, one in fits.predictors.items():
                 place = {str(domain): i for i, domain in enumerate(one.domains)}
                 own = one.risks[[place[each] for each in found["domains"]]]
                 found["risks"].setdefault(names_of.get(name, name), own.tolist())
-            found["notes"] += [note for note in training.notes if note not in found["notes"]]
+            found["notes"] += [note for note in fits.notes if note not in found["notes"]]
         return found
 
 

@@ -13,7 +13,7 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_needed, as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibrating.recalibration import CORRECTED, GIVEN, Recalibration
-from eqrm.tabular.wording import about_the_future, left_out, period
+from eqrm.tabular.recalibrating.split_words import about_the_future, left_out, period
 from eqrm.text import aligned, counted, listed, wrapped
 
 SHOWN_CLASSES = 12

@@ -1,0 +1,126 @@
+"""The models that compete: kinds of models, and ways to train each of them for a level.
+
+A candidate is a family (linear, boosted trees, an estimator of the user's) and a way: plain
+training (ERM), plain training whose scores are recalibrated for the level, or training for the
+level, by EQRM or a superquantile at one of several levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from eqrm.data.tables.task import Task
+from eqrm.estimators.selection.surrogates import (
+    ERM,
+    RECALIBRATED,
+    SHIFT,
+    Surrogate,
+    trained_candidates,
+)
+from eqrm.level import Level
+from eqrm.tabular.foreign import ForeignModel
+from eqrm.tabular.model import new_estimator
+from eqrm.tabular.plan import AUTO, TREES, TrainingPlan
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to train a family for a level; plain training has no level.
+
+    >>> Candidate("logistic", Surrogate("superquantile", Level(0.75)), Level(0.9)).name
+    'logistic, trained for 9 in 10'
+    >>> Candidate("boosted trees", ERM).name
+    'boosted trees, plain'
+    """
+
+    family: str
+    way: Surrogate
+    level: Level | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is plain training: the mean risk is minimised."""
+        return self.way == ERM
+
+    @property
+    def name(self) -> str:
+        """What tables call it; ways of one kind share a name, of which one is shown."""
+        if self.level is None:
+            return f"{self.family}, plain"
+        share = self.level.share_in_words
+        if self.way.measure == "worst":
+            return f"{self.family}, trained for the worst"
+        kind = "trained" if self.way.correction is None else "recalibrated"
+        return f"{self.family}, {kind} for {share}"
+
+    @property
+    def effort(self) -> int:
+        """How far it is from plain training: of equally good ones the simplest is taken."""
+        if self.way.correction is not None:
+            return 1 if self.way.correction == SHIFT else 2
+        return 0 if self.plain else 3
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A kind of model: its name, an estimator that is not fitted, and whether it knows levels."""
+
+    name: str
+    template: Any
+    takes_levels: bool = True
+
+    def ways(self, plan: TrainingPlan, level: Level) -> tuple[Surrogate, ...]:
+        """What may be minimised for a level, the simplest first, without plain training."""
+        if plan.measure != "quantile":
+            return (Surrogate(plan.measure, level),) if self.takes_levels else ()
+        if not self.takes_levels:
+            return RECALIBRATED
+        if plan.surrogate != "auto":
+            return (*RECALIBRATED, Surrogate("quantile", level))
+        return (*RECALIBRATED, *trained_candidates(level, self.template._takes_long))
+
+    def candidates(self, plan: TrainingPlan, level: Level) -> list[Candidate]:
+        """Plain training and all ways to train for a level."""
+        ways = [Candidate(self.name, way, level) for way in self.ways(plan, level)]
+        return [Candidate(self.name, ERM), *ways]
+
+
+def families(
+    plan: TrainingPlan,
+    task: Task,
+    settings: Mapping[str, Any],
+    own: Mapping[str, Any] | None = None,
+) -> list[Family]:
+    """The families of a plan, and estimators of the user's by name, the simplest first."""
+    models = ["linear", installed_trees()] if plan.model == AUTO else [plan.model]
+    found = [
+        Family(
+            family_name(model, task),
+            new_estimator(model, task, None, plan.seed, settings, plan.measure),
+            model != "histogram",
+        )
+        for model in models
+    ]
+    classes = bool(task.classes)
+    return found + [
+        Family(name, ForeignModel(each, classes), False) for name, each in (own or {}).items()
+    ]
+
+
+def installed_trees() -> str:
+    """The library of boosted trees to use: the first that is installed; scikit-learn's else."""
+    return next((name for name in TREES if find_spec(name) is not None), "histogram")
+
+
+def family_name(model: str, task: Task) -> str:
+    """What users call a kind of model.
+
+    >>> family_name("linear", Task(("no", "yes"))), family_name("xgboost", Task(()))
+    ('logistic', 'boosted trees')
+    """
+    if model == "linear":
+        return "logistic" if task.classes else "linear"
+    return "network" if model == "mlp" else "boosted trees"

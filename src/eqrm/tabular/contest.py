@@ -1,0 +1,199 @@
+"""Which model to hand over for the next domain, and how sure it is that this is right.
+
+Every candidate has a risk on every domain by models that were fitted without it. The aim is a low
+α-quantile of risk. The rule:
+
+1. Plain training is the reference: of the families the one with the lowest mean risk.
+2. Out of the question are candidates whose mean risk is above that of plain training by more than
+   the budget, and those whose predictions hardly vary: a quantile of log-loss rewards being unsure.
+3. The lowest quantile wins. It is averaged over levels near α, which orders candidates better.
+4. Of the candidates that the winner is below with a probability of less than ``SURE``, the simplest
+   is taken.
+
+With fewer than one domain expected beyond the level nothing is trained for it: recalibration takes
+two numbers and not a fit to domains that are not there. ``python -m studies policy`` measures what
+the rule achieves, beside always and never training for the level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqrm.evaluation.inference.resampling import (
+    resampled_lognormal_quantiles,
+    resampled_smooth_quantiles,
+    smooth_quantile,
+)
+from eqrm.evaluation.inference.sureness import (
+    QuantileChange,
+    compare_quantiles,
+    nested_estimate,
+)
+from eqrm.level import Level
+from eqrm.tabular.candidates import Candidate
+from eqrm.tabular.decision import Decision
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+BUDGET = 0.1
+"""By how much the mean risk may be above that of plain training, as a share."""
+SURE = 0.6
+WIDE = 4.0
+"""Candidates are compared by weights as wide as those of so many times fewer domains."""
+RESAMPLES = 400
+KEPT_SKILL, KEPT_SPREAD = 0.5, 0.1
+"""The least AUC above ½ (or R²), and spread of scores, as shares of those of plain training."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Candidates for a level, and what is known of them on domains that they have not seen.
+
+    ``risks`` (C, m) are those of the candidates on judged domains, ``rankings`` and ``spreads``
+    (C,) the AUC above ½ or R², and the spread of their scores. ``block`` is how many domains that
+    follow each other in time are drawn together.
+    """
+
+    level: Level
+    candidates: tuple[Candidate, ...]
+    risks: Array
+    rankings: Array
+    spreads: Array
+    budget: float = BUDGET
+    block: int | None = None
+    measure: str = "quantile"
+
+    @property
+    def plain(self) -> int:
+        """The reference: of plain trainings the one with the lowest mean risk."""
+        means = [r.mean() if c.plain else np.inf for c, r in self._pairs]
+        return int(np.argmin(means))
+
+    @property
+    def _pairs(self) -> list[tuple[Candidate, Array]]:
+        return list(zip(self.candidates, self.risks, strict=True))
+
+    def place(self, risks: Array | None = None) -> int:
+        """The candidate that the rule takes by these risks, by default by those of all domains."""
+        found = self.risks if risks is None else risks
+        if self.measure not in ("quantile", "mean"):
+            return self._as_asked(found)
+        allowed = self.allowed(found)
+        compared, drawn = self._compared(found)
+        winner = int(np.where(allowed, compared, np.inf).argmin())
+        lower = drawn[:, [winner]] - drawn
+        sure = (lower < 0.0).mean(axis=0) + 0.5 * (lower == 0.0).mean(axis=0)
+        near = allowed & (sure < SURE)
+        near[winner] = True
+        return min(np.flatnonzero(near).tolist(), key=lambda c: (self._simplicity[c], compared[c]))
+
+    def _as_asked(self, risks: Array) -> int:
+        """What was asked for by another measure, of the family in which that is lowest."""
+        asked = [place for place, each in enumerate(self.candidates) if not each.plain]
+        worst = 1 if self.measure == "worst" else max(1, round(self.beyond))
+        tails = np.sort(risks, axis=1)[:, -worst:].mean(axis=1)
+        return min(asked, key=tails.__getitem__) if asked else self.plain
+
+    def allowed(self, risks: Array | None = None) -> Mask:
+        """Which candidates are within the budget and have predictions that vary."""
+        found = self.risks if risks is None else risks
+        means, plain = found.mean(axis=1), self.plain
+        own = means[plain]
+        within = means <= own + self.budget * abs(own)
+        varied = self.rankings >= KEPT_SKILL * max(float(self.rankings[plain]), 0.0)
+        varied &= self.spreads >= KEPT_SPREAD * self.spreads[plain]
+        usable = within & varied
+        if self.beyond < 1.0:
+            usable &= [c.plain or c.way.correction is not None for c in self.candidates]
+        usable[plain] = True
+        return np.asarray(usable)
+
+    @property
+    def beyond(self) -> float:
+        """How many judged domains are expected beyond the level."""
+        return float(self.risks.shape[1] * self.level.tail) + 1e-9
+
+    @property
+    def _simplicity(self) -> list[tuple[int, int]]:
+        """Families in their order, and within each the ways from plain to trained."""
+        order = list(dict.fromkeys(c.family for c in self.candidates))
+        return [(c.effort, order.index(c.family)) for c in self.candidates]
+
+    def _compared(self, risks: Array) -> tuple[Array, Array]:
+        """What candidates are compared by (C,), and the same in resamples (B, C)."""
+        if self.beyond < 1.0 and (risks > 0.0).all():
+            return resampled_lognormal_quantiles(risks, self.level, RESAMPLES, seed=0)
+        block = self.block or 1
+        return resampled_smooth_quantiles(risks, self.level, RESAMPLES, 0, WIDE, block=block)
+
+    def refusal(self, place: int) -> str:
+        """Why a candidate is out of the question."""
+        own, plain = self.risks[place].mean(), self.risks[self.plain].mean()
+        if own > plain + self.budget * abs(plain):
+            return f"average {(own - plain) / (abs(plain) or 1.0):.0%} higher"
+        if self.beyond < 1.0:
+            return "too few domains to train for it"
+        return "predictions hardly vary"
+
+    def shown(self, chosen: int) -> list[int]:
+        """Of candidates with the same name one each: the chosen one, or the lowest allowed."""
+        allowed, compared = self.allowed(), self._compared(self.risks)[0]
+        best: dict[str, int] = {}
+        rank = {c: (not allowed[c], compared[c]) for c in range(len(self.candidates))}
+        for place in sorted(rank, key=rank.__getitem__):
+            best.setdefault(self.candidates[place].name, place)
+        best[self.candidates[chosen].name] = chosen
+        return list(best.values())
+
+
+def decide(
+    contest: Contest, confidence: float = 0.95, domain: str = "domain"
+) -> tuple[Decision, list[int]]:
+    """The decision for a level, and the candidates to show; ``domain`` is the domains' column."""
+    place, plain, level = contest.place(), contest.plain, contest.level
+    candidates, risks, means = contest.candidates, contest.risks, contest.risks.mean(axis=1)
+    other, rival = place, None
+    if place == plain:
+        allowed, compared = contest.allowed(), contest._compared(risks)[0]
+        open_to = [c for c in np.flatnonzero(allowed).tolist() if c != plain]
+        if open_to:
+            other = min(open_to, key=compared.__getitem__)
+            rival = candidates[other].name
+    found = _change(contest, other, plain, confidence)
+    before = smooth_quantile(risks[plain], level)
+    after = before * (1.0 + found.change) if place != plain else before
+    decision = Decision(
+        level,
+        candidates[place].name,
+        candidates[plain].name,
+        found.sureness,
+        found.probability,
+        after,
+        before,
+        found.change,
+        found.low,
+        found.high,
+        float((means[other] - means[plain]) / (abs(means[plain]) or 1.0)),
+        float(means[place]),
+        float(means[plain]),
+        risks.shape[1],
+        confidence,
+        rival,
+        contest.measure not in ("quantile", "mean"),
+        domain,
+    )
+    return decision, contest.shown(place)
+
+
+def _change(contest: Contest, other: int, plain: int, confidence: float) -> QuantileChange:
+    """From plain training to another candidate; corrected where that was chosen by these risks."""
+    level, risks = contest.level, contest.risks
+    found = compare_quantiles(risks[other], risks[plain], level, confidence, blocks=contest.block)
+    if other == plain or len(contest.candidates) < 3:
+        return found
+    nested = nested_estimate(risks, level, contest.place, plain, blocks=contest.block)
+    more = nested.optimism / (abs(smooth_quantile(risks[plain], level)) or 1.0)
+    return replace(found, change=found.change + more, low=found.low + more, high=found.high + more)

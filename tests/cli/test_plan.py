@@ -22,16 +22,42 @@ def run_plan(
     return int(stop.value.code or 0), printed.out, printed.err
 
 
-def test_the_table_answers_in_its_first_sentence(
+def test_the_first_line_answers_and_the_last_says_what_to_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run_plan(monkeypatch, capsys, "--alpha", ".9", "--confidence", ".95")
     assert code == 0
-    assert out.startswith("Collect at least 29 held-out domains")
-    assert "Theorem D.1 with 29 domains is vacuous" in " ".join(out.split())
+    answer, tighter, _, following = out.splitlines()
+    assert answer.startswith("Collect at least 29 domains that no model is trained or chosen on")
+    assert "9 in 10 new domains then have at most the largest of their risks" in answer
+    assert "46 the second largest of their risks, 89 the 5th largest, 116 their 0.95-" in tighter
+    assert following.startswith("Next: eqrm evaluate predictions.csv --domain DOMAIN")
+
+
+@pytest.mark.parametrize(
+    ("domains", "words"),
+    [
+        ("20", "20 domains are too few: 29 are needed. The most that they can bound is 86.08% of"),
+        ("29", "29 domains are enough: the largest of their risks is the bound"),
+        ("60", "60 domains are enough: the second largest of their risks is the bound"),
+    ],
+)
+def test_domains_that_there_are_get_their_own_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], domains: str, words: str
+) -> None:
+    _, out, _ = run_plan(monkeypatch, capsys, "--domains", domains)
+    assert out.splitlines()[1].startswith(words)
+
+
+@pytest.mark.parametrize("asked", [["--verbose"], ["--covering-number", "1"]])
+def test_the_bound_of_the_paper_is_told_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: list[str]
+) -> None:
+    code, out, _ = run_plan(monkeypatch, capsys, *asked)
+    assert code == 0
+    assert ("quantiles up to 0.9 (DKW)" in out) is (asked == ["--verbose"])
+    assert "The paper's bound: Theorem D.1 with 29 domains is vacuous" in out
     assert "16,241" in out
-    last = " ".join(out.split()).partition("What to do: ")[2]
-    assert last.startswith("hold out 29 domains or more, predict for their rows, and run eqrm eval")
 
 
 def test_json_holds_the_same_numbers(

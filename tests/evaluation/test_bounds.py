@@ -83,7 +83,7 @@ def test_the_plan_puts_the_practical_number_next_to_the_papers() -> None:
     assert plan.domains == 29
     assert [row.domains for row in plan.rows] == [29, 46, 89, 116, 185, 738, 16241, 64963]
     assert plan.in_hand is not None
-    assert "96th smallest" in plan.in_hand
+    assert "the 5th largest of their risks" in plan.in_hand
     assert "vacuous" in plan.paper.sentence
 
 

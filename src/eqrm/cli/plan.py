@@ -49,9 +49,12 @@ def plan(
     holder_exponent: Annotated[
         float, option("With --bandwidth: Hölder exponent of the true CDF, at most 2.", PAPER)
     ] = 1.0,
-    as_json: Annotated[bool, option("Print JSON instead of a table.", None, "--json")] = False,
+    verbose: Annotated[
+        bool, option("Add a table of bounds, the paper's among them.", None, "--verbose")
+    ] = False,
+    as_json: Annotated[bool, option("Print JSON instead of text.", None, "--json")] = False,
 ) -> None:
-    """Compute how many held-out domains are needed to bound the risk of new domains."""
+    """Compute how many domains are needed to bound the risk of new domains."""
     from eqrm.evaluation.inference.paper_bound import smoothing_bias
     from eqrm.evaluation.inference.planning import domain_plan
 
@@ -63,8 +66,18 @@ def plan(
     found = domain_plan(inner_level(alpha), confidence, **asked, **paper)
     if as_json:
         say(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
-    else:
+        return
+    for line in filter(None, (found.sentence, found.in_hand, found.tighter)):
+        say(line)
+    say("This holds if new domains are drawn independently from the same distribution as these.")
+    if verbose:
         _print_table(found)
+    if verbose or covering_number or bandwidth or lipschitz != 1.0:
+        say(f"The paper's bound: {found.paper.sentence}")
+    say(
+        "Next: eqrm evaluate predictions.csv --domain DOMAIN --label LABEL --prediction PREDICTION "
+        "on these domains, or eqrm train TABLE --target TARGET --domain DOMAIN --certify SHARE."
+    )
 
 
 def _print_table(found: DomainPlan) -> None:
@@ -73,8 +86,6 @@ def _print_table(found: DomainPlan) -> None:
 
     from eqrm.evaluation.rounding import as_percent
 
-    console = Console(highlight=False, markup=False)
-    console.print(found.sentence)
     table = Table(title=f"Domains needed at {as_percent(found.confidence)} confidence")
     table.add_column("to bound")
     table.add_column("domains", justify="right")
@@ -82,16 +93,4 @@ def _print_table(found: DomainPlan) -> None:
     for row in found.rows:
         number = "not possible" if row.domains is None else f"{row.domains:,}"
         table.add_row(row.statement, number, row.bound)
-    console.print(table)
-    if found.in_hand is not None:
-        console.print(found.in_hand)
-    console.print(
-        "Assumption: new domains are drawn independently from the same distribution as those "
-        "collected, which are not used for training or for choosing the predictor."
-    )
-    console.print(f"Footnote, the paper's bound: {found.paper.sentence}")
-    console.print(
-        f"What to do: hold out {found.domains:,} domains or more, predict for their rows, and run "
-        "eqrm evaluate predictions.csv --domain DOMAIN --label LABEL --prediction PREDICTION. "
-        "eqrm train TABLE --target TARGET --domain DOMAIN does all of it for a table."
-    )
+    Console(highlight=False, markup=False).print(table)

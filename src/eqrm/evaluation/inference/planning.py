@@ -13,6 +13,7 @@ from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.paper_bound import PaperBound, paper_bound
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
+from eqrm.level import Level
 
 PREDICTORS = integer(1, 1_000_000)
 
@@ -44,11 +45,20 @@ class DomainPlan(Finding):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        several = "" if self.predictors == 1 else f", for {self.predictors} predictors at once"
+        several = "" if self.predictors == 1 else f", for {self.predictors:,} predictors at once"
         return (
-            f"Collect at least {self.domains:,} held-out domains to bound, with "
-            f"{as_percent(self.confidence)} confidence, the risk of "
-            f"{as_percent(self.alpha)} of new domains{several}."
+            f"Collect at least {self.domains:,} domains that no model is trained or chosen on: "
+            f"with {as_percent(self.confidence)} confidence, {_new_domains(self.alpha)} then have "
+            f"at most the largest of their risks{several}."
+        )
+
+    @property
+    def tighter(self) -> str:
+        """What more domains give."""
+        second, fifth, tight = self.rows[1:4]
+        return (
+            f"More domains give a lower bound: {second.domains:,} the second largest of their "
+            f"risks, {fifth.domains:,} the 5th largest, {tight.domains:,} {tight.bound}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,8 +139,7 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
 
 
 def _order_row(alpha: float, confidence: float, beyond: int) -> PlanRow:
-    place = {0: "", 1: "second "}.get(beyond, f"{beyond + 1}th ")
-    bound = f"the {place}largest measured risk"
+    bound = f"the {_largest(beyond)} measured risk"
     needed = binomial_ranks.domains_needed(alpha, confidence, beyond)
     return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
 
@@ -170,15 +179,35 @@ def _in_hand(domains: int, alpha: float, confidence: float) -> str:
     """What a number of domains can bound."""
     rank = binomial_ranks.upper_rank(domains, alpha, 1.0 - confidence)
     reach = math.floor(1e4 * binomial_ranks.highest_level(domains, confidence)) / 1e4
+    most = f"The most that they can bound is {as_percent(reach)} of new domains."
     if rank is None:
         needed = binomial_ranks.domains_needed(alpha, confidence)
-        return (
-            f"{domains} domains are too few to bound the {alpha:.6g}-quantile: {needed:,} are "
-            f"needed. They can bound levels up to {reach:.4g}."
-        )
+        return f"{domains:,} domains are too few: {needed:,} are needed. {most}"
     achieved = math.floor(1e4 * (1.0 - binomial_ranks.at_least(rank, domains, alpha))) / 1e4
     return (
-        f"{domains} domains bound the {alpha:.6g}-quantile by the {rank}th smallest measured "
-        f"risk ({domains - rank} lie above it; confidence achieved {as_percent(achieved)}). "
-        f"They can bound levels up to {reach:.4g}."
+        f"{domains:,} domains are enough: the {_largest(domains - rank)} of their risks is the "
+        f"bound (confidence achieved {as_percent(achieved)}). {most}"
     )
+
+
+def _largest(beyond: int) -> str:
+    """The place of a risk that so many others exceed.
+
+    >>> [_largest(beyond) for beyond in (0, 1, 2, 10, 20)]
+    ['largest', 'second largest', 'third largest', '11th largest', '21st largest']
+    """
+    place = beyond + 1
+    if place <= 3:
+        return ("largest", "second largest", "third largest")[beyond]
+    last = 0 if 10 < place % 100 < 20 else place % 10
+    return f"{place:,}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } largest"
+
+
+def _new_domains(alpha: float) -> str:
+    """The share of new domains that is bounded.
+
+    >>> _new_domains(0.9), _new_domains(0.97)
+    ('9 in 10 new domains', '97% of new domains')
+    """
+    share = Level(alpha).share_in_words
+    return f"{share} new domains" if " in " in share else f"{share} of new domains"

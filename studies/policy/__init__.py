@@ -1,0 +1,1 @@
+"""What the decision of ``eqrm train`` achieves, in worlds whose truth is known."""

@@ -1,0 +1,140 @@
+"""One table: ``eqrm.train``, and the truth about its models on thousands of fresh domains."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+import eqrm
+from eqrm.errors import TooFewDomainsError
+from studies.outcome import Progress
+from studies.policy.worlds import KINDS, DrawnTable
+
+Array = NDArray[np.float64]
+LEVEL, CONFIDENCE = 0.9, 0.95
+FRESH = 2_000
+"""Fresh domains that truths are taken from."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table of a kind of world; ``rows`` of each domain."""
+
+    kind: str
+    domains: int
+    table: int
+    rows: int = 60
+    fresh: int = FRESH
+
+    @property
+    def stem(self) -> str:
+        """What its file is called."""
+        return f"{self.kind.replace(' ', '-').replace(',', '').replace('%', '')}-{self.domains}-{self.table}"
+
+
+def played(case: Case, previous: str | None = None) -> dict[str, Any]:
+    """What was decided on a table, and what is true of every model of it."""
+    kind = next(each for each in KINDS if each.name == case.kind)
+    table = kind.table(case.domains, case.table, case.rows)
+    fresh = kind.table(case.fresh, 1_000_000 + case.table, case.rows)
+    began = time.perf_counter()
+    found = eqrm.train(table.columns, target="y", domain="site", refit="all")
+    seconds = time.perf_counter() - began
+    decision = found.decision
+    if decision is None:
+        raise TypeError("a training has a decision")
+    try:
+        certificate = found.evaluation.certificate(LEVEL, CONFIDENCE, predictor=decision.chosen)
+        bound = certificate.bound
+    except TooFewDomainsError:
+        bound = None
+    record = {
+        **asdict(case),
+        "seconds": seconds,
+        "decision": decision.to_dict(),
+        "bound": bound,
+        "models": {name: truth(model, fresh) for name, model in found.models.items()},
+    }
+    if previous is not None:
+        record["previous"] = previous_version(Path(previous), table, fresh)
+    return record
+
+
+def truth(model: Any, fresh: DrawnTable) -> dict[str, float]:
+    """The true quantile and mean of a model's risk, and its AUC where there are two classes."""
+    predicted = model.predict(fresh.columns)
+    chances = [values for name, values in predicted.items() if name.startswith("p_")]
+    if not chances:
+        losses = (predicted["prediction"] - fresh.y) ** 2
+    else:
+        table = np.column_stack(chances)
+        own = np.take_along_axis(table, fresh.y[:, None], axis=1)[:, 0]
+        losses = -np.log(np.maximum(own, 1e-300))
+    risks = np.bincount(fresh.domain, losses) / np.bincount(fresh.domain)
+    found = {"quantile": float(np.quantile(risks, LEVEL)), "mean": float(risks.mean())}
+    if len(chances) == 2:
+        found["auc"] = float(roc_auc_score(fresh.y, chances[1]))
+    return found
+
+
+def previous_version(folder: Path, table: DrawnTable, fresh: DrawnTable) -> dict[str, Any]:
+    """What an earlier version (the folder of its package) says of the same table, and its truth."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "tables.npz"
+        both = {"X": table.X, "y": table.y, "domain": table.domain}
+        both |= {f"fresh_{name}": getattr(fresh, name) for name in ("X", "y", "domain")}
+        np.savez(path, **both)
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        program = Path(__file__).with_name("earlier_version.py")
+        done = subprocess.run(
+            [sys.executable, str(program), str(path)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"The earlier version failed: {done.stderr[-500:]}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def play(
+    cases: list[Case],
+    folder: Path,
+    workers: int,
+    previous: str | None,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Every case, several at a time; what is kept in the folder is not computed again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [case for case in cases if not (folder / f"{case.stem}.json").exists()]
+    if workers == 1:
+        for number, case in enumerate(missing):
+            progress(number / len(missing), case.stem)
+            _keep(folder, case, played(case, previous))
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            jobs = {pool.submit(played, case, previous): case for case in missing}
+            for number, job in enumerate(as_completed(jobs)):
+                _keep(folder, jobs[job], job.result())
+                progress(number / len(missing), jobs[job].stem)
+    return [json.loads((folder / f"{case.stem}.json").read_text("utf-8")) for case in cases]
+
+
+def _keep(folder: Path, case: Case, record: dict[str, Any]) -> None:
+    draft = folder / f".{case.stem}.json"
+    draft.write_text(json.dumps(record), encoding="utf-8")
+    draft.replace(folder / f"{case.stem}.json")

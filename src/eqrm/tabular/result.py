@@ -18,7 +18,7 @@ from eqrm.files.checked_json import parsed_json
 from eqrm.files.regular import regular_file
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
-from eqrm.tabular.decision import Decision
+from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.model import load_table_model, saved_models
 from eqrm.tabular.output import REPORT, SUMMARY, TrainingOutput, table_levels
 from eqrm.tabular.output_folder import LISTED, check_folder, listed_files

@@ -2,69 +2,35 @@
 
 Every candidate is fitted to most of the domains and judged on the others, in turns, so that every
 domain has a risk under models that have not seen it (in time: under models of earlier domains). One
-rule decides (:mod:`eqrm.tabular.decision`), and the chosen model and plain training are fitted
-again, to all domains. Domains that are kept aside have no part in any of this but the last fit.
+rule decides (:mod:`eqrm.tabular.choosing.contest`), and the chosen model and plain training are
+fitted again, to all domains. Domains that are kept aside have no part in this but in the last fit.
 """
 
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import config_context
 
 from eqrm.data.splits import TimeSplit
-from eqrm.data.times import domain_spans
-from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.estimators.groups import Groups, as_groups
-from eqrm.estimators.network import STEPS_TOLD
-from eqrm.estimators.selection.splitters import DomainTimeSplit, Split
-from eqrm.estimators.selection.surrogates import (
-    ERM,
-    CrossFitted,
-    Surrogate,
-    cross_fit,
-    fitted,
-    whole_domain_folds,
-)
+from eqrm.estimators.selection.surrogates import Surrogate, fitted
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
-from eqrm.evaluation.inference.nested.findings import INDEPENDENT
-from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
-from eqrm.evaluation.measuring.metrics import metric_of
-from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
+from eqrm.evaluation.measuring.skill import Skill
 from eqrm.level import Level
-from eqrm.linear.scored_rows import probabilities_of
-from eqrm.linear.solving.search import SOLVES_TOLD
-from eqrm.risks import MeasuredRisks
-from eqrm.tabular.candidates import Candidate, Family, families
-from eqrm.tabular.contest import Contest, decide
-from eqrm.tabular.decision import Decision
+from eqrm.tabular.choosing.candidates import Candidate
+from eqrm.tabular.choosing.contest import Contest, decide
+from eqrm.tabular.choosing.cross_fitting import Comparison
+from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
-from eqrm.tabular.references import Array, measured_rows
+from eqrm.tabular.preparation import PreparedTraining, prepare
+from eqrm.tabular.references import measured_rows
 from eqrm.tabular.steps import INSIDE
-
-FOLDS, FEW_FOLDS, WINDOWS = 8, 5, 7
-"""Folds of small tables and of large ones; parts of time, of which the first two are not judged."""
-SMALL = 20_000
-"""Rows of a table whose candidates are judged in more folds."""
-FEWEST_DOMAINS = 10
-"""With fewer domains nothing is trained for a level: there is too little to choose by."""
-ROWS_TO_CHOOSE, MOST_OF_A_DOMAIN, LEAST_OF_A_DOMAIN = 100_000, 20_000, 100
-"""Candidates are fitted to about so many rows, and to so many of a domain at most and at least."""
-ROWS_TO_RANK = 50_000
-"""AUC and spread of every candidate are taken from so many rows."""
-CHOOSING = "comparing models on domains that they have not seen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +90,11 @@ def train_prepared(
 ) -> TableTraining:
     """Compare candidates, decide, and fit what was decided on to all domains."""
     notes = [*prepared.notes]
-    job = _Job(plan, prepared, notes, progress, confidence)
-    contests = {level: job.contest(level) for level in plan.levels or (Level(0.9),)}
+    compared = Comparison(plan, prepared, notes, progress)
+    whole = prepared
+    if prepared.everything is not None:
+        whole = prepare(prepared.everything, None, plan)
+    contests = {level: compared.contest(level) for level in plan.levels or (Level(0.9),)}
     called = prepared.preprocessor.domain_name
     decided = {level: decide(each, confidence, called) for level, each in contests.items()}
     shown = {
@@ -136,17 +105,17 @@ def train_prepared(
     decisions = tuple(decision for decision, _ in decided.values())
     wanted = {name for d in decisions for name in (d.plain, d.chosen)}
     progress("judging them")
-    scores = {name: job.scores_of(each) for name, each in shown.items()}
-    evaluation, constants, skills = job.judged(scores)
+    scores = {name: compared.scores_of(each) for name, each in shown.items()}
+    evaluation, constants, skills = compared.judged(scores)
     refit = {n: c for n, c in shown.items() if n in wanted or plan.refit == "all"}
     aside, models = None, {}
     if prepared.test is not None:
         progress("fitting the models for the domains kept aside")
-        models = dict(job.models(refit, prepared))
+        models = dict(fitted_models(compared, refit, prepared))
         aside = _kept_aside(models, prepared, prepared.everything is not None)
     if prepared.test is None or prepared.everything is not None:
         progress("fitting the models to all domains")
-        models = dict(job.models(refit, job.whole))
+        models = dict(fitted_models(compared, refit, whole))
     return TableTraining(
         models,
         evaluation,
@@ -155,9 +124,9 @@ def train_prepared(
         constants,
         skills,
         tuple(dict.fromkeys(notes)),
-        len(job.whole.train.labels),
-        len(job.whole.train.table.domain_names),
-        len(prepared.train.labels) if job.drawn is None else int(job.drawn.sum()),
+        len(whole.train.labels),
+        len(whole.train.table.domain_names),
+        len(prepared.train.labels) if compared.drawn is None else int(compared.drawn.sum()),
         prepared.ordered,
         aside,
         plan.measure,
@@ -182,266 +151,27 @@ def _kept_aside(
     return KeptAside(judged, split, refitted)
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """The fits of a training, one after the other."""
-
-    plan: TrainingPlan
-    prepared: PreparedTraining
-    notes: list[str]
-    progress: Callable[[str], None]
-    confidence: float
-    _scores: dict[Candidate, Array] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> EncodedPart:
-        """Those that candidates are compared on."""
-        return self.prepared.train
-
-    @cached_property
-    def whole(self) -> PreparedTraining:
-        """The whole table, also what was kept aside, encoded by itself."""
-        if self.prepared.everything is None:
-            return self.prepared
-        return prepare(self.prepared.everything, None, self.plan)
-
-    @cached_property
-    def groups(self) -> Groups:
-        """The domains of all rows."""
-        return as_groups(self.rows.table.numbered_domains, len(self.rows.labels))
-
-    @cached_property
-    def families(self) -> list[Family]:
-        """The kinds of models that compete."""
-        batches = self.plan.batches(len(self.rows.labels), len(self.groups))
-        if batches:
-            self.notes.append(
-                "The networks are trained on mini-batches ({domains_per_batch} domains × "
-                "{examples_per_domain} rows). All rows are used in each step with --set "
-                "domains_per_batch=null.".format(**batches)
-            )
-        settings = {**batches, **(self.plan.settings or {})}
-        return families(self.plan, self.prepared.task, settings, self.plan.candidates)
-
-    @cached_property
-    def splits(self) -> list[Split]:
-        """The rows to fit to and to judge on of each fold."""
-        table = self.rows.table
-        if self.prepared.ordered:
-            folds = min(WINDOWS, len(self.groups)) - 1
-            return list(
-                DomainTimeSplit(folds).split(self.rows.labels, None, table.domains, table.order)
-            )
-        small = len(self.rows.labels) <= SMALL and self.plan.model != "mlp"
-        return whole_domain_folds(table.unit_ids, FOLDS if small else FEW_FOLDS)
-
-    @cached_property
-    def drawn(self) -> NDArray[np.bool_] | None:
-        """The rows that candidates are fitted to while choosing; None for all of them."""
-        ids, sizes = self.groups.ids, self.groups.counts
-        each = max(ROWS_TO_CHOOSE // len(sizes), LEAST_OF_A_DOMAIN)
-        most = min(each, MOST_OF_A_DOMAIN)
-        if len(ids) <= ROWS_TO_CHOOSE or sizes.max() <= most:
-            return None
-        mixed = np.random.default_rng(self.plan.seed).permutation(len(ids))
-        order = mixed[np.argsort(ids[mixed], kind="stable")]
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        found = np.zeros(len(ids), dtype=bool)
-        found[order[place < most]] = True
-        return found
-
-    def candidates(self, level: Level) -> list[tuple[Family, Candidate]]:
-        """All that compete for a level; with too few domains, plain training alone."""
-        few = len(np.unique(self.rows.table.unit_ids)) < FEWEST_DOMAINS
-        if few:
-            self.notes.append(
-                f"With fewer than {FEWEST_DOMAINS} {self.rows.table.unit}s, nothing is trained for "
-                "a level: there is too little to choose by."
-            )
-        if few or not self.plan.levels:
-            return [(each, Candidate(each.name, ERM)) for each in self.families]
-        return [(f, c) for f in self.families for c in f.candidates(self.plan, level)]
-
-    @cached_property
-    def crossed(self) -> dict[str, CrossFitted]:
-        """The scores of all rows by family, by models that have not seen their domain."""
-        self.progress(CHOOSING)
-        levels, found = self.plan.levels or (Level(0.9),), {}
-        for family in self.families:
-            own = [c for level in levels for f, c in self.candidates(level) if f is family]
-            fits = tuple(dict.fromkeys(Surrogate(c.way.measure, c.way.level) for c in own))
-            total = len(self.splits) * max(1, len(fits) - 1)
-            with self._noting(family.name), self._counting_fits(family.name, total):
-                found[family.name] = self._cross_fit(family, fits)
-        return found
-
-    def _cross_fit(self, family: Family, fits: Sequence[Surrogate]) -> CrossFitted:
-        try:
-            return cross_fit(
-                family.template,
-                fits,
-                self.rows.matrix,
-                self.rows.labels,
-                self.groups,
-                self.rows.weights,
-                splits=self.splits,
-                in_time=self.prepared.ordered,
-                drawn=self.drawn,
-            )
-        except DomainDataError as error:  # a class that most training domains do not have
-            told, rare, _ = str(error).partition(" to choose")
-            if not rare:
-                raise
-            raise DomainDataError(
-                f"{told}: models of the other domains cannot know it. Join it with another class, "
-                "or leave its rows out."
-            ) from None
-
-    @cached_property
-    def judged_rows(self) -> EncodedPart:
-        """The rows of the domains that candidates are judged on; in time not the first ones."""
-        judged = next(iter(self.crossed.values())).judged
-        if judged.all():
-            return self.rows
-        weights = None if self.rows.weights is None else self.rows.weights[judged]
-        table, labels = self.rows.table.rows(judged), self.rows.labels[judged]
-        return EncodedPart(table, self.rows.matrix[judged], labels, weights)
-
-    def scores_of(self, candidate: Candidate) -> Array:
-        """The scores of judged rows."""
-        if candidate not in self._scores:
-            crossed = self.crossed[candidate.family]
-            scores = crossed.scores_of(candidate.way, candidate.level or Level(0.9))
-            self._scores[candidate] = scores if crossed.judged.all() else scores[crossed.judged]
-        return self._scores[candidate]
-
-    def contest(self, level: Level) -> Contest:
-        """The candidates for a level with their risks, one domain after the other in time."""
-        own = [candidate for _, candidate in self.candidates(level)]
-        rows = self.judged_rows
-        step = max(1, len(rows.labels) // ROWS_TO_RANK)
-        risks, rankings, spreads = [], [], []
-        for candidate in own:
-            scores = self.scores_of(candidate)
-            found = measured_rows({"": scores}, rows, self.prepared.task)[""]
-            risks.append(found.risks)
-            rankings.append(self._skill(scores[::step], rows.labels[::step]).above_chance)
-            spreads.append(float(np.std(scores[::step], axis=0).max()))
-        matrix = np.stack(risks)
-        order = self.order(found.domains)
-        block = None
-        if order is not None:
-            matrix = matrix[:, np.argsort(order.times, kind="stable")]
-            block = max(2, round(matrix.shape[1] ** (1.0 / 3.0)))
-        given = np.array(rankings), np.array(spreads), self.plan.mean_budget, block
-        return Contest(level, tuple(own), matrix, *given, measure=self.plan.measure)
-
-    def order(self, domains: Sequence[Any]) -> DomainOrder | None:
-        """When the judged domains began, where that is known."""
-        table = self.rows.table
-        if not self.prepared.ordered:
-            return DomainOrder.of_names(domains)
-        numbered = table.numbered_domains
-        name = table.domain_name if table.order is None else table.order_name
-        spans = domain_spans(numbered.ids, numbered.names, table.order, repr(name), "")
-        place = {str(each): number for number, each in enumerate(numbered.names)}
-        return DomainOrder(spans.first[[place[str(each)] for each in domains]], name)
-
-    def _skill(self, scores: Array, target: NDArray[Any]) -> Skill:
-        if not self.prepared.task.classes:
-            return skill_of_numbers(target, scores)
-        return skill_of_classes(target, probabilities_of(scores))
-
-    def judged(
-        self, scores: Mapping[str, Array]
-    ) -> tuple[Evaluation, tuple[str, ...], dict[str, Skill]]:
-        """The evaluation of candidates and constants, which of them are constants, and skills."""
-        rows, task = self.judged_rows, self.prepared.task
-        risks = measured_rows(scores, rows, task)
-        skills = {name: self._skill(each, rows.labels) for name, each in scores.items()}
-        names = next(iter(risks.values())).domains
-        constants = {}
-        for name, (known, skill) in self._constants().items():
-            constants[name], skills[name] = known.only(list(names)), skill
-        order = self.order(names) if self.prepared.ordered else None
-        nesting = rows.table.key if rows.table.unit == "group" else None
-        if nesting is not None:
-            self.notes.append(INDEPENDENT)
-        found = Evaluation(
-            {**risks, **constants},
-            task.metric,
-            None,
-            nesting=nesting,
-            order=order,
-            cross_fitted=True,
-        )
-        return found, tuple(constants), skills
-
-    def _constants(self) -> dict[str, tuple[MeasuredRisks, Skill]]:
-        """Each domain by constants of the others."""
-        task, labels = self.prepared.task, self.rows.labels.astype(np.float64)
-        domains = self.rows.table.numbered_domains
-        classes, names = len(task.classes), tuple(domains.names)
-        counted = LabelStatistics.of_rows(names, domains.ids, labels, classes, self.rows.weights)
-        found = cross_fitted_constants(counted, metric_of(task.metric), several=classes > 2)
-        return {name: (each.risks, each.skill) for name, each in found.items()}
-
-    def models(
-        self, candidates: Mapping[str, Candidate], to: PreparedTraining
-    ) -> Iterator[tuple[str, TableModel]]:
-        """Candidates by name, fitted to all rows of the table."""
-        rows, done = to.train, dict[tuple[str, Surrogate], Any]()
-        for name, each in candidates.items():
-            family = next(f for f in self.families if f.name == each.family)
-            way = Surrogate(each.way.measure, each.way.level)
-            if (each.family, way) not in done:
-                self.progress(f"{INSIDE}fitting {name}")
-                with self._noting(name):
-                    done[each.family, way] = fitted(
-                        family.template,
-                        [way],
-                        rows.matrix,
-                        rows.labels,
-                        rows.table.numbered_domains,
-                        rows.weights,
-                    )[0]
-            model = done[each.family, way]
-            if each.way.correction is not None and each.level is not None:
-                model = copy.copy(model)
-                model._correct(self.crossed[each.family].correction(each.way, each.level))
-            yield name, TableModel(model, to.preprocessor, each.level, to.seen)
-
-    @contextmanager
-    def _noting(self, name: str) -> Iterator[None]:
-        """Turn our warnings into notes; others are passed on. Steps of networks are told."""
-        told = STEPS_TOLD.set(partial(self._tell_steps, name))
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", EqrmWarning)
-                yield
-        finally:
-            STEPS_TOLD.reset(told)
-        for warning in caught:
-            if issubclass(warning.category, EqrmWarning):
-                self.notes.append(f"{name}: {warning.message}")
-            else:
-                warnings.warn_explicit(
-                    warning.message, warning.category, warning.filename, warning.lineno
-                )
-
-    @contextmanager
-    def _counting_fits(self, name: str, total: int) -> Iterator[None]:
-        """Tell how many exact linear fits are done, besides those of ERM."""
-        done = count(1)
-
-        def tell() -> None:
-            self.progress(f"{INSIDE}{CHOOSING}: {name}, {next(done):,} of {total:,} fits done")
-
-        told = SOLVES_TOLD.set(tell)
-        try:
-            yield
-        finally:
-            SOLVES_TOLD.reset(told)
-
-    def _tell_steps(self, name: str, done: int, total: int) -> None:
-        self.progress(f"{INSIDE}fitting {name}: step {done:,} of {total:,}")
+def fitted_models(
+    compared: Comparison, candidates: Mapping[str, Candidate], to: PreparedTraining
+) -> Iterator[tuple[str, TableModel]]:
+    """Candidates by name, fitted to all rows of a table."""
+    rows, done = to.train, dict[tuple[str, Surrogate], Any]()
+    for name, each in candidates.items():
+        family = next(f for f in compared.families if f.name == each.family)
+        way = Surrogate(each.way.measure, each.way.level)
+        if (each.family, way) not in done:
+            compared.progress(f"{INSIDE}fitting {name}")
+            with compared.noting(name):
+                done[each.family, way] = fitted(
+                    family.template,
+                    [way],
+                    rows.matrix,
+                    rows.labels,
+                    rows.table.numbered_domains,
+                    rows.weights,
+                )[0]
+        model = done[each.family, way]
+        if each.way.correction is not None and each.level is not None:
+            model = copy.copy(model)
+            model._correct(compared.crossed[each.family].correction(each.way, each.level))
+        yield name, TableModel(model, to.preprocessor, each.level, to.seen)

@@ -9,8 +9,8 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
-from eqrm.tabular.contest import Contest
-from eqrm.tabular.decision import as_risk, plural
+from eqrm.tabular.choosing.contest import Contest
+from eqrm.tabular.choosing.decision import as_risk, plural
 from eqrm.tabular.findings import (
     MOST_LISTED,
     Expectation,

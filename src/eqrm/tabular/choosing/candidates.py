@@ -21,7 +21,7 @@ from eqrm.estimators.selection.surrogates import (
     trained_candidates,
 )
 from eqrm.level import Level
-from eqrm.tabular.foreign import ForeignModel
+from eqrm.tabular.choosing.foreign import ForeignModel
 from eqrm.tabular.model import new_estimator
 from eqrm.tabular.plan import AUTO, TREES, TrainingPlan
 

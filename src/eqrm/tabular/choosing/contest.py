@@ -33,8 +33,8 @@ from eqrm.evaluation.inference.sureness import (
     nested_estimate,
 )
 from eqrm.level import Level
-from eqrm.tabular.candidates import Candidate
-from eqrm.tabular.decision import Decision
+from eqrm.tabular.choosing.candidates import Candidate
+from eqrm.tabular.choosing.decision import Decision
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

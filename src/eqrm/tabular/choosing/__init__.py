@@ -1,0 +1,1 @@
+"""From candidates to a decision: what competes, how it is judged, and the rule."""

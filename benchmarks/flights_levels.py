@@ -1,11 +1,12 @@
 """Does each level win its own column on days it never saw? Ten random splits of the flights.
 
-    python benchmarks/flights_levels.py [--splits 10] [--json FILE]
+    PYTHONPATH=. python benchmarks/flights_levels.py [--splits 10] [--json FILE]
 
 Half of the days train ERM and five levels, the other half test them, with schedule features
 alone and with the weather added. It prints the risks averaged over splits, whether each
-level is best in its own column or ties (paired over splits, within one standard error), and
-the change of the .9-quantile against ERM. The tables of docs/flights.md are printed here.
+level is best in its own column or ties (paired over splits), and the change of the .9-quantile
+against ERM, with 95% intervals that allow for splits that overlap (studies.split_interval). The
+tables of docs/flights.md are printed here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
+from studies.split_interval import SplitInterval
 from tables import aligned, machine, write_json
 
 from eqrm.data import load_flights
@@ -48,7 +50,7 @@ class Outcome:
         return self.risks.mean(axis=0)
 
     def behind(self, level: float) -> tuple[float, float]:
-        """How far a level is behind the best of its column, and the standard error of that.
+        """How far a level is behind the best of its column, and half of its 95% interval.
 
         Paired over splits; both are 0 where the level itself is the best.
         """
@@ -56,7 +58,8 @@ class Outcome:
         own = ROWS.index(f"α = {level}")
         best = int(self.mean[:, column].argmin())
         gaps = self.risks[:, own, column] - self.risks[:, best, column]
-        return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+        found = SplitInterval.of(gaps, test_to_train=1.0)
+        return found.mean, found.half
 
     def change(self, column: str) -> NDArray[np.float64]:
         """(splits,) the change of a column when the level .9 is trained for instead of ERM."""
@@ -68,7 +71,7 @@ class Outcome:
     @property
     def holds(self) -> bool:
         """Every level best or tied in its own column, and the .9-quantile low enough."""
-        tied = all(gap <= error for gap, error in map(self.behind, LEVELS))
+        tied = all(gap <= half for gap, half in map(self.behind, LEVELS))
         return tied and -float(self.change("0.9").mean()) >= NEEDED[self.features]
 
 
@@ -105,23 +108,20 @@ def described(outcome: Outcome) -> str:
         for name, row in zip(ROWS, mean, strict=True)
     ]
     change, price = outcome.change("0.9"), outcome.change("mean")
-    error = change.std(ddof=1) / np.sqrt(len(change))
     sentences = []
     for level in LEVELS:
-        gap, error_of_gap = outcome.behind(level)
+        gap, half = outcome.behind(level)
         if gap > 0.0:
-            word = "a tie" if gap <= error_of_gap else "NOT a tie"
-            sentences.append(
-                f"α = {level} is {gap:.4f} ± {error_of_gap:.4f} behind in its own column: {word}."
-            )
+            word = "a tie" if gap <= half else "NOT a tie"
+            sentences.append(f"α = {level} is {gap:.4f} ± {half:.4f} behind in its column: {word}.")
     sentences = sentences or ["Every level is best in its own column."]
     return "\n".join(
         [
             f"Features: {outcome.features}. Mean over {len(change)} splits (* = lowest):",
             aligned(["trained for", *(f"{name} " for name in COLUMNS)], lines),
             *sentences,
-            f"The .9-quantile changes by {change.mean():+.1%} ± {error:.1%} against ERM "
-            f"({change.min():+.1%} to {change.max():+.1%}; needed: at most "
+            f"The .9-quantile changes by {SplitInterval.of(change, 1.0)} (95%) against ERM "
+            f"({change.min():+.1%} to {change.max():+.1%} in single splits; needed: at most "
             f"{-NEEDED[outcome.features]:+.0%}), the mean risk by {price.mean():+.1%}.",
         ]
     )

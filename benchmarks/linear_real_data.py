@@ -1,6 +1,6 @@
 """LinearQRM on real tables: the .9-quantile of squared error on domains it never saw.
 
-    python benchmarks/linear_real_data.py [--quick] [--json FILE] [--page FILE]
+    PYTHONPATH=. python benchmarks/linear_real_data.py [--quick] [--json FILE] [--page FILE]
 
 Half of the domains of a table train, the other half test, 20 times. Compared are ordinary
 least squares (every row counts once), least squares weighted so that every domain counts once, and
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from studies.frontiers.tables import LEAST_ROWS, MULTILEVEL, MultilevelSource
+from studies.split_interval import SplitInterval
 from tables import aligned, machine, markdown, write_json
 
 import eqrm
@@ -109,14 +110,14 @@ class Study:
     rows: int
     splits: tuple[Split, ...]
 
-    def gains(self, against: str) -> np.ndarray[Any, Any]:
-        """Relative change of the .9-quantile on unseen domains, per split, in per cent."""
+    def gains(self, against: str) -> SplitInterval:
+        """Relative change of the .9-quantile on unseen domains, with its 95% interval."""
         ratios = [s.quantiles[QRM] / s.quantiles[against] - 1.0 for s in self.splits]
-        return 100.0 * np.array(ratios)
+        return SplitInterval.of(np.array(ratios), test_to_train=1.0)
 
     def helps(self) -> bool:
-        """Whether the gain is clear against both: below 0 by more than two standard errors."""
-        return all(upper(self.gains(other)) < 0.0 for other in (OLS, WEIGHTED))
+        """Whether the gain is clear against both."""
+        return all(self.gains(other).word == "lower" for other in (OLS, WEIGHTED))
 
     def cells(self) -> list[str]:
         """A line of the table."""
@@ -128,8 +129,8 @@ class Study:
             f"{np.mean([s.real_share for s in self.splits]):.2f}",
             f"{100.0 * np.mean([s.predicted for s in self.splits]):+.1f}%",
             f"{sum(s.clear for s in self.splits)}/{len(self.splits)}",
-            with_error(self.gains(OLS)),
-            with_error(self.gains(WEIGHTED)),
+            str(self.gains(OLS)),
+            str(self.gains(WEIGHTED)),
             f"{np.mean(means):+.1f}%",
         ]
 
@@ -147,21 +148,6 @@ HEADER = [
 ]
 
 
-def standard_error(values: np.ndarray[Any, Any]) -> float:
-    """Standard error of the mean over splits."""
-    return float(values.std(ddof=1)) / len(values) ** 0.5
-
-
-def upper(values: np.ndarray[Any, Any]) -> float:
-    """Mean plus two standard errors."""
-    return float(values.mean()) + 2.0 * standard_error(values)
-
-
-def with_error(values: np.ndarray[Any, Any]) -> str:
-    """Mean ± standard error, in per cent."""
-    return f"{values.mean():+.1f}% ± {standard_error(values):.1f}"
-
-
 def study(source: MultilevelSource, splits: int) -> Study:
     """Split a table ``splits`` times."""
     table = load(source)
@@ -175,11 +161,12 @@ def study(source: MultilevelSource, splits: int) -> Study:
 
 
 PAGE = """# LinearQRM on real tables
-Written by `python benchmarks/linear_real_data.py --page docs/linear-on-real-data.md`.
+Written by `PYTHONPATH=. python benchmarks/linear_real_data.py --page docs/linear-on-real-data.md`.
 
 Half of the domains train, the other half test; {splits} random halves. Measured by the
 .9-quantile over unseen domains of the mean squared error; domains of fewer than {least} rows are
-left out. Changes of `LinearQRM(alpha=0.9)` are relative, ± the standard error over splits.
+left out. Changes of `LinearQRM(alpha=0.9)` are relative; ± is a 95% interval in percentage points
+that allows for splits that overlap (the corrected resampled t).
 
 {table}
 
@@ -218,8 +205,8 @@ def verdict(studies: Sequence[Study]) -> str:
     """A sentence per table."""
     lines = []
     for found in studies:
-        ordinary, weighted = with_error(found.gains(OLS)), with_error(found.gains(WEIGHTED))
-        word = "it helps" if found.helps() else "it does not help"
+        ordinary, weighted = found.gains(OLS), found.gains(WEIGHTED)
+        word = "it helps" if found.helps() else "no clear gain"
         clear = sum(s.clear for s in found.splits)
         lines.append(
             f"- {found.source.name}: {word} ({ordinary} and {weighted}); the training half "

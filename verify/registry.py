@@ -91,7 +91,7 @@ def plain_environment(**changes: str) -> dict[str, str]:
 
 def package_environment(**changes: str) -> dict[str, str]:
     """The environment in which the package and the tests of this checkout can be imported."""
-    paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "benchmarks")]
+    paths = [str(ROOT / "src"), str(ROOT), str(ROOT / "tests"), str(ROOT / "benchmarks")]
     threads = os.environ.get(THREADS)
     given = {"OMP_NUM_THREADS": threads} if threads else {}
     return plain_environment(**{**given, "PYTHONPATH": os.pathsep.join(paths), **changes})

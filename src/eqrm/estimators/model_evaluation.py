@@ -1,26 +1,45 @@
-"""``eqrm.evaluate_model``: a fitted model and data in, an evaluation over domains out."""
+"""``eqrm.evaluate_model``: a model and data in, an evaluation over domains out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn import get_config
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from torch import Tensor, nn
 from torch.nn import functional
 
+from eqrm.checks import integer, is_integer
 from eqrm.data.seen_domains import SeenDomains
-from eqrm.domains import number_domains
+from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import target_values
+from eqrm.estimators.groups import Groups, as_groups
+from eqrm.estimators.selection.risks_by_level import WHOLE
+from eqrm.estimators.selection.splitters import (
+    DomainKFold,
+    DomainRollingSplit,
+    DomainTimeSplit,
+    Split,
+)
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
+from eqrm.text import listed
 
 LOG_LOSS, SQUARED = "log-loss", "squared"
+BY_ROW = ("within", "order", "seen")
+"""Options of an evaluation that have a value for each row."""
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -31,18 +50,23 @@ def evaluate_model(
     groups: Any = None,
     *,
     name: str = "model",
+    cv: Any = None,
     loss: BatchLoss | None = None,
     **options: Any,
 ) -> Evaluation:
-    """How a fitted model does on domains, as a basis for statements about unseen ones.
+    """How a model does on domains, as a basis for statements about unseen ones.
 
     Args:
-        model: a fitted estimator of scikit-learn (a pipeline or a search too), with ``X``, ``y``
-            and ``groups``; or a torch module, with a loader of batches (x, y, domain) as ``X``.
+        model: an estimator of scikit-learn (a pipeline or a search too), with ``X``, ``y`` and
+            ``groups``, fitted to other domains or, with ``cv``, to be fitted; or a torch module,
+            with a loader of batches (x, y, domain) as ``X``.
         X: the features of rows, or the loader.
         y: the target of each row.
         groups: the domain of each row.
         name: what the model is called in tables.
+        cv: the number of folds of whole domains, such as 10, or a splitter: clones of the estimator
+            are fitted to the other folds, and each domain is judged by one that has not seen it.
+            With ``DomainTimeSplit`` it is one of earlier domains, and the first are not judged.
         loss: of a torch module: a function of outputs (n, …) and targets that gives one loss per
             example. By default the log-loss of logits where targets are integers or booleans, else
             the squared error.
@@ -50,8 +74,9 @@ def evaluate_model(
             log-loss of classes, the squared error of numbers), ``references``, ``alpha``, ``order``
             and others.
 
-    Domains that an estimator of eqrm was trained on are left out. A torch module is in evaluation
-    mode meanwhile.
+    Domains that a fitted estimator of eqrm was trained on are left out. A torch module is in
+    evaluation mode meanwhile. What is cross-fitted tells how a model of all domains will do on new
+    ones; its bounds are checked by simulation, not proven.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -61,12 +86,14 @@ def evaluate_model(
     >>> found = evaluate_model(fitted, X[100:], y[100:], day[100:])
     >>> found.loss, len(found.domains)
     ('log-loss', 10)
+    >>> len(evaluate_model(LogisticRegression(), X, y, day, cv=10).domains)
+    20
     """
     if isinstance(model, nn.Module):
-        if y is not None or groups is not None or options:
+        if y is not None or groups is not None or cv is not None or options:
             raise SettingError(
                 "A torch module is evaluated on a loader of batches (x, y, domain): "
-                "evaluate_model(module, loader). Leave out y, groups and other options."
+                "evaluate_model(module, loader). Leave out y, groups, cv and other options."
             )
         return _of_module(model, X, loss, name)
     if loss is not None:
@@ -77,13 +104,100 @@ def evaluate_model(
         raise SettingError(
             f"A {type(model).__name__} has no predict: pass a fitted estimator or a torch module."
         )
-    target, predicted, metric = _predicted(model, X, target_values(y))
+    labels = target_values(y)
+    if cv is not None:
+        return _cross_fitted(model, X, labels, groups, cv, name, options)
+    _refuse_unfitted(model)
+    target, predicted, metric = _predicted(model, X, labels)
     options.setdefault("metric", metric)
     domains = number_domains(groups, what="groups")
     trained = getattr(model, "domains_", None)
     if trained is not None and "seen" not in options:
         options["seen"] = SeenDomains.of(trained).rows(domains)
-    return evaluate(domains=domains, labels=target, predictions={name: predicted}, **options)
+    return _evaluated(domains, target, {name: predicted}, options)
+
+
+def _evaluated(domains: Any, labels: Any, predictions: Any, options: Any) -> Evaluation:
+    given = domains
+    if options.get("within") is not None:  # names are joined row by row
+        given = np.asarray(domains.names, dtype=object)[domains.ids]
+    return evaluate(domains=given, labels=labels, predictions=predictions, **options)
+
+
+def _refuse_unfitted(model: Any) -> None:
+    try:
+        if isinstance(model, BaseEstimator):
+            check_is_fitted(model)
+    except NotFittedError:
+        raise SettingError(
+            f"The {type(model).__name__} is not fitted. With cv=10 it is fitted to nine tenths of "
+            "the domains at a time and judged on the others; or fit it to other domains first."
+        ) from None
+
+
+def _cross_fitted(
+    model: Any, X: Any, y: NDArray[Any], groups: Any, cv: Any, name: str, options: dict[str, Any]
+) -> Evaluation:
+    """Each domain by a clone of the model that was fitted without it."""
+    if not hasattr(model, "fit"):
+        raise SettingError(f"A {type(model).__name__} has no fit: leave out cv.")
+    domains = as_groups(groups, len(y))
+    if len(domains) < 2:
+        raise DomainDataError("There is 1 domain: with cv, at least 2 are needed, and dozens help.")
+    known, judged = np.unique(y) if is_classifier(model) else None, np.full(len(y), False)
+    found: Any = None
+    for train, test in _folds(cv, X, y, groups, domains, options.get("order")):
+        if judged[test].any():
+            raise SettingError(f"Every domain must be tested on once: {WHOLE}")
+        gone = [] if known is None else known[~np.isin(known, y[train])].tolist()
+        if gone:
+            raise DomainDataError(
+                f"The class {listed(gone)} occurs in too few domains: models of the other domains "
+                "cannot know it. Join it with another class, or leave its rows out."
+            )
+        fitted = _fitted_clone(model, _safe_indexing(X, train), y[train], domains.ids[train])
+        labels, predicted, metric = _predicted(fitted, _safe_indexing(X, test), y[test])
+        if found is None:
+            given = np.empty((len(y), *predicted.shape[1:]), dtype=predicted.dtype)
+            found = np.empty(len(y), dtype=labels.dtype), given
+        found[0][test], found[1][test], judged[test] = labels, predicted, True
+    kept = np.flatnonzero(judged)
+    for each in BY_ROW:
+        if options.get(each) is not None:
+            options[each] = _safe_indexing(options[each], kept)
+    options.setdefault("metric", metric)
+    labels, predictions = (each[kept] for each in found)
+    inside = domains.only(kept)
+    named = NumberedDomains(inside.ids, inside.names)
+    return replace(_evaluated(named, labels, {name: predictions}, options), cross_fitted=True)
+
+
+def _folds(
+    cv: Any, X: Any, y: NDArray[Any], groups: Any, domains: Groups, times: Any
+) -> Iterator[Split]:
+    """The rows to fit to and to judge on, without a domain in both."""
+    if is_integer(cv):
+        cv = DomainKFold(min(integer(2).check(cv, "cv"), len(domains)))
+    if isinstance(cv, (DomainTimeSplit, DomainRollingSplit)):
+        splits: Iterable[Split] = cv.split(X, y, groups, times)
+    else:
+        splits = check_cv(cv).split(X, y, domains.ids)
+    for train, test in splits:
+        both = np.intersect1d(domains.ids[train], domains.ids[test])
+        if both.size:
+            raise DomainDataError(
+                "A fold trains and tests on the same domains: "
+                f"{listed([domains.names[place] for place in both.tolist()])}. To fix this, {WHOLE}"
+            )
+        yield train, test
+
+
+def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]) -> Any:
+    """Fitted to rows, with their domains where it takes them or, in a pipeline, requests them."""
+    takes = has_fit_parameter(model, "groups")
+    if get_config()["enable_metadata_routing"]:
+        takes = bool(get_routing_for_object(model).consumes("fit", ["groups"]))
+    return clone(model).fit(X, y, **({"groups": groups} if takes else {}))
 
 
 def _predicted(model: Any, X: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:

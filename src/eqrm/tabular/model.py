@@ -90,11 +90,11 @@ def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     return files, one_of(content.get("recommended", usual), files, "model")
 
 
-def chosen_file(folder: Path) -> Path:
-    """The file of the model that a training chose, in its folder."""
+def chosen_model(folder: Path) -> tuple[str, Path]:
+    """The name and the file of the model that a training chose, in its folder."""
     try:
         files, chosen = saved_models(listed_files(folder) or {})
-        return folder / files[chosen]
+        return chosen, folder / files[chosen]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataFileError(
             f"The folder {folder} does not say which of its models was chosen ({error}). Give one "
@@ -124,7 +124,7 @@ def load_table_model(path: Path) -> TableModel | TableNetwork:
     if path.is_dir():
         if listed_files(path) is None:
             return load_table_network(path)
-        path = chosen_file(path)
+        path = chosen_model(path)[1]
     saved = read_model(path)
     content = saved.attached
     if content is None or content.get("format") != FORMAT:

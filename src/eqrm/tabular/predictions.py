@@ -21,9 +21,9 @@ from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, SettingError
 from eqrm.files.rows_as_csv import GuardedCells
 from eqrm.files.writing import refuse_unwritable, whole_file
-from eqrm.tabular.model import chosen_file, load_table_model
+from eqrm.tabular.model import chosen_model, load_table_model
 from eqrm.tabular.output_folder import listed_files
-from eqrm.text import counted, did_you_mean
+from eqrm.text import counted, did_you_mean, one_line
 
 ENDINGS = (".csv", ".parquet")
 
@@ -81,7 +81,8 @@ def predict_file(
         f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}{cells.sentence()}"
     )
     if model_file.is_dir() and listed_files(model_file) is not None:
-        found = f"Predicted by the chosen model, {chosen_file(model_file)}.\n{found}"
+        chosen, file = chosen_model(model_file)
+        found = f"Predicted by {one_line(chosen)} ({file}).\n{found}"
     return found
 
 

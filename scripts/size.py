@@ -1,0 +1,137 @@
+"""How much there is: lines of Python, files, Markdown; with the budgets of pyproject.toml.
+
+    python scripts/size.py [--check]
+
+``--check`` prints only what is over its budget, and fails then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHON = {
+    "src": ("src",),
+    "studies": ("studies",),
+    "tests": ("tests",),
+    "rest": ("scripts", "verify", "benchmarks", "examples"),
+}
+"""Folders whose Python is counted together."""
+TABLE = "[tool.eqrm.size]"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is counted together: in lines or kB, whichever its budget is in."""
+
+    name: str
+    files: int
+    size: int
+    unit: str
+
+    @property
+    def field(self) -> str:
+        """What its budget is called in pyproject.toml."""
+        return f"{self.name}-{self.unit}"
+
+
+def python_in(root: Path, folders: Iterable[str]) -> list[Path]:
+    """Every file of Python below the folders."""
+    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+
+
+def markdown_in(root: Path) -> dict[str, list[Path]]:
+    """Pages of the docs, those that are written from docstrings, and those beside the folders."""
+    docs = root / "docs"
+    generated = {docs / "reference.md", *(docs / "reference").rglob("*.md")}
+    return {
+        "docs": sorted(set(docs.rglob("*.md")) - generated),
+        "reference": sorted(path for path in generated if path.is_file()),
+        "pages": sorted(root.glob("*.md")),
+    }
+
+
+def measured(root: Path) -> list[Part]:
+    """Every part, as ``find src -name '*.py' | xargs cat | wc -l`` counts lines."""
+    found = []
+    for name, folders in PYTHON.items():
+        files = python_in(root, folders)
+        found.append(
+            Part(name, len(files), sum(path.read_bytes().count(b"\n") for path in files), "lines")
+        )
+    for name, files in markdown_in(root).items():
+        size = sum(path.stat().st_size for path in files)
+        found.append(Part(name, len(files), -(-size // 1000), "kB"))
+    return found
+
+
+def budgets_of(root: Path) -> dict[str, int]:
+    """The largest size of each part that has a budget."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    return dict(settings["tool"]["eqrm"]["size"])
+
+
+def problems(parts: Iterable[Part], budgets: Mapping[str, int]) -> list[str]:
+    """A sentence for each part over its budget, and for budgets of nothing."""
+    by_field = {part.field: part for part in parts}
+    found = [
+        f"{TABLE} has {field!r}, which nothing is counted by; use {', '.join(by_field)}"
+        for field in sorted(set(budgets) - set(by_field))
+    ]
+    for field, most in budgets.items():
+        part = by_field.get(field)
+        if part is not None and part.size > most:
+            found.append(
+                f"{part.name} has {part.size:,} {part.unit}, {part.size - most:,} more than its "
+                f"budget of {most:,}. Remove or merge what is no longer needed ('make size' shows "
+                f"all parts); if the growth is meant, raise {field} under {TABLE} of "
+                "pyproject.toml and say why in the commit."
+            )
+    return found
+
+
+def table(parts: Iterable[Part], budgets: Mapping[str, int]) -> str:
+    """The parts in aligned columns."""
+    head = f"{'':10} {'files':>6} {'size':>14} {'budget':>9} {'left':>8}"
+    rows = [head]
+    for part in parts:
+        most = budgets.get(part.field)
+        limit = "" if most is None else f"{most:>9,} {most - part.size:>8,}"
+        size = f"{part.size:,} {part.unit:5}"
+        rows.append(f"{part.name:10} {part.files:>6,} {size:>14} {limit}".rstrip())
+    return "\n".join(rows)
+
+
+NOTES = (
+    "src, studies, tests and rest (scripts, verify, benchmarks, examples): lines of Python. "
+    "docs:\nMarkdown without reference, which is written from docstrings; pages: README and others "
+    "at the top."
+)
+
+
+def main(given: list[str] | None = None, root: Path = ROOT) -> int:
+    """Print the table, or check the budgets with ``--check``; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail when a part is over its budget")
+    arguments = parser.parse_args(given)
+    parts, budgets = measured(root), budgets_of(root)
+    wrong = problems(parts, budgets)
+    if not arguments.check:
+        print(f"{table(parts, budgets)}\n\n{NOTES}")
+        return 0
+    for sentence in wrong:
+        print(sentence, file=sys.stderr)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""``make size``: what is counted, and what is told when a part is over its budget."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import size  # noqa: E402
+
+BUDGETS = "[tool.eqrm.size]\nsrc-lines = {src}\ndocs-kB = 2\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Five lines in src, two in tests, 1.5 kB of pages and 3 kB that are written by a script."""
+    contents = {
+        "src/package/first.py": "1\n2\n3\n",
+        "src/package/second.py": "1\n\n",
+        "src/package/notes.txt": "1\n2\n",
+        "tests/test_first.py": "1\n2\n",
+        "docs/page.md": "x" * 1500,
+        "docs/reference/names.md": "x" * 3000,
+    }
+    for name, text in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_lines_files_and_pages_are_counted(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "pyproject.toml").write_text(BUDGETS.format(src=5))
+    found = {part.name: (part.files, part.size) for part in size.measured(checkout)}
+    assert found["src"] == (2, 5)
+    assert found["tests"] == (1, 2)
+    assert found["studies"] == (0, 0)
+    assert found["docs"] == (1, 2)
+    assert found["reference"] == (1, 3)
+    assert size.main([], checkout) == 0
+    assert capsys.readouterr().out.split("\n")[1].split() == ["src", "2", "5", "lines", "5", "0"]
+
+
+def test_the_check_passes_at_the_budget_and_fails_a_line_beyond(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "pyproject.toml").write_text(BUDGETS.format(src=5))
+    assert size.main(["--check"], checkout) == 0
+    assert capsys.readouterr().err == ""
+    (checkout / "src" / "package" / "third.py").write_text("1\n")
+    assert size.main(["--check"], checkout) == 1
+    said = capsys.readouterr().err
+    assert "src has 6 lines, 1 more than its budget of 5" in said
+    assert "raise src-lines under [tool.eqrm.size]" in said
+
+
+def test_a_budget_of_nothing_is_refused(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (checkout / "pyproject.toml").write_text("[tool.eqrm.size]\nscr-lines = 5\n")
+    assert size.main(["--check"], checkout) == 1
+    assert "'scr-lines', which nothing is counted by; use src-lines" in capsys.readouterr().err
+
+
+def test_every_part_of_python_and_the_docs_have_a_budget() -> None:
+    budgets = size.budgets_of(ROOT)
+    assert set(budgets) == {"src-lines", "studies-lines", "tests-lines", "rest-lines", "docs-kB"}
+    assert budgets["src-lines"] <= 67_800

@@ -65,8 +65,8 @@ class TableTraining:
     notes: tuple[str, ...]
     rows: int
     domains: int
-    chosen_on: int
-    """How many rows candidates were fitted to while choosing: all of them, or some."""
+    chosen_on: int | None
+    """How many rows candidates were fitted to while choosing; None: all that were not aside."""
     in_time: bool = False
     aside: KeptAside | None = None
     measure: str = "quantile"
@@ -126,7 +126,7 @@ def train_prepared(
         tuple(dict.fromkeys(notes)),
         len(whole.train.labels),
         len(whole.train.table.domain_names),
-        len(prepared.train.labels) if compared.drawn is None else int(compared.drawn.sum()),
+        None if compared.drawn is None else int(compared.drawn.sum()),
         prepared.ordered,
         aside,
         plan.measure,

@@ -10,7 +10,7 @@ from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest
-from eqrm.tabular.choosing.decision import as_risk, plural
+from eqrm.tabular.choosing.decision import as_risk, plural, share_of
 from eqrm.tabular.findings import (
     MOST_LISTED,
     Expectation,
@@ -76,12 +76,16 @@ def models_table(training: TableTraining) -> str:
     for each in training.decisions:
         at[each.chosen][levels.index(each.level)] = each.quantile
     place = levels.index(decision.level)
-    order = sorted(models, key=lambda n: (n != decision.chosen, at[n][place]))[:MOST_ROWS]
+    order = sorted(models, key=lambda n: (n != decision.chosen, at[n][place]))
+    named = {name for each in training.decisions for name in (each.chosen, each.plain)}
+    rest = [name for name in order if name not in named][: max(0, MOST_ROWS - len(named))]
+    order = [name for name in order if name in named or name in rest]
+    worst = [] if Level(1.0) in levels else ["worst"]
     kind = next(iter(training.skills[models[0]].named))
-    rows = [["", "average", *(level.quantile_in_words for level in levels), "worst", kind]]
+    rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind]]
     for name in order:
         risks = judged[name].risks
-        numbers = [risks.mean(), *at[name], risks.max()]
+        numbers = [risks.mean(), *at[name], *(risks.max() for _ in worst)]
         mark = ">" if name in {d.chosen for d in training.decisions} else " "
         skill = f"{training.skills[name].ranking:.2f}"
         rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill])
@@ -109,7 +113,7 @@ def expected_lines(training: TableTraining, confidence: float) -> list[str]:
             of = "the same model fitted without them" if aside.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
             lines.append(
-                f"Proven   {decision.level.share_in_words} similar new {several} at most "
+                f"Proven   {share_of(decision.level)} similar new {several} at most "
                 f"{as_risk(proven.bound.bound, up=True)} "
                 f"({as_percent(confidence)} {kind} from {kept}, of {of})"
             )
@@ -129,7 +133,7 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
         kind += f", approximate, for {several} that resemble their neighbours in time"
     bound = as_risk(found.bound.bound, up=True)
     return (
-        f"Expect   {level.share_in_words} similar new {several} at most {bound} "
+        f"Expect   {share_of(level)} similar new {several} at most {bound} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 
@@ -182,7 +186,7 @@ def file_lines(folder: Path, several: str) -> list[str]:
 def details(training: TableTraining, summary: Summary) -> str:
     """All that the first screen leaves out: every candidate, every note, certificates, noise."""
     parts = [candidates_table(contest) for contest in training.contests.values()]
-    if training.chosen_on < training.rows:
+    if training.chosen_on is not None:
         parts.append(
             f"Models were compared with fits to {training.chosen_on:,} of {training.rows:,} rows, "
             "drawn evenly from the domains; they were judged on all rows of the domains that they "

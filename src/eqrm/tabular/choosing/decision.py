@@ -81,11 +81,13 @@ class Decision:
     def evidence(self) -> str:
         """What it gains and costs, in one line."""
         one, several = plural(self.domain)
-        share, sure = self.level.share_in_words, as_percent(self.confidence)
+        sure = as_percent(self.confidence)
         interval = f"{self.change:+.0%}, {sure} {self.low:+.0%} to {self.high:+.0%}"
         price = f"{abs(self.price):.0%} {'more' if self.price >= 0.0 else 'less'}"
         price = f"{price} risk on the average {one}"
-        own = f"{share} new {several} below {as_risk(self.quantile)}"
+        own = f"{share_of(self.level)} new {several} below {as_risk(self.quantile)}"
+        if self.level == Level(1.0):
+            own = f"the worst of {self.domains:,} {several} at {as_risk(self.quantile)}"
         if not self.is_plain:
             return f"{own} instead of {as_risk(self.plain_quantile)} ({interval}), at {price}"
         if self.rival is None:
@@ -129,6 +131,16 @@ def plural(name: str) -> tuple[str, str]:
     if word.endswith("y") and word[-2] not in "aeiou":
         return word, f"{word[:-1]}ies"
     return word, f"{word}s"
+
+
+def share_of(level: Level) -> str:
+    """How many domains a quantile is about, before the word for them.
+
+    >>> [share_of(Level(alpha)) for alpha in (0.5, 0.9, 0.97)]
+    ['half of', '9 in 10', '97% of']
+    """
+    share = level.share_in_words
+    return share if " in " in share else f"{share} of"
 
 
 def as_risk(value: float, up: bool = False) -> str:

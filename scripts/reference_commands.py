@@ -26,8 +26,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             if not member.hidden:
                 yield from below(f"{name} {part}", member)
 
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        yield from below(f"eqrm {name}", command)
+    yield from below("eqrm", typer.main.get_command(app))
 
 
 def as_prose(text: str) -> str:

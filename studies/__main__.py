@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eqrm.cli.commands import say
 from eqrm.errors import EqrmError
 from eqrm.files.yaml_text import parse_settings
 
@@ -59,7 +58,7 @@ def run(
 
     if name is None:
         for known in registry.study_names():
-            say(f"{known:20} {registry.new_study(known).reproduces}")
+            typer.echo(f"{known:20} {registry.new_study(known).reproduces}")
         return
     chosen = registry.new_study(name, **parse_settings(settings or []))
     size = "quick" if quick else "full"
@@ -71,11 +70,13 @@ def run(
         with _progress_shown(chosen.name) as tell:
             report = chosen.run(folder, size, seed, tell)
     except KeyboardInterrupt:
-        say(f"studies: Stopped. The same command does not repeat what {folder} keeps.", err=True)
+        typer.echo(
+            f"studies: Stopped. The same command does not repeat what {folder} keeps.", err=True
+        )
         raise typer.Exit(130) from None
     _print_report(report, folder)
     if write_docs is not None:
-        say(f"Page: {write_page(report, write_docs / chosen.name)}")
+        typer.echo(f"Page: {write_page(report, write_docs / chosen.name)}")
     if not report.passed:
         raise typer.Exit(1)
 
@@ -100,7 +101,7 @@ def _progress_shown(name: str) -> Iterator[Progress]:
         nonlocal told
         if time.monotonic() - told >= SECONDS_BETWEEN_LINES:
             told = time.monotonic()
-            say(f"{name}: {100.0 * share:.0f}%, {what}", err=True)
+            typer.echo(f"{name}: {100.0 * share:.0f}%, {what}", err=True)
 
     yield tell
 
@@ -108,24 +109,24 @@ def _progress_shown(name: str) -> Iterator[Progress]:
 def _check(chosen: Study, size: str) -> None:
     missing = list(dict.fromkeys(chosen.missing(size)))
     for each in missing:
-        say(f"Missing: {each}")
+        typer.echo(f"Missing: {each}")
     if missing:
         raise typer.Exit(1)
-    say(f"Nothing is missing: python -m studies {chosen.name} can run.")
+    typer.echo(f"Nothing is missing: python -m studies {chosen.name} can run.")
 
 
 def _print_report(report: Report, folder: Path) -> None:
     for table in (each for each in report.outcome.tables if each.on_page):
-        say(f"{table.text()}\n")
+        typer.echo(f"{table.text()}\n")
     for check in report.outcome.checks:
-        say(check)
+        typer.echo(check)
     if report.outcome.answer:
-        say(report.outcome.answer)
+        typer.echo(report.outcome.answer)
     for remark in report.outcome.remarks:
-        say(f"Note: {remark}")
+        typer.echo(f"Note: {remark}")
     if report.no_pictures is not None:
-        say(f"No figures: {report.no_pictures}")
-    say(f"{report.verdict}; {report.cost}{report.steps}; results in {folder}")
+        typer.echo(f"No figures: {report.no_pictures}")
+    typer.echo(f"{report.verdict}; {report.cost}{report.steps}; results in {folder}")
 
 
 def main() -> None:
@@ -133,7 +134,7 @@ def main() -> None:
     try:
         app(prog_name="python -m studies")
     except (EqrmError, OSError) as error:
-        say(f"studies: {error}", err=True)
+        typer.echo(f"studies: {error}", err=True)
         sys.exit(2)
 
 

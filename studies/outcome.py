@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eqrm.text import aligned
+from studies.words import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

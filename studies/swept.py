@@ -8,25 +8,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import POSITIVE_INTEGER
+from eqrm import predictor
+from eqrm.data import data_root
 from eqrm.data.datasets.catalogue import published
-from eqrm.data.fetching.data_root import data_root
 from eqrm.data.fetching.downloads import by_hand
 from eqrm.errors import DataFileError, EqrmError
-from eqrm.predictors.pretrained import read_weights
-from eqrm.sweeps.engines.local import LocalEngine
+from eqrm.sweeps import (
+    LocalEngine,
+    PlannedSweep,
+    RunRecord,
+    SweepFolder,
+    SweepTables,
+    planned_sweep,
+    read_records,
+    run_sweep,
+)
 from eqrm.sweeps.plan import PlanProblems, read_plan
-from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
-from eqrm.sweeps.progress import SweepLines
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
-from eqrm.sweeps.records import RunRecord, read_records
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
-from eqrm.sweeps.tables.cells import SweepTables
-from eqrm.text import duration
-from eqrm.training.training_settings import torch_device
+from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
+from studies.choices import whole_number
 from studies.outcome import Check, Progress, ResultTable
+from studies.words import duration
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
 IMAGENET_WEIGHTS = {
@@ -121,9 +124,13 @@ def run_plan(
     if missing:
         raise DataFileError(" ".join(missing))
     planned = planned_sweep(plan, f"The plan of {path.name}", folder=folder)
-    shown = SweepLines(lambda line: progress(_share(folder, planned), line))
-    engine = LocalEngine(path, workers=workers)
-    result = run_sweep(planned, folder, engine, retry_failed=True, shown=shown)
+    result = run_sweep(
+        planned,
+        folder,
+        LocalEngine(path, workers=workers),
+        retry_failed=True,
+        tell=lambda line: progress(_share(folder, planned), line),
+    )
     failures = [f"{path.name}, run {each.run}: {each.error}" for each in result.failures]
     return _finished(folder, failures)
 
@@ -215,7 +222,7 @@ def absent_weights(pretrained: str | bool | None, network: str) -> list[str]:
             "pretrained=false."
         ]
     try:
-        read_weights(pretrained)
+        predictor(network, (3, 224, 224), 1, pretrained=pretrained)
     except EqrmError as error:
         return [str(error)]
     return []
@@ -258,7 +265,7 @@ class SweptStudy(Study):
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
     ) -> Report:
         """See :meth:`Study.run`; the sweep is kept in ``output``."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
+        whole_number(self.workers, "workers")
         self._folder = output / SWEEP
         return super().run(output, size, seed, progress)
 
@@ -269,7 +276,7 @@ class SweptStudy(Study):
             folder = SweepFolder(output / stage)
             if folder.begun:
                 return str(folder.plan()["run"]["training"]["device"])
-        return torch_device(self.device).type
+        return TrainingSettings(device=self.device).torch_device().type
 
     def swept(self, plan: Mapping[str, Any], progress: Progress) -> FinishedSweep:
         """All runs of a plan; an error if none was finished."""

@@ -12,8 +12,9 @@ from verify.registry import Options, Result, check, passed
 
 @check("causal.sigmas", "the seven cases of appendix G.1.2 compared with the truth")
 def seven_cases(options: Options) -> Result:
+    from studies.linear_worlds import changing_sigmas, example_world
+
     from eqrm.causal import minimal_invariant_risk
-    from eqrm.linear.scm.worlds import changing_sigmas, example_world
 
     tally: Counter[str] = Counter()
     wrong: list[str] = []
@@ -42,9 +43,10 @@ def seven_cases(options: Options) -> Result:
 
 @check("causal.cases", "the six cases of appendix A.2.3 compared with the truth, on 204 DAGs")
 def six_cases(options: Options) -> Result:
+    from studies.linear_worlds import two_effects
+
     from causal.test_assumption_v import SQUARES, WORLDS, as_scm, without_effects
     from eqrm.causal import paper_case
-    from eqrm.linear.scm.worlds import two_effects
     from oracle.rational_worlds import do_is_enough
 
     tally: Counter[str] = Counter()

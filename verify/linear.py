@@ -28,7 +28,7 @@ from linear.solver_worlds import lowest_by_lbfgs, paper_world, random_world
 
 PAPER_SIZE = """
 import json, resource, time
-from eqrm.linear.scm.worlds import example_domains, example_world
+from studies.linear_worlds import example_domains, example_world
 start = time.perf_counter()
 moments = example_world().sample_moments(example_domains().draw(1000), 200_000, workers=2)
 seconds, cpu = time.perf_counter() - start, time.process_time()

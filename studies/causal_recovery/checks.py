@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
-from eqrm.linear.scm.worlds import changing_sigmas, example_world
+from eqrm.causal import MinimalInvariantRisk, minimal_invariant_risk
 from studies.causal_recovery.limits import Solved
 from studies.causal_recovery.settings import (
     APPENDIX,
@@ -25,6 +24,7 @@ from studies.causal_recovery.settings import (
     RecoverySettings,
     TableRow,
 )
+from studies.linear_worlds import changing_sigmas, example_world
 from studies.outcome import Check
 
 

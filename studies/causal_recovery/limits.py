@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from eqrm.causal.invariant_risk import MinimalInvariantRisk, minimal_invariant_risk
-from eqrm.linear.baselines import LinearERM, LinearIRM, LinearVREx
-from eqrm.linear.linear_qrm import Frontier, LinearQRM
-from eqrm.linear.moments.domain_moments import DomainMoments
-from eqrm.linear.scm.worlds import changing_sigmas, example_world
-from eqrm.linear.solving.risk_functions import Array
+from eqrm import LinearQRM
+from eqrm.causal import MinimalInvariantRisk, minimal_invariant_risk
+from eqrm.linear import DomainMoments, Frontier, LinearERM, LinearIRM, LinearVREx
 from studies.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS, Case
+from studies.linear_worlds import changing_sigmas, example_world
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqrm.level import Level
+from eqrm import Level
 
 # Standard deviations in four domains, in general position. The paper names none.
 SIGMAS = {

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from eqrm.distributions.kernel import KDE
+from eqrm import KDE
 from studies.colored_mnist.digits_by_seed import TEST
 from studies.colored_mnist.findings import (
     BY_TEST_DOMAIN,

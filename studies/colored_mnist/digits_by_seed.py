@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import torch
 
-from eqrm.data.datasets.mnist import colored_mnist
-from eqrm.data.domain_data import DomainData
+from eqrm import dataset
+from eqrm.data import DomainData
 from studies.colored_mnist.settings import (
     ALL_FLIPS,
     FLIPS,
@@ -18,6 +19,7 @@ from studies.colored_mnist.settings import (
     Recipe,
 )
 
+coloured = partial(dataset, "colored-mnist")
 ANOTHER_DRAW = 500_000
 """Added to a seed for a second draw of the test domain's labels and colours."""
 VALIDATION = tuple(f"validation {flip:g}" for flip in (*FLIPS, TEST_FLIP))
@@ -45,7 +47,7 @@ class DigitsBySeed:
 
     def _train(self, seed: int, flips: tuple[float, ...]) -> DomainData:
         examples = self.recipe.examples
-        return colored_mnist(flips=flips, split="train", examples_per_domain=examples, seed=seed)
+        return coloured(flips=flips, split="train", examples_per_domain=examples, seed=seed)
 
     def evaluation(self) -> list[DomainData]:
         """A dataset per seed whose domains are ``MEASURED``."""
@@ -54,12 +56,12 @@ class DigitsBySeed:
     def _evaluated(self, seed: int) -> DomainData:
         most = self.test_digits
         parts = [
-            colored_mnist(flips=flips, split="validation", examples_per_domain=most, seed=seed)
+            coloured(flips=flips, split="validation", examples_per_domain=most, seed=seed)
             for flips in (FLIPS, (TEST_FLIP,))
         ]
         draws = [(seed, flip) for flip in ALL_FLIPS] + [(seed + ANOTHER_DRAW, TEST_FLIP)]
         parts += [
-            colored_mnist(test_flips=(flip,), split="test", examples_per_domain=most, seed=draw)
+            coloured(test_flips=(flip,), split="test", examples_per_domain=most, seed=draw)
             for draw, flip in draws
         ]
         counts = torch.cat([part.counts for part in parts])

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from eqrm.distributions.kernel import KDE
+from eqrm import KDE
 from studies.colored_mnist.digits_by_seed import REDRAWN, TEST, TESTS, VALIDATION
 from studies.colored_mnist.experiment import Array, BlockCost, SettingResult
 from studies.colored_mnist.settings import (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from eqrm.evaluation.presenting.plots import new_figure, shades
 from studies.colored_mnist.digits_by_seed import TEST, VALIDATION
 from studies.colored_mnist.findings import (
     BY_TEST_DOMAIN,
@@ -27,6 +26,7 @@ from studies.colored_mnist.settings import (
     RANDOM,
     WITH_STEPS,
 )
+from studies.drawing import new_figure, shades
 from studies.outcome import Cell, Check, ResultTable
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, one_of, optional
 from eqrm.files.writing import write_text
-from eqrm.training.training_settings import torch_device
+from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
+from studies.choices import number_at_least, one_of, true_or_false, whole_number
 from studies.colored_mnist.checks import check_mnist
 from studies.colored_mnist.experiment import (
     STANDARD_NAME,
@@ -110,7 +110,7 @@ class ColoredMnist(Study):
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and put all results together."""
         settings = self._settings(size)
-        device = torch_device("auto" if self.device is None else self.device)
+        device = TrainingSettings(device=self.device or "auto").torch_device()
         self._parts.mkdir(parents=True, exist_ok=True)
         study = MnistStudy(settings, self._parts, seed * settings.seeds, device)
         blocks = self._blocks(settings)
@@ -130,10 +130,11 @@ class ColoredMnist(Study):
 
     def _settings(self, size: str) -> MnistSettings:
         found = SIZES[size]
-        FLAG.check(self.candidates, "candidates")
-        optional(NON_NEGATIVE).check(self.minutes, "minutes")
+        true_or_false(self.candidates, "candidates")
+        if self.minutes is not None:
+            number_at_least(self.minutes, "minutes", 0)
         if self.seeds is not None:
-            found = replace(found, seeds=POSITIVE_INTEGER.check(self.seeds, "seeds"))
+            found = replace(found, seeds=whole_number(self.seeds, "seeds"))
         if self.products is not None:
             products = one_of(self.products, PRODUCTS, "products")
             found = replace(found, recipe=replace(found.recipe, products=products))

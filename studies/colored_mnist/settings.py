@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from eqrm.level import Level
-from eqrm.objectives.base import Objective, Phase
-from eqrm.objectives.loss_scaling import GRADIENT_RATIO, PENALTY_WEIGHT
-from eqrm.objectives.penalties import IGA, IRM, SD
-from eqrm.objectives.risk_based import EQRM, ERM, GroupDRO, VREx
+from eqrm import EQRM, ERM, Level, Phase
+from eqrm.objectives import IGA, IRM, SD, GroupDRO, Objective, VREx
 
 FLIPS, TEST_FLIP, ORACLE_FLIPS = (0.1, 0.2), 0.9, (0.5, 0.5)
 ALL_FLIPS = tuple(round(0.1 * k, 1) for k in range(11))
 RANDOM, PRETRAINED = "random", "erm"
+GRADIENT_RATIO, PENALTY_WEIGHT = "gradient-norm-ratio", "penalty-weight"
+"""How losses are scaled."""
 INITIALISATIONS = (RANDOM, PRETRAINED)
 
 NAMES = {

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
-from eqrm.objectives.registry import OBJECTIVES
-from eqrm.sweeps.protocols import FOLDERS_OF_IMAGES, PROTOCOLS, SMALL_IMAGES
-from eqrm.sweeps.selection import SELECTION_RULES
-from eqrm.sweeps.tables.tabulating import sweep_tables
-from eqrm.text import listed
+from eqrm.objectives import OBJECTIVES
+from eqrm.sweeps import SELECTION_RULES, sweep_tables
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     SweptStudy,
@@ -27,7 +23,8 @@ METHODS = (
 """Those of the paper's tables."""
 RULES = ("training-domain", "oracle")
 """Selection rules of the paper's tables."""
-KNOWN = (*SMALL_IMAGES, *FOLDERS_OF_IMAGES)
+FOLDERS_OF_IMAGES = ("domainnet", "officehome", "pacs", "terraincognita", "vlcs")
+KNOWN = ("colored-mnist", "rotated-mnist", *FOLDERS_OF_IMAGES)
 NETWORK = "resnet50"
 
 
@@ -63,11 +60,11 @@ class DomainBed(SweptStudy):
     )
 
     def __post_init__(self) -> None:
-        self.dataset = DATASETS.name_of(str(self.dataset))
+        self.dataset = str(self.dataset).lower()
         if self.dataset not in KNOWN:
             raise SettingError(
                 f"The protocol of DomainBed has no dataset {self.dataset!r}. Choose from: "
-                f"{listed(KNOWN, len(KNOWN))}."
+                f"{', '.join(KNOWN)}."
             )
 
     @property
@@ -112,7 +109,7 @@ class DomainBed(SweptStudy):
         if network:
             run["predictor"] = network
         return {
-            "protocol": PROTOCOLS["domainbed"].name,
+            "protocol": "domainbed",
             "seed": seed,
             "datasets": [self.dataset],
             "objectives": self.methods,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation.inference.certificates import quantile_bound
-from eqrm.evaluation.inference.in_time.recent import recent_bound
+from eqrm.evaluation import quantile_bound, recent_bound
 from eqrm.evaluation.inference.in_time.spell_models import spell_evidences
 from eqrm.evaluation.inference.in_time.spells import bound_by_evidence
 from studies.domains_in_time.settings import ALPHA, CONFIDENCE, NEEDED

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.in_time.recent import DRIFTS
+from eqrm.evaluation import domains_needed
 from studies.domains_in_time import alarms, coverage
 from studies.domains_in_time.limits import Told, spells_told_apart
 from studies.domains_in_time.sequences import Missed, all_sequences
@@ -14,6 +13,7 @@ from studies.domains_in_time.settings import (
     CONFIDENCE,
     CORRELATIONS,
     DEPENDENCES,
+    DRIFTS,
     HALF_LIVES,
     LARGEST,
     MISS_RATES,

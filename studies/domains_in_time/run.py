@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqrm.evaluation.inference.in_time.recent import DRIFTS, drift_table
-from eqrm.evaluation.presenting.plots import ACCENT, INK, QUIET, new_figure
+from eqrm.evaluation import recent_bound
 from studies.base import Study
 from studies.domains_in_time.checks import check_in_time
 from studies.domains_in_time.experiment import TimeFindings, run_simulations
@@ -19,10 +18,12 @@ from studies.domains_in_time.settings import (
     CONFIDENCE,
     DELTA,
     DEPENDENCES,
+    DRIFTS,
     HALF_LIVES,
     SIZES,
     SPELL_DOMAINS,
 )
+from studies.drawing import ACCENT, INK, QUIET, new_figure
 from studies.outcome import Cell, Outcome, Picture, Progress, ResultTable
 
 if TYPE_CHECKING:
@@ -136,12 +137,10 @@ def _told_table(findings: TimeFindings) -> ResultTable:
 
 
 def _drift_table() -> ResultTable:
-    rows: list[list[Cell]] = [
-        [f"{half_life:g}", *(_percent(each) for each in probabilities)]
-        for half_life, probabilities in zip(
-            HALF_LIVES, drift_table(ALPHA, 200, HALF_LIVES), strict=True
-        )
-    ]
+    rows: list[list[Cell]] = []
+    for half_life in HALF_LIVES:
+        bound = recent_bound(np.arange(200), ALPHA, half_life)  # the same for any risks
+        rows.append([f"{half_life:g}", *(_percent(bound.probability(each)) for each in DRIFTS)])
     columns = ["half-life", *(f"drift {drift:g}" for drift in DRIFTS)]
     title = (
         "Weighted bounds: probability that the next domain is within the bound at 90%, by "
@@ -156,7 +155,7 @@ def _online_table(findings: TimeFindings) -> ResultTable:
         for method in ("adaptive", "tracking"):
             found = [e for e in findings.online if (e.kind, e.method) == (kind, method)]
             if found:
-                reports = [each.report for each in found]
+                reports = [each.bound.report for each in found]
                 rates = [report.miss_rate for report in reports]
                 rows.append(
                     [

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
-from eqrm.evaluation.inference.in_time.online import ADAPTIVE, TRACKING, OnlineBound, OnlineReport
-from eqrm.evaluation.inference.risk_checks import Vector
+from eqrm import OnlineBound
 from studies.domains_in_time.settings import ALPHA
-from studies.domains_in_time.worlds import Generator
+from studies.domains_in_time.worlds import Generator, Vector, autoregressive
 
 LOW, HIGH = 0.0, 10.0
+ADAPTIVE, TRACKING = "adaptive", "tracking"
+"""The methods of an online bound."""
 
 
 @dataclass(frozen=True)
 class Missed:
-    """A sequence, its last report, and how far the miss rate ever was beyond the guarantee."""
+    """A sequence, its bound at the end, and how far the miss rate ever was beyond the guarantee."""
 
     kind: str
     method: str
-    report: OnlineReport
+    bound: OnlineBound
     beyond: float
 
 
@@ -104,7 +104,7 @@ def online_misses(kind: str, method: str, domains: int, seed: int) -> Missed:
     after = np.arange(1, domains + 1)
     distances = np.abs(np.cumsum(missed) / after - (1.0 - ALPHA))
     guarantees = [bound.guarantee_after(t) for t in after.tolist()]
-    return Missed(kind, method, bound.report, float((distances - guarantees).max()))
+    return Missed(kind, method, bound, float((distances - guarantees).max()))
 
 
 def all_sequences(number: int, domains: int, seed: int) -> list[Missed]:

@@ -16,6 +16,8 @@ LONG_REFUSED, LONG_WRONG, SHORT_GIVEN = 0.95, 0.05, 0.75
 NOT_TOLD = "2 regimes, overlapping, stay 5"
 """No test can tell these stays from those of 10 in 200 domains."""
 CORRELATIONS = (0.1, 0.2, 0.3, 0.5, 0.7)
+DRIFTS = (0.0, 0.0001, 0.0003, 0.001, 0.003, 0.01)
+"""Total variation per domain."""
 HALF_LIVES = (10.0, 30.0, 100.0, 1000.0)
 MISS_RATES = (0.15, 0.2, 0.3, 0.5)
 POWER = 0.8

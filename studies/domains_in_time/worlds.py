@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
-from eqrm.evaluation.inference.risk_checks import Vector
+from numpy.typing import NDArray
 
 Generator = np.random.Generator
+Vector = NDArray[np.float64]
 REGIMES = ((0.0, 5.0), (0.0, 1.5), (0.0, 3.0, 6.0, 9.0))
 """Means of regimes: apart, overlapping, four."""
 
@@ -76,6 +75,15 @@ class InTime:
         from scipy.optimize import brentq
 
         return float(brentq(lambda risk: self.cdf(risk) - alpha, -50.0, 50.0, xtol=1e-12))
+
+
+def autoregressive(generator: Generator, worlds: int, domains: int, correlation: float) -> Vector:
+    """AR(1): standard normal risks, neighbours with this correlation."""
+    from scipy.signal import lfilter
+
+    noise = generator.normal(size=(worlds, domains))
+    noise[:, 1:] *= np.sqrt(1.0 - correlation**2)
+    return np.asarray(lfilter([1.0], [1.0, -correlation], noise, axis=1))
 
 
 def ar_world(correlation: float, expected: str = "") -> InTime:

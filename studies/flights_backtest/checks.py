@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqrm.evaluation.backtesting.backtest import Backtest
-from eqrm.tabular.references import ERM
+from eqrm.evaluation import Backtest
 from studies.flights_backtest.experiment import YearFindings, YearSettings
 from studies.outcome import Check
 
 SOURCE = "this page"
+ERM = "ERM"
 
 
 def check_year(findings: YearFindings, settings: YearSettings) -> list[Check]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.data.datasets.flights import load_flights
-from eqrm.data.tables.table import Table
-from eqrm.evaluation.backtesting.backtest import Backtest
-from eqrm.evaluation.backtesting.plan import NEVER, BacktestPlan
+from eqrm.data import Table, load_flights
+from eqrm.evaluation import Backtest
+from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.tabular.backtesting.backtest_fits import FitSettings, backtest_table
 from studies.outcome import Progress
 
@@ -54,7 +53,7 @@ def run_year(settings: YearSettings, progress: Progress) -> YearFindings:
     sizes: dict[str, Any] = {"train": settings.train, "judge": settings.judge}
     plans = {
         "refitted in every window": BacktestPlan.of(certify=settings.certify, **sizes),
-        "trained once": BacktestPlan.of(certify=settings.certify, refit=NEVER, **sizes),
+        "trained once": BacktestPlan.of(certify=settings.certify, refit="never", **sizes),
         "kinds of bounds": BacktestPlan.of(
             certify=max(settings.certify), bounds=KINDS, dependence=DEPENDENCE, **sizes
         ),

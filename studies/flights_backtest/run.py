@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from eqrm.evaluation.backtesting.backtest import Backtest
-from eqrm.evaluation.backtesting.words import by_kind, by_level, by_risk, by_window, conclusions
+from eqrm.evaluation import Backtest
+from eqrm.evaluation.backtesting.words import conclusions, tables
 from studies.base import Study
 from studies.flights_backtest.checks import check_year
 from studies.flights_backtest.experiment import SIZES, YearFindings, run_year
 from studies.outcome import Outcome, Picture, Progress, ResultTable
+
+BY_WINDOW, BY_LEVEL, BY_KIND, BY_RISK = 0, 1, 2, -1
+"""The places of a backtest's tables; that by kind is there where kinds are compared."""
 
 
 class FlightsBacktest(Study):
@@ -72,16 +75,20 @@ def _tables(findings: YearFindings) -> Iterator[ResultTable]:
     yield _made("held-fixed", _held_title(fixed, "trained once"), held(fixed), leading=True)
     for certify in stream.plan.certify:
         title = f"By window, certified on {certify} days (refitted)"
-        yield _made(f"windows-{certify}", title, by_window(stream, certify))
+        yield _made(f"windows-{certify}", title, _rows(stream, certify, BY_WINDOW))
     for certify in stream.plan.certify:
         title = f"By level, certified on {certify} days (refitted)"
-        yield _made(f"levels-{certify}", title, by_level(stream, certify))
+        yield _made(f"levels-{certify}", title, _rows(stream, certify, BY_LEVEL))
     longest = max(kinds.plan.certify)
     title = f"Kinds of bounds at level 0.9, certified on {longest} days (refitted)"
-    yield _made("kinds", title, by_kind(kinds, longest))
+    yield _made("kinds", title, _rows(kinds, longest, BY_KIND))
     for found, what in ((stream, "refitted"), (fixed, "trained once")):
         title = f"Risk on the judged days, certified on {longest} days ({what})"
-        yield _made(f"risks-{what.split()[0]}", title, by_risk(found, longest))
+        yield _made(f"risks-{what.split()[0]}", title, _rows(found, longest, BY_RISK))
+
+
+def _rows(found: Backtest, certify: int, which: int) -> list[list[str]]:
+    return tables(found, certify)[which][1]
 
 
 def _held_title(found: Backtest, what: str) -> str:

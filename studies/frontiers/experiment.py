@@ -20,18 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from eqrm import DomainKFold, Level
 from eqrm.errors import DataFileError, EqrmWarning
 from eqrm.estimators.fit_inputs import TrainingRows
-from eqrm.estimators.selection.splitters import DomainKFold
-from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
-from eqrm.estimators.selection.surrogates import (
-    FOLDS,
-    RECALIBRATED,
-    CrossFitted,
-    fitted,
-)
+from eqrm.estimators.selection.surrogates import CrossFitted, fitted
 from eqrm.files.archive import read_archive, write_archive
-from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from studies.frontiers.fitting import (
     LinearFits,
@@ -42,8 +35,11 @@ from studies.frontiers.fitting import (
 )
 from studies.frontiers.settings import (
     CONSTANT,
+    CORRECTIONS,
     EQUAL_ODDS,
     ERM,
+    ERM_SURROGATE,
+    FOLDS,
     L2,
     LINEAR,
     MAIN_GOAL,
@@ -247,7 +243,7 @@ def _add_references(
     crossed = CrossFitted((ERM_SURROGATE,), (own,), rows.y, found.classes, rows.groups, folds)
     erm = ScoredRows.of(erm_scores, unseen.y, found.classes, unseen.groups.ids)
     for goal in settings.goals:
-        for surrogate in RECALIBRATED:
+        for surrogate in CORRECTIONS:
             correction = crossed.correction(surrogate, Level(goal))
             left_out = crossed.risks(surrogate, Level(goal))
             found.keep(Candidate.of(surrogate, goal), left_out, erm.risks(correction))

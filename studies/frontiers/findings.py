@@ -12,16 +12,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm import Level
 from eqrm.estimators.selection.surrogate_choice import SurrogateChoice
-from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
-from eqrm.estimators.selection.surrogates import RECALIBRATED as CORRECTIONS
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
-from eqrm.level import Level
 from studies.frontiers.experiment import Part, Step
 from studies.frontiers.settings import (
     AUTO,
+    CORRECTIONS,
     EQRM,
     ERM,
+    ERM_SURROGATE,
     METHODS,
     RECALIBRATED,
     Candidate,

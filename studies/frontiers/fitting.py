@@ -13,33 +13,32 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from eqrm.distributions.kernel import KDE
+from eqrm import (
+    KDE,
+    Level,
+    LGBMQRMClassifier,
+    LGBMQRMRegressor,
+    Phase,
+    QRMClassifier,
+    QRMRegressor,
+    XGBQRMClassifier,
+    XGBQRMRegressor,
+    objectives,
+)
 from eqrm.errors import SettingError
-from eqrm.estimators.boosting.lightgbm_estimators import LGBMQRMClassifier, LGBMQRMRegressor
-from eqrm.estimators.boosting.xgboost_estimators import XGBQRMClassifier, XGBQRMRegressor
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.linear.levels import standardised_moments
 from eqrm.estimators.linear.logistic_solver import LogisticProblem
 from eqrm.estimators.linear.standardised import Scaling
 from eqrm.estimators.network import Examples, new_network, train_network
-from eqrm.estimators.qrm_estimators import QRMClassifier, QRMRegressor
-from eqrm.level import Level
 from eqrm.linear.solving.chosen_measure import MeasureChoice
 from eqrm.linear.solving.criteria import MeasureOfRisks
-from eqrm.linear.solving.logistic_risks import LogisticRisks
-from eqrm.linear.solving.measures import Mean, MeanPlusVariance, Measure
-from eqrm.linear.solving.newton import one_thread
-from eqrm.linear.solving.risk_functions import (
-    Array,
-    Quadratics,
-    RiskFunctions,
-    risk_quadratics,
-)
+from eqrm.linear.solving.measures import MeanPlusVariance
+from eqrm.linear.solving.risk_functions import risk_quadratics
 from eqrm.linear.solving.search import Problem, distinct_minima, starting_points
-from eqrm.objectives import risk_based
-from eqrm.objectives.base import Phase
 from studies.frontiers.settings import (
     EQRM,
     ERM,
@@ -59,8 +58,13 @@ from studies.frontiers.settings import (
 MAX_STEPS = 200
 PUBLISHED_LAW = partial(KDE, gradient="bisection")
 GROUPDRO_STEP = 0.1
+Array = NDArray[np.float64]
 Predictor = Callable[[Array], Array]
 """From features (n, d) to scores (n,)."""
+Risks = Any
+"""Risks of domains as functions of θ: values, slopes and Hessians of the package's solvers."""
+Measure = Any
+"""What of the risks is minimised."""
 
 
 def fit_candidates(
@@ -95,7 +99,7 @@ def estimator_of(model: str, classes: int, settings: StudySettings) -> Any:
 class LinearFits(ABC):
     """Linear predictors of some rows in parameters θ of standardised features."""
 
-    risks: RiskFunctions
+    risks: Risks
     penalty: Array
     erm: Array
     """θ of the least mean risk."""
@@ -117,7 +121,7 @@ class LinearFits(ABC):
         """Scores in the units of the features."""
 
     @abstractmethod
-    def some(self, domains: NDArray[np.int64]) -> RiskFunctions:
+    def some(self, domains: NDArray[np.int64]) -> Risks:
         """The risks of some of the domains."""
 
     def fit(self, candidates: Sequence[Candidate], settings: StudySettings) -> list[Predictor]:
@@ -205,8 +209,6 @@ def _penalty(candidate: Candidate) -> float:
 class _Logistic(LinearFits):
     """Log-loss."""
 
-    risks: LogisticRisks
-
     def __init__(self, rows: TrainingRows) -> None:
         super().__init__()
         self.problem = LogisticProblem.of(rows, l2=L2, intercept=True, max_steps=MAX_STEPS)
@@ -220,7 +222,7 @@ class _Logistic(LinearFits):
         coefficients, intercepts = self.problem.predictor(theta)
         return lambda X: X @ coefficients[0] + intercepts[0]
 
-    def some(self, domains: NDArray[np.int64]) -> RiskFunctions:
+    def some(self, domains: NDArray[np.int64]) -> Risks:
         starts, sizes = self.risks.ends[domains], np.diff(self.risks.ends)[domains]
         ends = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
@@ -231,8 +233,6 @@ class _Logistic(LinearFits):
 
 class _Quadratic(LinearFits):
     """Squared error."""
-
-    risks: Quadratics
 
     def __init__(self, rows: TrainingRows) -> None:
         super().__init__()
@@ -245,8 +245,8 @@ class _Quadratic(LinearFits):
     def least(self, measure: Measure, before: Array | None) -> Array:
         criterion = MeasureOfRisks(self.risks, measure, self.penalty)
         problem = Problem.of(criterion, self.risks, self.penalty)
-        with one_thread():
-            starts = starting_points(problem, 1 if isinstance(measure, Mean) else 8, 0)
+        with threadpool_limits(1):
+            starts = starting_points(problem, 8, 0)
             return distinct_minima(problem, starts, MAX_STEPS)[0].theta
 
     def predictor(self, theta: Array) -> Predictor:
@@ -254,7 +254,7 @@ class _Quadratic(LinearFits):
         coefficients, intercepts = self.scaling.predictor(np.append(beta, intercept)[None])
         return lambda X: X @ coefficients[0] + intercepts[0]
 
-    def some(self, domains: NDArray[np.int64]) -> RiskFunctions:
+    def some(self, domains: NDArray[np.int64]) -> Risks:
         a, b, c = self.risks.deviations
         return replace(self.risks, deviations=(a[domains], b[domains], c[domains]))
 
@@ -267,11 +267,11 @@ def _networks(
     start = new_network([rows.X.shape[1], settings.hidden, 1], True, seed=0)
     batches = examples.batches(None, None, np.random.RandomState(0))
     rate = 0.01
-    ready = [Phase(risk_based.ERM(), settings.steps, rate, "cosine")]
+    ready = [Phase(objectives.ERM(), settings.steps, rate, "cosine")]
     train_network(examples, start, ready, batches, L2)
     with torch.no_grad():
         losses, ids = examples.losses(start, None)
-        mean = float(risk_based.ERM()(losses, ids))
+        mean = float(objectives.ERM()(losses, ids))
     found: list[Predictor] = []
     for candidate in candidates:
         phase = Phase(_objective(candidate, mean), settings.steps, rate, "cosine")
@@ -289,15 +289,15 @@ def _objective(candidate: Candidate, mean: float) -> Any:
     """What a network is trained for; ``mean`` is ERM's mean risk."""
     method = candidate.method
     if method == ERM:
-        return risk_based.ERM()
+        return objectives.ERM()
     if method == GROUPDRO:
-        return risk_based.GroupDRO(GROUPDRO_STEP)
+        return objectives.GroupDRO(GROUPDRO_STEP)
     if method == VREX:
-        return risk_based.VREx(_penalty(candidate) / mean)
+        return objectives.VREx(_penalty(candidate) / mean)
     if method == SUPERQUANTILE:
-        return risk_based.Superquantile(_level(candidate))
+        return objectives.Superquantile(_level(candidate))
     options = {"gradient": "bisection"} if method == PUBLISHED else None
-    return risk_based.EQRM(_level(candidate), LAWS.get(method, "kde"), options=options)
+    return objectives.EQRM(_level(candidate), LAWS.get(method, "kde"), options=options)
 
 
 def _boosted(

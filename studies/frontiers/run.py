@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import POSITIVE_INTEGER, one_of
+from eqrm import Level
 from eqrm.errors import SettingError
-from eqrm.level import Level
 from studies.base import Report, Study, no_progress
+from studies.choices import one_of, whole_number
 from studies.frontiers.checks import check_frontiers
 from studies.frontiers.experiment import (
     Job,
@@ -113,7 +113,7 @@ class Frontiers(Study):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Compute what is missing, and put all parts together."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
+        whole_number(self.workers, "workers")
         settings = self._settings(size)
         names = self._table_names(size)
         if self.prepare is not None:
@@ -180,7 +180,7 @@ class Frontiers(Study):
     def _settings(self, size: str) -> StudySettings:
         found = SIZES[size]
         if self.splits is not None:
-            found = replace(found, splits=POSITIVE_INTEGER.check(self.splits, "splits"))
+            found = replace(found, splits=whole_number(self.splits, "splits"))
         if self.goals is not None:
             given = [self.goals] if isinstance(self.goals, float) else self.goals
             levels = [Level.of(goal).alpha for goal in _names(given)]

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqrm.estimators.selection.surrogates import ERM as ERM_SURROGATE
-from eqrm.estimators.selection.surrogates import (
-    SHIFT,
-    SHIFT_AND_SCALE,
-    Surrogate,
-    trained_candidates,
-)
-from eqrm.level import Level
+from eqrm import Level
+from eqrm.estimators.selection.surrogates import Surrogate, trained_candidates
 
 GOALS = (0.5, 0.75, 0.9, 0.95, 0.99)
 """The levels whose quantile is wanted."""
@@ -29,6 +23,11 @@ DOUBTFUL_EXCESS = 0.02
 """What ``surrogate="auto"`` may lose against the best fixed choice, and cost in path fits."""
 
 CONSTANT, EQUAL_ODDS, ERM = "constant", "equal odds", "ERM"
+SHIFT, SHIFT_AND_SCALE = "shift", "shift and scale"
+ERM_SURROGATE = Surrogate("mean")
+CORRECTIONS = (Surrogate(correction=SHIFT), Surrogate(correction=SHIFT_AND_SCALE))
+FOLDS = 5
+"""Of ``surrogate="auto"``, as these surrogates are."""
 RECALIBRATED = {SHIFT: "ERM recalibrated (shift)", SHIFT_AND_SCALE: "ERM recalibrated"}
 EQRM, PUBLISHED = "EQRM", "EQRM, published gradient"
 GAUSSIAN, EMPIRICAL = "EQRM, Gaussian", "EQRM, empirical"

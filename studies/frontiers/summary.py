@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from eqrm.estimators.selection.surrogate_choice import NEAR, WIDE
-from eqrm.estimators.selection.surrogates import SHIFT_AND_SCALE
-from eqrm.text import counted
 from studies.frontiers.findings import TableFindings, all_splits
 from studies.frontiers.presentation import GRADIENT_COLUMNS
 from studies.frontiers.settings import (
@@ -22,10 +19,12 @@ from studies.frontiers.settings import (
     MAIN_GOAL,
     METHODS,
     RECALIBRATED,
+    SHIFT_AND_SCALE,
 )
 from studies.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
 from studies.outcome import Cell, ResultTable
 from studies.split_interval import SplitInterval
+from studies.words import counted
 
 RECALIBRATED_ERM = RECALIBRATED[SHIFT_AND_SCALE]
 HOLDS = "holds"
@@ -319,12 +318,12 @@ def remarks(findings: Sequence[TableFindings], skipped: Mapping[str, str]) -> li
         "any, to keep the time of a run and the noise of small domains low.",
         "Auto's rule too was set after results on these tables: a lower mean risk is preferred "
         "within one standard error of the lowest quantile and at most "
-        f"{100.0 * NEAR:g}% above it; this limit was 5% before. Many variants were compared on "
+        "1% above it; this limit was 5% before. Many variants were compared on "
         "even and on odd splits. This one has a lower mean excess than the limit of 5% on both at "
         "every goal, but it was not the best on even splits, and odd splits were looked at before "
         "it was taken: no column is of data that had no part in the choice.",
         "That candidates are compared by quantiles averaged over levels near the goal (weights of "
-        f"{WIDE:g} times fewer domains) was set after the excess on Tox21 at 0.5 had been 3.1% "
+        "4 times fewer domains) was set after the excess on Tox21 at 0.5 had been 3.1% "
         "over 70 splits. Several widths were compared on the splits shown; those of 3 to 6 times "
         "fewer domains have about the same excess.",
         "That log-normal laws are compared where fewer than 1/(1−α) domains are at hand was set "

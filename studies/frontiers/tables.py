@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.datasets.flights import load_flights
+from eqrm import dataset
+from eqrm.data import DomainData
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, MissingExtraError
-from eqrm.files.limits import BAD_ZIP, refuse_zip_growth
-from eqrm.files.writing import whole_file
+from eqrm.files.archive import read_archive, write_archive
 from studies.frontiers.settings import LINEAR, MODELS
 from studies.molecules.descriptors import descriptor_table
 
@@ -28,7 +27,7 @@ Array = NDArray[np.float64]
 LEAST_ROWS = 10
 """Domains with fewer rows are left out: their risk is hardly measured."""
 LEAST_MOLECULES = 5
-ENDING = ".npz"
+ENDING, FORMAT = ".safetensors", "eqrm frontier table 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,18 +180,17 @@ class StudySource:
     models: tuple[str, ...] = (LINEAR,)
 
 
-def _encoded(name: str, table: Table, least: int = LEAST_ROWS) -> StudyTable:
-    data = TablePreprocessor.fit(table).encode(table)
+def _encoded(name: str, data: DomainData, least: int = LEAST_ROWS) -> StudyTable:
     return StudyTable.of(name, data.x.numpy(), data.y.numpy(), data.domains.numpy(), least)
 
 
 def _flights(name: str, weather: bool) -> StudyTable:
-    return _encoded(name, load_flights(weather))
+    return _encoded(name, dataset("flights", weather=weather))
 
 
 def _molecules(name: str, file: str, task: str) -> StudyTable:
     table = descriptor_table(file=f"molecules/{file}", task=task)
-    return _encoded(name, table, LEAST_MOLECULES)
+    return _encoded(name, TablePreprocessor.fit(table).encode(table), LEAST_MOLECULES)
 
 
 SOURCES = {
@@ -219,16 +217,14 @@ def load_table(name: str, prepared: Path | None = None) -> StudyTable:
     if prepared is None:
         return SOURCES[name].load()
     path = prepared / f"{name}{ENDING}"
-    refuse_zip_growth(path)
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            X, y, ids = (stored[part] for part in ("X", "y", "ids"))
-            return StudyTable(name, X, y, ids, int(stored["classes"]))
-    except (OSError, ValueError, KeyError, MemoryError, EOFError, *BAD_ZIP):
+        stored = read_archive(path, {FORMAT}, "a prepared table")
+    except DataFileError:
         raise DataFileError(
             f"{path} does not exist or is not a prepared table. Write it with: python -m studies "
             f"frontiers --set prepare={prepared} --set tables={name}"
         ) from None
+    return StudyTable(name, **stored.arrays(), classes=stored.content["classes"])
 
 
 def write_prepared(names: Sequence[str], folder: Path) -> dict[str, str]:
@@ -236,10 +232,9 @@ def write_prepared(names: Sequence[str], folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     tables, skipped = available(names)
     for name, table in tables.items():
-        with whole_file(folder / f"{name}{ENDING}") as draft, draft.open("wb") as file:
-            np.savez_compressed(
-                file, X=table.X, y=table.y, ids=table.ids, classes=np.array(table.classes)
-            )
+        arrays = {"X": table.X, "y": table.y, "ids": table.ids}
+        content = {"classes": table.classes}
+        write_archive(folder / f"{name}{ENDING}", FORMAT, content, arrays)
     return skipped
 
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eqrm.evaluation.inference.comparison import QUANTILE, paired_differences, risk_intervals
+from eqrm import Level
+from eqrm.evaluation import paired_differences, risk_intervals
 from eqrm.evaluation.inference.gains import fewest_to_compare
-from eqrm.evaluation.inference.intervals import OPEN, Ends, quantile_pairs
+from eqrm.evaluation.inference.intervals import quantile_pairs
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.inference.risk_checks import as_levels
-from eqrm.level import Level
 from studies.interval_coverage.worlds import (
     LAWS,
+    QUANTILE,
     Array,
     Truth,
     bootstrapped,
@@ -25,6 +25,8 @@ from studies.interval_coverage.worlds import (
 )
 
 LEVELS = (0.5, 0.9, 0.99)
+Ends = tuple[float, float]
+OPEN: Ends = (-math.inf, math.inf)
 ONE, TWO, CHANGE = "one predictor", "difference", "change"
 CHOSEN, REFERENCES, RESAMPLES = 0.9, 4, 300
 """The level at which a predictor is compared with the best of so many references; resamples."""
@@ -105,7 +107,7 @@ class CoverageCount:
 def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """Count how often each kind of interval holds in so many worlds."""
     generator, counted, chosen = _generator(case, seed), CoverageCount(case), Level(CHOSEN)
-    truth, levels = truth_of(case.law, LEVELS), as_levels(LEVELS)
+    truth, levels = truth_of(case.law, LEVELS), tuple(map(Level, LEVELS))
     for _ in range(worlds):
         first, second = LAWS[case.law](generator, (case.domains,))
         for one in risk_intervals(first, levels, case.confidence):

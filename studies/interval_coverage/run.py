@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eqrm.evaluation.inference.intervals import FEWEST_FOR_MEAN, FEWEST_IN_TAIL, mean_needs
 from studies.base import Study
 from studies.interval_coverage.coverage import (
     CHANGE,
@@ -33,6 +32,8 @@ SLACK = 0.02
 """By how much an interval may hold less often than stated."""
 WIDEST = 2.5
 """The most by which intervals may be wider than the bootstrap's, on average over laws."""
+FEWEST_FOR_MEAN, FEWEST_AT_99, FEWEST_IN_TAIL = 30, 44, 10
+"""Domains that a mean needs at 95% and at 99%, and a superquantile beyond its level."""
 Key = tuple[str, str]
 
 
@@ -289,7 +290,7 @@ def _remarks() -> list[str]:
         "An end that domains cannot support is open (a question mark in tables); with two open "
         "ends the interval is refused. A world in which it is refused because all risks are equal "
         "counts as one in which nothing false is stated.",
-        f"A mean needs {FEWEST_FOR_MEAN} domains, and {mean_needs(0.99):g} at 99%: of fewer, one "
+        f"A mean needs {FEWEST_FOR_MEAN} domains, and {FEWEST_AT_99} at 99%: of fewer, one "
         "in ten that differs from the others by much may be missing altogether, and no interval "
         f"computed from the rest can know. A superquantile needs {FEWEST_IN_TAIL} domains beyond "
         "its level as well; with fewer it has a lower end alone, that of the quantile.",

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
-from eqrm.level import Level
+from eqrm import Level
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
 Statistic = tuple[str, float | None]
+MEAN, QUANTILE, SUPERQUANTILE = "mean", "quantile", "superquantile"
 DRAWN = 4_000_000
 """Domains that the truth is computed from: their error is below a hundredth of an interval."""
 BLOCK = 1_000_000

@@ -8,17 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from eqrm.distributions.kernel import KDE
-from eqrm.evaluation.presenting.risk_curves import RiskCurve, shared_grid, smooth_curve
-from eqrm.linear.baselines import LinearERM
-from eqrm.linear.linear_qrm import Frontier, LinearQRM
-from eqrm.linear.moments.domain_moments import DomainMoments
-from eqrm.linear.scm.interventions import Domain, Noise
-from eqrm.linear.scm.model import LinearSCM
-from eqrm.linear.scm.worlds import example_domains, example_world
-from eqrm.linear.solving.newton import one_thread
+from eqrm import KDE, Level, LinearQRM
+from eqrm.linear import DomainMoments, Frontier, LinearERM, LinearSCM, Noise
 from studies.linear_regression.resampling import (
     Exceptions,
     QuantileCurves,
@@ -37,9 +31,20 @@ from studies.linear_regression.settings import (
     printed_level,
     variance_quantile,
 )
+from studies.linear_worlds import Domain, example_domains, example_world
 from studies.outcome import Progress
 
 LARGEST_RISK_DRAWN = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class DensityCurve:
+    """CDF and PDF of a risk on a grid, all (n,)."""
+
+    label: str
+    grid: Tensor
+    cdf: Tensor
+    pdf: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ class RegressionFindings:
     exact_path: Frontier
     test_risks: Tensor
     exact_test_risks: Tensor
-    curves: list[RiskCurve]
+    curves: list[DensityCurve]
     quantiles: QuantileCurves
     exceptions: list[Exceptions]
     timings: dict[str, float]
@@ -145,7 +150,7 @@ def sample_domains(
         lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
     )
     tests = {str(q): (Noise("X2", std=float(SIGMA_2.ppf(q))),) for q in TEST_QUANTILES}
-    with one_thread():  # two threads draw; BLAS must not start more
+    with threadpool_limits(1):  # two threads draw; BLAS must not start more
         train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
         test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)
     return train, test
@@ -160,13 +165,16 @@ def oracle_coefficients(moments: DomainMoments) -> Tensor:
     return torch.from_numpy(LinearERM().fit(replace(moments, covariance=covariance)).coef_)
 
 
-def density_curve(frontier: Frontier, index: int) -> RiskCurve:
+def density_curve(frontier: Frontier, index: int) -> DensityCurve:
     """PDF and CDF of one predictor's training risks (KDE, Gaussian-optimal)."""
     kde = KDE(frontier.risks[index])
     wide = torch.linspace(0, LARGEST_RISK_DRAWN, 300, dtype=torch.float64)
-    grid = torch.cat([wide, shared_grid(kde, 200)]).unique()
+    low, high = (float(kde.quantile(Level(alpha))) for alpha in (0.0005, 0.9995))
+    own = torch.linspace(low, high, 200, dtype=torch.float64)
+    grid = torch.cat([wide, own]).unique()
     grid = grid[(grid >= 0) & (grid <= LARGEST_RISK_DRAWN)]
-    return smooth_curve(kde, f"α {_equals(printed_level(frontier.levels[index]))}", grid)
+    label = f"α {_equals(printed_level(frontier.levels[index]))}"
+    return DensityCurve(label, grid, kde.cdf(grid), kde.log_prob(grid).exp())
 
 
 def _equals(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
+from studies.drawing import INK, QUIET, new_figure, shades
 from studies.linear_regression.experiment import LARGEST_RISK_DRAWN, RegressionFindings
 from studies.linear_regression.settings import (
     LEVELS,
@@ -138,8 +138,7 @@ def _draw_test_risks(axes: Axes, findings: RegressionFindings) -> None:
 def _draw_densities(axes: Axes, findings: RegressionFindings) -> None:
     """B: densities of the risk over training domains."""
     for curve, colour in zip(findings.curves, shades(len(LEVELS)), strict=True):
-        if curve.pdf is not None:
-            axes.plot(curve.grid, curve.pdf, color=colour)
+        axes.plot(curve.grid, curve.pdf, color=colour)
     axes.set_yscale("log")
     axes.set_ylim(0.02, 200)
     axes.set_xlim(0, LARGEST_RISK_DRAWN)

@@ -15,13 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.distributions.base import RiskDistribution
-from eqrm.distributions.empirical import Empirical
-from eqrm.distributions.kernel import KDE
-from eqrm.level import Level
-from eqrm.linear.linear_qrm import Frontier
-from eqrm.linear.scm.interventions import Noise
-from eqrm.linear.scm.worlds import example_domains
+from eqrm import KDE, Empirical, Level
+from eqrm.distributions import RiskDistribution
+from eqrm.linear import Frontier, Noise
 from studies.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,
@@ -31,6 +27,7 @@ from studies.linear_regression.settings import (
     expected_winner,
     variance_quantile,
 )
+from studies.linear_worlds import example_domains
 
 PROBABILITIES = tuple(round(0.05 * k, 2) for k in range(1, 20))
 ESTIMATORS: dict[str, Callable[[Tensor], RiskDistribution]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear import DomainMoments
 from studies.linear_sem.settings import FEATURES, SCALES, SemTask
 
 Floats = NDArray[np.float64]

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from eqrm.level import Level
-from eqrm.linear.baselines import LinearERM, LinearIRM, LinearVREx
-from eqrm.linear.linear_qrm import LinearQRM
-from eqrm.linear.moments.domain_moments import DomainMoments
-from eqrm.linear.solving.newton import one_thread
+from eqrm import Level, LinearQRM
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from studies.linear_sem.chain import HALF, Chain
 from studies.linear_sem.settings import (
     EQRM_LEVELS,
@@ -75,7 +73,7 @@ def run_tasks(settings: SemSettings, seed: int, progress: Progress) -> SemFindin
     """All tasks; U and S of a repetition have the same samples in other coordinates."""
     errors = torch.zeros((len(TASKS), len(METHODS), settings.repetitions, 2), dtype=torch.float64)
     chosen = [[[""] * settings.repetitions for _ in METHODS] for _ in TASKS]
-    with one_thread():
+    with threadpool_limits(1):
         for t, task in enumerate(TASKS):
             for r in range(settings.repetitions):
                 done = (t * settings.repetitions + r) / (len(TASKS) * settings.repetitions)

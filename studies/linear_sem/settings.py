@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqrm.level import Level
+from eqrm import Level
 
 # The IRM paper, §5.1, and its published code: the scale of the noise in each domain.
 SCALES = (0.2, 2.0, 5.0)

@@ -8,12 +8,12 @@ seed drop the same units.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import torch
 from torch import Tensor
-
-from eqrm.execution import has_kernels
 
 
 class Dropout:
@@ -95,6 +95,11 @@ def column_sums(values: Tensor) -> Tensor:
 
 
 def fused(values: Tensor) -> bool:
-    """Whether there are kernels for these values."""
+    """Whether there are kernels for these values: on a GPU, with triton."""
     kinds = (torch.float16, torch.float32)
-    return values.dtype in kinds and has_kernels(values)
+    return values.dtype in kinds and values.is_cuda and _triton_is_there()
+
+
+@cache
+def _triton_is_there() -> bool:
+    return find_spec("triton") is not None

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.batches import DomainBatches
-from eqrm.data.domain_data import DomainData
+from eqrm.data import DomainBatches, DomainData
 
 
 class StackBatches:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eqrm.errors import SettingError
-from eqrm.predictors.mlp import MLP
+from eqrm.predictors import MLP
 from studies.many_runs.activations import (
     Dropout,
     column_sums,

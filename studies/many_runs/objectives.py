@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from eqrm import EQRM, ERM, Phase
 from eqrm.errors import SettingError
-from eqrm.objectives.base import Objective, Phase
-from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling
-from eqrm.objectives.penalties import IGA, IRM, SD
-from eqrm.objectives.risk_based import EQRM, ERM, GroupDRO, VREx
-from eqrm.objectives.risk_objective import RiskObjective
+from eqrm.objectives import IGA, IRM, SD, GroupDRO, LossScaling, Objective, RiskObjective, VREx
 
 BY_VALUES = (ERM, VREx, GroupDRO, IRM, SD, IGA)
 """Objectives that their hyperparameters define, evaluated for all runs that have them."""
@@ -283,7 +280,7 @@ def loss_divisors(
     ones = torch.ones(len(phases), dtype=risks.dtype, device=risks.device)
     if all(phase.loss_scaling == "none" for phase in phases):
         return ones
-    ratio, by_norm = ones, [phase.loss_scaling == GRADIENT_RATIO for phase in phases]
+    ratio, by_norm = ones, [phase.loss_scaling == "gradient-norm-ratio" for phase in phases]
     if any(by_norm):
         objectives = copy.deepcopy(objectives)  # measuring must not move GroupDRO's weights
         new = norms(objectives(measured))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import SEED
+from eqrm import Phase
 from eqrm.errors import SettingError
-from eqrm.objectives.base import Phase
-from eqrm.objectives.penalties import IGA
-from eqrm.predictors.mlp import MLP
-from eqrm.training.random_states import random_states, seed_everything, set_random_states
+from eqrm.objectives import IGA
+from eqrm.predictors import MLP
+from studies.choices import whole_number
 from studies.many_runs.activations import Dropout
 from studies.many_runs.adam import StackedAdam
 from studies.many_runs.batches import BatchesOfRuns, StackBatches
@@ -45,7 +45,7 @@ class Run:
         object.__setattr__(self, "phases", tuple(self.phases))
         if not self.phases:
             raise SettingError("A run needs at least one phase.")
-        SEED.check(self.seed, "The seed of a run")
+        whole_number(self.seed, "The seed of a run", least=0)
 
     @property
     def steps(self) -> int:
@@ -163,11 +163,10 @@ class StackTrainer:
 
     def initial(self, seed: int) -> MLP:
         """A new network as a run of its own with this seed would make it."""
-        states = random_states()
-        seed_everything(seed)
-        network = self.network()
-        set_random_states(states)
-        return network
+        words = np.random.SeedSequence([seed, 0]).generate_state(1)
+        with torch.random.fork_rng(devices=[]):  # networks are made on the CPU
+            torch.default_generator.manual_seed(int(words[0]))
+            return self.network()
 
     def _train_phase(
         self,

@@ -17,11 +17,10 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from eqrm.data.domain_data import DomainData
+from eqrm import Phase
+from eqrm.data import DomainData
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.objectives.base import Phase
-from eqrm.predictors.mlp import MLP
-from eqrm.text import listed
+from eqrm.predictors import MLP
 from eqrm.training.preflight import check_targets
 from studies.many_runs.batches import StackBatches
 from studies.many_runs.mlp import StackedMLP
@@ -170,7 +169,7 @@ def train_many(
 def _check_burn_ins(runs: Sequence[Run], burn_ins: Mapping[int, BurnIn]) -> None:
     missing = sorted({run.seed for run in runs} - set(burn_ins))
     if missing:
-        raise SettingError(f"burn_ins has no network for the seeds {listed(missing)}.")
+        raise SettingError(f"burn_ins has no network for the seeds {str(missing)[1:-1]}.")
     for run in runs:
         if len(run.phases) < 2 or not run.phases[1].fresh_optimizer:
             raise SettingError(

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.domain_data import DomainData
-from eqrm.distributions.empirical import Empirical
+from eqrm import Empirical, Level, domain_risks
+from eqrm.data import DomainData
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
-from eqrm.level import Level
-from eqrm.predictors.base import Predictor, binary_cross_entropy
-from eqrm.risks import MeasuredRisks, domain_risks
+from eqrm.predictors import LOSSES, Predictor
+from eqrm.risks import MeasuredRisks
+from eqrm.training import load_predictor
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.loading import load_predictor
 from eqrm.training.runs.run_data import RunData
 from studies.molecules.settings import ERM, JUDGED
 
@@ -128,7 +127,7 @@ def _risk_values(logits: Tensor, data: DomainData) -> Tensor:
 
 
 def _losses(logits: Tensor, data: DomainData) -> Tensor:
-    return binary_cross_entropy(logits.double(), data.y.double())
+    return LOSSES["binary-cross-entropy"](logits.double(), data.y.double())
 
 
 def _risks(logits: Tensor, data: DomainData) -> MeasuredRisks:

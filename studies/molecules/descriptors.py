@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 
+from eqrm.data import Table, data_root
 from eqrm.data.datasets.molecules import MoleculeTable
-from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
-from eqrm.data.fetching.cache import Stored, cached, file_key, progress
-from eqrm.data.fetching.data_root import data_file
-from eqrm.data.tables.table import Table
+from eqrm.data.fetching.cache import Stored, cached, file_key
+from eqrm.errors import DataFileError, MissingExtraError
+from studies.choices import one_of
 
 DESCRIPTORS = {
     "weight": "Descriptors.MolWt",
@@ -45,39 +46,42 @@ def descriptor_table(
 
     A table with many domains, most of them small: Tox21's NR-ER (does a substance act on the
     oestrogen receptor?) has 6,309 molecules on 1,769 scaffolds, 1,338 of which hold one molecule.
-    Molecules without a ring are one domain unless ``acyclic`` says otherwise (see
-    :func:`eqrm.data.datasets.scaffolds.scaffold_domains`). Molecules that RDKit cannot read, or
-    without any label, are left out with a warning that counts them; those without a label for
-    ``task`` are left out.
+    Molecules without a ring are one domain, or with ``acyclic="own-domains"`` a domain each.
+    Molecules that RDKit cannot read, or without any label, are left out with a warning that counts
+    them; those without a label for ``task`` are left out.
     """
-    path = data_file(root, file)
+    one_of(acyclic, ("one-domain", "own-domains"), "value of acyclic")
+    path = data_root(root) / file
+    if not path.is_file():
+        raise DataFileError(f"{file} is not in the data root {path.parent}.")
     molecules = MoleculeTable.read(path, "smiles", [task])
     stored = cached(
         f"{path.name.split('.')[0]}-descriptors",
-        file_key(path, *DESCRIPTORS.values(), rdkit("rdBase").rdkitVersion, "1"),
+        file_key(path, *DESCRIPTORS.values(), _rdkit("rdBase").rdkitVersion, "1"),
         lambda: _described(molecules.smiles),
     )
     readable = stored.tensors["readable"].numpy()
     molecules.tell_what_is_left_out(torch.from_numpy(readable), "leave-out")
     names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
     smiles = [text for text, kept in zip(molecules.smiles, readable, strict=True) if kept]
-    domains = np.array(scaffold_domains(names, smiles, acyclic), dtype=object)
+    ringless = smiles if acyclic == "own-domains" else ["acyclic"] * len(smiles)
+    domains = np.array([n or other for n, other in zip(names, ringless, strict=True)], dtype=object)
     labels = molecules.labels[:, 0].numpy()[readable]
-    kept = ~np.isnan(labels) & np.array([name is not None for name in domains])
+    kept = ~np.isnan(labels)
     values = stored.tensors["values"].numpy()[kept]
     columns = {name: values[:, place] for place, name in enumerate(DESCRIPTORS)}
     return Table(columns, labels[kept].astype(float), domains[kept], task, "scaffold")
 
 
 def _described(smiles: list[str]) -> Stored:
-    found = [parsed(text) for text in progress(smiles, "Reading molecules")]
+    with _rdkit("rdBase").BlockLogs():
+        found = [_rdkit("Chem").MolFromSmiles(text) if text else None for text in smiles]
     molecules = [molecule for molecule in found if molecule is not None]
     functions = [_function(place) for place in DESCRIPTORS.values()]
-    values = [
-        [float(function(molecule)) for function in functions]
-        for molecule in progress(molecules, "Describing molecules")
-    ]
-    names, ids = np.unique([scaffold_of(molecule) for molecule in molecules], return_inverse=True)
+    values = [[float(function(molecule)) for function in functions] for molecule in molecules]
+    scaffold_of = _rdkit("Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
+    scaffolds = [scaffold_of(mol=molecule, includeChirality=False) for molecule in molecules]
+    names, ids = np.unique(scaffolds, return_inverse=True)
     return Stored(
         {
             "readable": torch.tensor([molecule is not None for molecule in found]),
@@ -90,5 +94,12 @@ def _described(smiles: list[str]) -> Stored:
 
 def _function(place: str) -> Callable[[Any], float]:
     module, _, name = place.partition(".")
-    function: Callable[[Any], float] = getattr(rdkit(f"Chem.{module}"), name)
+    function: Callable[[Any], float] = getattr(_rdkit(f"Chem.{module}"), name)
     return function
+
+
+def _rdkit(module: str) -> Any:
+    try:
+        return import_module(f"rdkit.{module}")
+    except ImportError:
+        raise MissingExtraError("rdkit", "molecules", "Describing molecules") from None

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from eqrm.evaluation.inference.noise import NoiseSplit, denoised_quantile, noise_split
+from eqrm.evaluation import NoiseSplit, denoised_quantile, noise_split
 from eqrm.risks import MeasuredRisks
-from eqrm.sweeps.records import RunRecord
-from eqrm.sweeps.selection import (
-    RISK,
+from eqrm.sweeps import (
     Candidates,
     QuantileSelection,
+    RunRecord,
     SelectionRule,
+    SweepFolder,
     TrainingDomainValidation,
 )
-from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.runs.run_folder import RunFolder
 from studies.molecules.settings import (
     CONTINUED,
@@ -119,7 +118,7 @@ class DatasetFindings:
 def _rule(method: str) -> SelectionRule:
     levels = {eqrm_label(level): level for level in LEVELS}
     if method in (ERM, CONTINUED):
-        return TrainingDomainValidation(metric=RISK)
+        return TrainingDomainValidation(metric="risk")
     return QuantileSelection(alpha=levels.get(method, SUPERQUANTILE_LEVEL))
 
 

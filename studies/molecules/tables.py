@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from eqrm.evaluation.inference.noise import MUCH
-from eqrm.text import counted
 from studies.molecules.baselines import CONSTANT, shifted_label
 from studies.molecules.findings import DatasetFindings
 from studies.molecules.settings import (
@@ -18,8 +16,11 @@ from studies.molecules.settings import (
     eqrm_label,
 )
 from studies.outcome import Check, ResultTable
+from studies.words import counted
 
 METRICS = ("average-precision", "roc-auc")
+MUCH = 0.5
+"""The share of noise from which it is most of the spread."""
 REQUIREMENTS = "the requirements of this reproduction"
 
 

@@ -6,21 +6,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation.inference.certificates import quantile_bound
-from eqrm.evaluation.inference.nested.bounds import (
+from eqrm.evaluation import known_group_bound, nested_bound, quantile_bound
+from studies.domains_in_time.worlds import Vector
+from studies.nested_domains.settings import (
+    COMPARED,
+    CONFIDENCE,
     FEWEST_POOLED,
     ONCE,
     POOLED,
     REPEATED,
-    known_group_bound,
-    nested_bound,
-    new_group_bound,
+    NestedCase,
 )
-from eqrm.evaluation.inference.nested.members import NestedRisks
-from eqrm.evaluation.inference.risk_checks import Vector
-from studies.nested_domains.settings import COMPARED, CONFIDENCE, NestedCase
 from studies.nested_domains.worlds import NestedWorld, uniform_law
 
 
@@ -57,14 +56,13 @@ def nested_coverage(case: NestedCase, worlds: int, seed: int) -> list[NestedCove
     truths = {alpha: world.quantile(alpha) for alpha in case.alphas}
     for number in range(worlds):
         risks, ids, _ = world.draw(generator, case.groups)
-        nested = NestedRisks.of(risks, ids)
         for alpha, truth in truths.items():
             plain = quantile_bound(risks, alpha, CONFIDENCE).bound
             held["plain", alpha].append(plain >= truth)
             for sampling in tried:
                 with suppress(TooFewDomainsError):
-                    found = new_group_bound(
-                        nested, alpha, CONFIDENCE, sampling=sampling, seed=number
+                    found = nested_bound(
+                        risks, ids, alpha, CONFIDENCE, sampling=sampling, seed=number
                     )
                     held[sampling, alpha].append(found.bound >= truth)
     return [_counted(case, alpha, held, worlds) for alpha in case.alphas]
@@ -144,29 +142,31 @@ def tightness(groups: int, correlation: float, worlds: int, seed: int) -> Tightn
     found: dict[str, list[float]] = {name: [] for name in (ONCE, REPEATED, "twice", POOLED)}
     for number in range(worlds):
         risks, ids, _ = world.draw(generator, groups)
-        nested = NestedRisks.of(risks, ids)
         for sampling in (ONCE, REPEATED, POOLED):
-            bound = new_group_bound(nested, COMPARED, CONFIDENCE, sampling=sampling, seed=number)
+            bound = nested_bound(risks, ids, COMPARED, CONFIDENCE, sampling=sampling, seed=number)
             found[sampling].append(bound.bound)
-        found["twice"].append(twice_the_mean(nested, COMPARED))
+        found["twice"].append(twice_the_mean(risks, ids, COMPARED))
     ends = {k: tuple(np.quantile(v, [0.25, 0.75]).tolist()) for k, v in found.items()}
     return Tightness(groups, correlation, ends[ONCE], ends[REPEATED], ends["twice"], ends[POOLED])
 
 
-def twice_the_mean(nested: NestedRisks, alpha: float) -> float:
+def twice_the_mean(risks: Vector, ids: NDArray[np.int64], alpha: float) -> float:
     """The bound by twice the mean p-value of all draws of one member per group, for comparison.
 
     The number of drawn members below a risk has a Poisson binomial law over draws.
     """
     from scipy.stats import binom
 
-    tails = binom.sf(np.arange(len(nested) + 1) - 1, len(nested), alpha)
-
-    def is_enough(risk: float) -> bool:
-        mean = float(_poisson_binomial(nested.shares_up_to(risk)) @ tails)
-        return 2.0 * mean <= 1.0 - CONFIDENCE
-
-    return nested.first_risk(is_enough)[0]
+    sizes = np.bincount(ids)
+    tails = binom.sf(np.arange(sizes.size + 1) - 1, sizes.size, alpha)
+    order = np.argsort(risks)
+    low, high = 0, risks.size - 1
+    while low < high:  # the smallest risk that is enough, as the largest is
+        middle = (low + high) // 2
+        shares = np.bincount(ids[risks <= risks[order[middle]]], minlength=sizes.size) / sizes
+        enough = 2.0 * float(_poisson_binomial(shares) @ tails) <= 1.0 - CONFIDENCE
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return float(risks[order[low]])
 
 
 def _poisson_binomial(shares: Vector) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-from eqrm.evaluation.inference.nested.bounds import FEWEST_POOLED, groups_needed
+from eqrm.evaluation import groups_needed
 from studies.base import Study
 from studies.nested_domains import settings as promised
 from studies.nested_domains.coverage import (
@@ -113,8 +113,8 @@ def checks_of(found: NestedWorlds, worlds: int) -> list[Check]:
     slack = error if worlds < 1000 else 0.0
     checks += [
         Check(
-            f"the pooled form with at least {FEWEST_POOLED} groups holds nearly as often, unless "
-            f"{BAD_GROUPS}",
+            f"the pooled form with at least {promised.FEWEST_POOLED} groups holds nearly as often, "
+            f"unless {BAD_GROUPS}",
             (worst.pooled or 0.0) >= promised.POOLED_COVERAGE - slack,
             f"in {_percent(worst.pooled)} of worlds at worst ({_place(worst)})",
             f"{100 * promised.POOLED_COVERAGE:g}%",

@@ -14,6 +14,9 @@ GROUPS = (10, 20, 50, 100, 200)
 CORRELATIONS = (0.0, 0.3, 0.9)
 NEEDED = {"once": 29, "repeated": 34}
 """Groups needed at α = 0.9 and 95%."""
+ONCE, REPEATED, POOLED = "once", "repeated", "pooled"
+FEWEST_POOLED = 20
+"""Groups that the pooled form needs."""
 POOLED_COVERAGE = 0.92
 """What the pooled form, stated at 95%, reaches with at least 20 groups."""
 KNOWN_MEMBERS = (29, 50, 200)

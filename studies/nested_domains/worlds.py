@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.evaluation.inference.risk_checks import Vector
-from studies.domains_in_time.worlds import Generator, Law, risk_laws
+from studies.domains_in_time.worlds import Generator, Law, Vector, risk_laws
 
 LARGEST = 50
 BAD_SHARE, BAD_GROUPS = 0.1, "a tenth of the groups is bad"

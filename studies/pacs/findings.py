@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from eqrm.sweeps.records import RunRecord
-from eqrm.sweeps.selection import (
+from eqrm.sweeps import (
+    Candidates,
     OracleSelection,
     QuantileSelection,
+    RunRecord,
     SelectionRule,
     TrainingDomainValidation,
-    reported,
 )
-from eqrm.sweeps.tables.grid import DatasetGrid, dataset_grids
 from studies.pacs.settings import ALPHA, ERM, PacsSettings
 
 RULES: dict[str, SelectionRule] = {
@@ -26,6 +25,7 @@ RULES: dict[str, SelectionRule] = {
 """By what the checkpoint is selected; the first is the one that conclusions are drawn from."""
 MAIN_RULE = next(iter(RULES))
 CONFIDENCE = 0.95
+TEST = "test"
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,23 @@ class PacsFindings:
 
     def __init__(self, settings: PacsSettings, records: Sequence[RunRecord]) -> None:
         self.settings, self.domains = settings, settings.held_out
-        self.grid: DatasetGrid = dataset_grids(records)[0]
+        self.runs: dict[tuple[str, str, int], dict[int, RunRecord]] = {}
+        for each in records:
+            (domain,) = each.held_out
+            self.runs.setdefault((each.objective, domain, each.trial), {})[each.draw] = each
+        finished = {each.objective for each in records}
         self.methods = [
-            each["label"] for each in settings.objectives() if each["label"] in self.grid.objectives
+            each["label"] for each in settings.objectives() if each["label"] in finished
         ]
 
     def accuracies(self, method: str, domain: str, rule: str = MAIN_RULE) -> list[float]:
         """In percent, by seed; of runs that are finished."""
         found = []
         for trial in range(self.settings.trials):
-            held_out = frozenset([domain])
-            selected = RULES[rule].select(self.grid.candidates(method, held_out, trial)).selected
-            value = None if selected is None else reported(selected, held_out, "accuracy")
-            if value is not None:
-                found.append(100.0 * value)
+            runs = self.runs.get((method, domain, trial), {})
+            selected = RULES[rule].select(Candidates(frozenset([domain]), runs)).selected
+            if selected is not None:
+                found.append(100.0 * selected.checkpoint.accuracies[TEST][domain])
         return found
 
     def is_complete(self, method: str) -> bool:

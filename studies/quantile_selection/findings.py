@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import EqrmError
-from eqrm.sweeps.records import Checkpoint, RunRecord
-from eqrm.sweeps.selection import (
-    RISK,
-    TEST,
-    VALIDATION,
+from eqrm.sweeps import (
     Candidates,
+    Checkpoint,
     QuantileSelection,
+    RunRecord,
     Selected,
     SelectionRule,
     TrainingDomainValidation,
@@ -41,6 +39,7 @@ from studies.split_interval import SplitInterval
 
 Array = NDArray[np.float64]
 MEAN = "mean"
+VALIDATION, TEST = "validation", "test"
 
 
 def quantile_name(level: float) -> str:
@@ -53,7 +52,7 @@ def quantile_name(level: float) -> str:
 
 
 RULES: Mapping[str, SelectionRule] = {
-    MEAN: TrainingDomainValidation(metric=RISK),
+    MEAN: TrainingDomainValidation(metric="risk"),
     **{quantile_name(level): QuantileSelection(alpha=level) for level in LEVELS},
 }
 """The rules, and the measures of what they select."""

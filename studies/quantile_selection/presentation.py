@@ -6,8 +6,7 @@ import math
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.sweeps.selection import TEST, VALIDATION
+from studies.drawing import new_figure
 from studies.outcome import Cell, ResultTable
 from studies.quantile_selection.findings import (
     HINDSIGHT,
@@ -16,6 +15,8 @@ from studies.quantile_selection.findings import (
     RANDOM,
     REFERENCES,
     RULES,
+    TEST,
+    VALIDATION,
     SelectionFindings,
     groups_and_rules,
     measures_of,

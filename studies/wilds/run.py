@@ -7,12 +7,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.errors import SettingError
-from eqrm.sweeps.records import RunRecord
-from eqrm.sweeps.selection import RISK, TrainingDomainValidation
-from eqrm.sweeps.tables.cells import QUANTILES, SweepTables
-from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
+from eqrm.sweeps import (
+    RunRecord,
+    SweepTables,
+    TableSettings,
+    TrainingDomainValidation,
+    sweep_tables,
+)
+from studies.choices import one_of, whole_number
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     FIRST_STAGE,
@@ -25,7 +28,7 @@ from studies.swept import (
 
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.99)
 RATES = tuple(10.0**-power for power in range(2, 9))
-ERM = "ERM"
+ERM, RISK = "ERM", "risk"
 BY_RISK, BY_METRIC = "validation", "validation-metric"
 
 
@@ -137,7 +140,7 @@ class Wilds(SweptStudy):
         own = {"steps": self.epochs or self.protocol.epochs, "batches": batches}
         return {
             **self._shared(seed, {**own, "learning_rate": self.protocol.rate}),
-            "trials": POSITIVE_INTEGER.check(self.trials, "trials"),
+            "trials": whole_number(self.trials, "trials"),
             "objectives": [{"name": "erm", "label": ERM}],
         }
 
@@ -233,6 +236,6 @@ def wilds_tables(records: Sequence[RunRecord], metric: str) -> SweepTables:
     }
     risks = sweep_tables(records, rules, TableSettings(metric=RISK))
     metrics = sweep_tables(records, rules, TableSettings(metric=metric, pooled=True))
-    others = [table for table in metrics.tables if table.kind != QUANTILES]
+    others = [table for table in metrics.tables if table.kind != "quantiles"]
     unjudged = dict.fromkeys((*risks.unjudged, *metrics.unjudged))
     return replace(risks, tables=(*risks.tables, *others), unjudged=tuple(unjudged))

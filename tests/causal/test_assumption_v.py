@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from studies.linear_worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
 
 from cases import in_full
 from eqrm.causal import (
@@ -20,7 +21,6 @@ from eqrm.causal import (
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift
 from eqrm.linear.scm import laws
-from eqrm.linear.scm.worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
 from oracle.rational_worlds import (
     RationalWorld,
     do_is_enough,

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from studies.linear_worlds import changing_sigmas, example_domains, example_world, random_world
 
 from eqrm.causal import invariant_risk_predictors, minimal_invariant_risk
 from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift
-from eqrm.linear.scm.worlds import changing_sigmas, example_domains, example_world, random_world
 
 SIGMAS = [(1.0, 2.0**0.5, 1.0), (0.7, 0.5, 2.0), (2.0, 1.0, 1.0)]
 

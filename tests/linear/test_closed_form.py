@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from studies.linear_worlds import example_domains, example_world
 
 import eqrm
 from eqrm import Level, LinearQRM
-from eqrm.linear.scm.worlds import example_domains, example_world
 from linear.solver_worlds import paper_world
 
 LEVELS = [0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999, Level(log_tail=-100), Level(log_tail=-1000)]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from studies.linear_worlds import example_domains, example_world, figure_world, random_world
 
 from eqrm.errors import SettingError
 from eqrm.linear import Do, DomainLaw, DomainMoments, LinearSCM, Noise, Scale, Shift
 from eqrm.linear.scm import laws
-from eqrm.linear.scm.worlds import example_domains, example_world, figure_world, random_world
 
 # Mean and variance by their formulas; draws by numpy's own samplers.
 LAWS = {

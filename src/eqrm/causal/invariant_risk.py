@@ -57,10 +57,10 @@ def minimal_invariant_risk(
 
     With one changing noise there is one (appendix G.1.2, σ2 changes: the causal predictor):
 
-    >>> from eqrm.linear import Noise
-    >>> from eqrm.linear.scm.worlds import example_world
+    >>> from eqrm.linear import LinearSCM, Noise
+    >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
     >>> domains = {"small": [Noise("X2", std=0.5)], "large": [Noise("X2", std=2.0)]}
-    >>> answer = minimal_invariant_risk(example_world().population(domains))
+    >>> answer = minimal_invariant_risk(world.population(domains))
     >>> answer.status, [round(value, 9) + 0.0 for value in answer.coefficients.tolist()]
     ('unique', [1.0, 0.0])
     """
@@ -96,10 +96,10 @@ def invariant_risk_predictors(
     The first list holds affine sets, whose union they are; the second is empty when that is
     proved, and else says what is open. Isolated ones found by search are sets without directions.
 
-    >>> from eqrm.linear import Noise
-    >>> from eqrm.linear.scm.worlds import example_world
+    >>> from eqrm.linear import LinearSCM, Noise
+    >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
     >>> domains = {"small": [Noise("X1", std=0.5)], "large": [Noise("X1", std=2.0)]}
-    >>> (line,), unsolved = invariant_risk_predictors(example_world().population(domains))
+    >>> (line,), unsolved = invariant_risk_predictors(world.population(domains))
     >>> line.directions.shape, unsolved
     (torch.Size([2, 1]), [])
     """

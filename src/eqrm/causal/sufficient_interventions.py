@@ -88,8 +88,8 @@ def paper_case(
     noise; 5: two scales; 6: ``kind`` ("shift" unless "do" is said) on the effects of the target.
     ``value`` is z of `do` and shift.
 
-    >>> from eqrm.linear.scm.worlds import figure_world
-    >>> paper_case(figure_world(), 6).enough
+    >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
+    >>> paper_case(world, 6).enough
     True
     """
     kinds = {1: "none", 2: "do", 3: "shift", 4: "noise", 5: "scale", 6: kind or "shift"}
@@ -112,8 +112,8 @@ def sufficient_interventions(scm: LinearSCM, *, value: float = 1.0) -> list[Inte
 
     Interventions are needed on the effects of the target only; where there are none, none is.
 
-    >>> from eqrm.linear.scm.worlds import two_effects
-    >>> for plan in sufficient_interventions(two_effects(), value=0.5**0.5):
+    >>> two_effects = LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
+    >>> for plan in sufficient_interventions(two_effects, value=0.5**0.5):
     ...     print(plan.kind, plan.on, plan.enough)
     shift ('X1', 'X2') True
     noise ('X1', 'X2') True

@@ -23,6 +23,7 @@ from .inference.nested.bounds import groups_needed as groups_needed
 from .inference.nested.bounds import known_group_bound as known_group_bound
 from .inference.nested.bounds import nested_bound as nested_bound
 from .inference.nested.spread import nested_spread as nested_spread
+from .inference.noise import NoiseSplit as NoiseSplit
 from .inference.noise import denoised_quantile as denoised_quantile
 from .inference.noise import denoised_risks as denoised_risks
 from .inference.noise import noise_split as noise_split

@@ -8,9 +8,11 @@ from .records import RunRecord as RunRecord
 from .records import SplitMetric as SplitMetric
 from .records import read_records as read_records
 from .selection import SELECTION_RULES as SELECTION_RULES
+from .selection import Candidates as Candidates
 from .selection import LeaveOneDomainOut as LeaveOneDomainOut
 from .selection import OracleSelection as OracleSelection
 from .selection import QuantileSelection as QuantileSelection
+from .selection import Selected as Selected
 from .selection import SelectionRule as SelectionRule
 from .selection import TrainingDomainValidation as TrainingDomainValidation
 from .status import SweepStatus as SweepStatus

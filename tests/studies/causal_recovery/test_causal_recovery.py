@@ -16,8 +16,8 @@ from studies.causal_recovery.run import (
     ticks_table,
 )
 from studies.causal_recovery.settings import CASES, SIGMAS, SIZES, THREE_DOMAINS, Case
+from studies.linear_worlds import changing_sigmas, example_world
 
-from eqrm.linear.scm.worlds import changing_sigmas, example_world
 from studies.causal_recovery import checks
 
 pytestmark = pytest.mark.xdist_group("causal-recovery")  # what is prepared once serves all tests

@@ -313,13 +313,13 @@ def test_skipped_tables_are_named_with_the_reason(
     monkeypatch.setitem(run_module.SIZES, "quick", replace(TINY, splits=1))
     few = tmp_path / "few"
     few.mkdir()
-    (few / "labels.npz").write_bytes((folder / "labels.npz").read_bytes())
-    (few / "broken.npz").write_bytes(b"nothing")
+    (few / "labels.safetensors").write_bytes((folder / "labels.safetensors").read_bytes())
+    (few / "broken.safetensors").write_bytes(b"nothing")
     (tmp_path / "parts").mkdir()
     part.save(tmp_path / "parts", study_key(load_table("labels", few), TINY, 0))
     report = Frontiers(tables=["labels", "broken"], prepared=few).run(tmp_path, "quick")
     (skipped,) = [text for text in report.outcome.remarks if text.startswith("Skipped")]
-    assert "broken.npz does not exist or is not a prepared table" in skipped
+    assert "broken.safetensors does not exist or is not a prepared table" in skipped
 
 
 def test_unknown_tables_and_settings_are_refused(folder: Path, tmp_path: Path) -> None:

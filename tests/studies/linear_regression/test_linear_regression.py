@@ -31,11 +31,11 @@ from studies.linear_regression.settings import (
     exact_coefficients,
     exact_risk,
 )
+from studies.linear_worlds import example_domains, example_world
 
 from eqrm.distributions import KDE
 from eqrm.level import Level
 from eqrm.linear import DomainMoments
-from eqrm.linear.scm.worlds import example_domains, example_world
 
 pytestmark = pytest.mark.xdist_group("linear-regression")  # what is prepared once serves all tests
 

@@ -232,7 +232,7 @@ def test_what_cannot_be_trained_together_is_refused_in_words() -> None:
         train_many([Run(0, (phase,))], data, lambda: torch.nn.Linear(6, 1))  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingError, match="at least one phase"):
         Run(0, ())
-    with pytest.raises(SettingError, match="seed of a run must be an integer from 0"):
+    with pytest.raises(SettingError, match="seed of a run must be an integer of at least 0"):
         Run(-1, (phase,))
 
 

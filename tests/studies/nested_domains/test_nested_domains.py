@@ -110,7 +110,7 @@ def test_averaged_e_values_are_tighter_than_twice_the_mean_p_value() -> None:
     found = tightness(50, 0.3, 4, seed=0)
     assert found.repeated[0] < found.twice[0]
     groups = np.arange(36)
-    assert twice_the_mean(NestedRisks.of(groups / 36, groups), 0.9) == 35 / 36
+    assert twice_the_mean(groups / 36, groups, 0.9) == 35 / 36
 
 
 def test_cases_span_what_is_promised() -> None:

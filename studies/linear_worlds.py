@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import lognorm
 
 from eqrm.errors import SettingError
-from eqrm.linear.scm.interventions import Domain, DomainLaw, Noise
-from eqrm.linear.scm.laws import lognormal
-from eqrm.linear.scm.model import LinearSCM
+from eqrm.linear import DomainLaw, Intervention, LinearSCM, Noise
 
+Domain = tuple[Intervention, ...]
 FIGURE_PARENTS = {
     "X1": (),
     "X2": (),
@@ -38,7 +38,7 @@ def example_world(sigma1: float = 1.0, sigma_y: float = 2.0**0.5, sigma2: float 
 
 def example_domains() -> DomainLaw:
     """σ2 ~ LogNormal(0, √0.5) in every domain: the training domains of §6.1."""
-    return DomainLaw((Noise("X2", std=lognormal(0.0, 0.5**0.5)),))
+    return DomainLaw((Noise("X2", std=lognorm(0.5**0.5)),))
 
 
 def figure_world(seed: int | None = None) -> LinearSCM:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from eqrm.data import Table
-from eqrm.tabular.comparison import compare_training
-from eqrm.tabular.training import TableTraining
-from eqrm.tabular.wording import in_words
+from eqrm.tabular.output import TrainingOutput
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.preparation import prepare
+from eqrm.tabular.training import TableTraining, train_prepared
 
 DOMAINS, ROWS = 220, 40
 
@@ -30,6 +33,16 @@ def some(table: Table, number: int = 60) -> Table:
     return table.in_domains(table.domain_names[:number])
 
 
+def plan_of(levels: Any = None, **settings: Any) -> TrainingPlan:
+    """A plan of linear models, unless another is asked for."""
+    return TrainingPlan.of(levels, **{"model": "linear", **settings})
+
+
+def trained_on(table: Table, plan: TrainingPlan, test: Table | None = None) -> TableTraining:
+    """A training on a table; the domains of ``test`` are kept aside."""
+    return train_prepared(prepare(table, test, plan), plan)
+
+
 def told(training: TableTraining) -> str:
-    """What is said about a training, on one line."""
-    return " ".join(in_words(training, compare_training(training)).split())
+    """What is said about a training, details too, on one line."""
+    return " ".join(TrainingOutput(training, 0.95).summary.split())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +15,6 @@ from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
-from eqrm.risks import MeasuredRisks
-from eqrm.tabular.comparison import TrainingComparison, compare_training
 from eqrm.tabular.model import (
     MODELS,
     TableModel,
@@ -26,12 +22,11 @@ from eqrm.tabular.model import (
     new_estimator,
     save_table_model,
 )
-from eqrm.tabular.output import write_training
+from eqrm.tabular.output import TrainingOutput
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.training import TableTraining, train_on_table
-from eqrm.tabular.verdict import HELPS, NOTHING
-from eqrm.tabular.wording import answer_in_words, in_words, level_table
-from tabular.shifting_world import some, told, world
+from eqrm.tabular.training import TableTraining
+from eqrm.tabular.wording import models_table
+from tabular.shifting_world import plan_of, some, told, trained_on, world
 
 pytestmark = [
     pytest.mark.xdist_group("table-training"),  # what is prepared once serves all tests
@@ -41,26 +36,20 @@ pytestmark = [
 QUICK = {
     "linear": {},
     "mlp": {"hidden": [8], "erm_steps": 40, "steps": 30},
-    "xgboost": {"n_estimators": 15, "max_depth": 2},
-    "lightgbm": {"n_estimators": 15, "num_leaves": 4},
+    "xgboost": {"n_estimators": 15, "max_depth": 2, "n_jobs": 1},
+    "lightgbm": {"n_estimators": 15, "num_leaves": 4, "n_jobs": 1},
+    "histogram": {"max_iter": 15, "max_leaf_nodes": 4},
 }
+FAMILY = {"linear": "logistic", "mlp": "network"}
 
 
-def written(
-    training: TableTraining, folder: Path, compared: TrainingComparison | None = None
-) -> None:
-    compared = compared or compare_training(training)
-    write_training(training, compared, folder, command="eqrm train")
+def written(training: TableTraining, folder: Path) -> None:
+    TrainingOutput(training, 0.95, command="eqrm train").write(folder)
 
 
 @pytest.fixture(scope="module")
 def training() -> TableTraining:
-    return train_on_table(*world(seed=2, spread=1.2).split(0.5), TrainingPlan.of([0.5, 0.9]))
-
-
-@pytest.fixture(scope="module")
-def compared(training: TableTraining) -> TrainingComparison:
-    return compare_training(training)
+    return trained_on(some(world(seed=2, spread=1.2), 100), plan_of([0.5, 0.9]))
 
 
 @pytest.mark.unmeasured
@@ -81,13 +70,18 @@ def test_every_model_is_trained_saved_and_loaded_alike(
 ) -> None:
     if model in ("xgboost", "lightgbm"):
         pytest.importorskip(model)
-    train, test = some(world()).split(0.5)
-    plan = TrainingPlan.of([0.9], model=model, task=task, settings=QUICK[model], surrogate="none")
-    found = train_on_table(train, test, plan)
-    assert list(found.models) == ["ERM", "ERM recalibrated for 0.9", "α = 0.9"]
+    train, test = some(world(), 40).split(0.5)
+    family = FAMILY.get(model, "boosted trees")
+    if (model, task) == ("linear", "regression"):
+        family = "linear"
+    settings = {"model": model, "task": task, "settings": QUICK[model], "surrogate": "none"}
+    found = trained_on(train, plan_of([0.9], **settings, refit="all"))
+    names = {f"{family}, {way}" for way in ("plain", "recalibrated for 9 in 10")}
+    own = f"{family}, trained for 9 in 10"
+    assert set(found.models) == names | ({own} if model != "histogram" else set())
     assert found.evaluation.loss == ("log-loss" if task == "classification" else "squared")
     constant = np.log(2) if task == "classification" else test.target.var()
-    assert found.evaluation["ERM"].risks.mean() < 0.95 * constant
+    assert found.evaluation[f"{family}, plain"].risks.mean() < 0.95 * constant
     for name, trained in found.models.items():
         path = tmp_path / "model.safetensors"
         save_table_model(trained, path)
@@ -97,7 +91,9 @@ def test_every_model_is_trained_saved_and_loaded_alike(
         assert list(before) == list(after), name
         for column in before:
             np.testing.assert_array_equal(before[column], after[column])
-    shared = found.models["α = 0.9"]
+    if model == "histogram":  # trained plainly alone
+        return
+    shared = found.models[own]
     data = shared.preprocessor.encode(train)
     alone = new_estimator(model, shared.preprocessor.task, Level(0.9), 0, QUICK[model])
     matrix = shared.preprocessor.encoder.transform(train.columns)
@@ -109,29 +105,37 @@ def test_every_model_is_trained_saved_and_loaded_alike(
 
 def test_several_classes_have_a_probability_each() -> None:
     train, test = some(world(classes=3)).split(0.5)
-    found = train_on_table(train, test, TrainingPlan.of([0.9], task="classification"))
-    predicted = found.models["α = 0.9"].predict(test.columns)
+    plan = plan_of([0.9], task="classification", refit="all")
+    found = trained_on(train, plan, test)
+    name = "logistic, trained for 9 in 10"
+    predicted = found.models[name].predict(test.columns)
     assert list(predicted) == ["prediction", "p_0", "p_1", "p_2"]
     total = predicted["p_0"] + predicted["p_1"] + predicted["p_2"]
     np.testing.assert_allclose(total, 1.0)
     own = np.choose(test.target.astype(int), [predicted[f"p_{k}"] for k in range(3)])
     ids = np.unique(test.domains, return_inverse=True)[1]
     risks = np.bincount(ids, -np.log(own)) / np.bincount(ids)
-    np.testing.assert_allclose(found.evaluation["α = 0.9"].risks, risks)
+    assert found.aside is not None
+    np.testing.assert_allclose(found.aside.evaluation[name].risks, risks)
 
 
-def test_references_stand_beside_every_level(training: TableTraining) -> None:
-    names = ["ERM", "ERM recalibrated for 0.5", "α = 0.5", "ERM recalibrated for 0.9", "α = 0.9"]
-    assert list(training.models) == names
-    assert list(training.evaluation.predictors) == [*names, "base rate", "equal odds"]
-    np.testing.assert_allclose(training.evaluation["equal odds"].risks, np.log(2.0))
+def test_plain_recalibrated_trained_and_constants_stand_beside_each_other(
+    training: TableTraining,
+) -> None:
+    ways = ("recalibrated for half", "trained for half")
+    ways += tuple(way.replace("half", "9 in 10") for way in ways)
+    names = {"logistic, plain", *(f"logistic, {way}" for way in ways)}
+    assert set(training.evaluation.predictors) == {*names, *training.constants}
+    assert training.constants == ("base rate", "50/50 guess")
+    np.testing.assert_allclose(training.evaluation["50/50 guess"].risks, np.log(2.0))
+    assert set(training.models) == {n for d in training.decisions for n in (d.chosen, d.plain)}
     skills = training.skills
-    assert skills["base rate"].ranking == pytest.approx(0.5)
-    assert skills["ERM"].ranking == pytest.approx(skills["ERM recalibrated for 0.9"].ranking)
-    assert skills["ERM"].calibration_error < skills["equal odds"].calibration_error + 0.05
+    assert skills["base rate"].ranking == pytest.approx(0.5, abs=0.1)
+    assert skills["logistic, plain"].ranking > 0.8
+    assert skills["logistic, plain"].calibration_error < 0.1
 
 
-def test_skill_is_scikit_learns(training: TableTraining) -> None:
+def test_skill_is_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     labels, probabilities = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300).round(2)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
@@ -144,119 +148,81 @@ def test_skill_is_scikit_learns(training: TableTraining) -> None:
     assert numbers.ranking == pytest.approx(r2_score(labels, probabilities[:, 0]))
 
 
-def test_the_words_say_what_the_numbers_say(
-    training: TableTraining, compared: TrainingComparison
-) -> None:
-    words, first = " ".join(in_words(training, compared).split()), compared.first
-    assert first is not None
-    assert first.level == Level(0.9)
-    assert first.verdict is not None
-    assert first.verdict.kind == HELPS  # the slope of a feature differs between domains
-    assert " ".join(first.verdict.sentence.split()) in words
-    risks = training.evaluation
-    unseen = {
-        "ERM recalibrated for 0.9": first.choice.of(first.choice.recalibrated),
-        "α = 0.9": first.choice.of(first.choice.trained),
-    }
-    both = [np.concatenate([left_out, risks[n].risks]) for n, left_out in unseen.items()]
-    recalibrated, trained = (hdquantiles(values, [0.9])[0] for values in both)
-    assert first.verdict.trained.change == pytest.approx(trained / recalibrated - 1.0, rel=1e-6)
-    assert f"Chosen for α = 0.9 on training domains alone: {first.recommended!r}" in words
-    assert "0.9: nine of ten domains are estimated" in words
-    own = first.certificates[first.recommended]
-    assert not isinstance(own, str)
-    assert own.sentence in words
-
-
-def test_a_method_has_one_quantile_in_all_tables(
-    training: TableTraining, compared: TrainingComparison
-) -> None:
-    result = compared.first
-    assert result is not None
-    place = [s.level for s in compared.table.statistics].index(result.level)
-    rows = {
-        line.split("  ")[0]: line.split() for line in level_table(training, result).splitlines()
-    }
-    for name in ("ERM", "ERM recalibrated for 0.9", "α = 0.9"):
+def test_a_model_has_one_quantile_in_all_tables(training: TableTraining) -> None:
+    """Harrell–Davis estimates; that of a chosen model is corrected for the choice."""
+    output = TrainingOutput(training, 0.95)
+    place = [s.level for s in output.table.statistics].index(Level(0.9))
+    lines = models_table(training).splitlines()
+    rows = {line[2:].split("  ")[0]: line.split() for line in lines[1:]}
+    for name in ("logistic, plain", "logistic, recalibrated for 9 in 10"):
         value = hdquantiles(training.evaluation[name].risks, [0.9])[0]
-        assert compared.table.cells[name][place].value == pytest.approx(value)
-        assert f"{value:.4g}" in rows[name]
-        difference = [d for d in compared.summary.differences.get(name, []) if d.level == 0.9]
-        assert all(d.second == pytest.approx(value) for d in difference[:1])
-    assert in_words(training, compared).count("Harrell–Davis") == 1
-
-
-def test_the_words_say_which_domains_are_unseen_and_who_is_dearer_than_a_constant(
-    training: TableTraining, compared: TrainingComparison
-) -> None:
-    words = " ".join(in_words(training, compared).split())
-    assert "Unseen domains are the 110 held-out ones and the 110 training domains" in words
-    means = {name: one.risks.mean() for name, one in training.evaluation.predictors.items()}
-    dear = {
-        name: MeasuredRisks.of(r.domains, r.counts, r.risks + 1.0, r.variances)
-        for name, r in training.evaluation.predictors.items()
-        if "recalibrated" in name
-    }
-    judged = replace(training.evaluation, predictors={**training.evaluation.predictors, **dear})
-    words = told(replace(training, evaluation=judged))
-    constant = min(("base rate", "equal odds"), key=means.__getitem__)
-    assert (
-        "'ERM recalibrated for 0.5' and 'ERM recalibrated for 0.9' have a higher mean risk than "
-        f"the constant '{constant}' ({means[constant]:.4g}): where the mean matters, use 'ERM'"
-    ) in words
-
-
-def test_advice_names_the_lowest_mean_and_one_model_for_a_level(training: TableTraining) -> None:
-    changed = {"α = 0.9": 1.0, "ERM recalibrated for 0.5": -0.1}
-    dear = {
-        name: MeasuredRisks.of(r.domains, r.counts, r.risks + by, r.variances)
-        for name, by in changed.items()
-        for r in [training.evaluation[name]]
-    }
-    judged = replace(training.evaluation, predictors={**training.evaluation.predictors, **dear})
-    other = replace(training, evaluation=judged)
-    compared = compare_training(other)
-    words = " ".join(in_words(other, compared).split())
-    assert "where the mean matters, use 'ERM recalibrated for 0.5'" in words
-    open_question = compared.results[-1]
-    assert open_question.verdict is not None
-    decided = replace(open_question, verdict=replace(open_question.verdict, kind=NOTHING))
-    told_open, told_decided = (
-        answer_in_words(other, compared, result) for result in (open_question, decided)
+        assert output.table.cells[name][place].value == pytest.approx(value)
+        assert f"{value:.3f}" in rows[name]
+    decision = training.decision
+    assert decision.plain_quantile == pytest.approx(
+        hdquantiles(training.evaluation[decision.plain].risks, [0.9])[0]
     )
-    assert told_open.endswith("'ERM recalibrated for 0.9': use 'ERM recalibrated for 0.9'.")
-    assert "Use the simplest" in told_decided
-    assert told_decided.endswith("'ERM', 'ERM recalibrated for 0.9'.")
+    assert f"{decision.quantile:.3f}" in rows[decision.chosen]
+    assert f"{training.evaluation[decision.chosen].risks.mean():.3f}" in rows[decision.chosen]
+    assert f"{training.evaluation[decision.chosen].risks.max():.3f}" in rows[decision.chosen]
+
+
+def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
+    words, decision = told(training), training.decision
+    assert decision.level == Level(0.9)
+    assert decision.chosen == "logistic, trained for 9 in 10"  # the slope differs between domains
+    assert decision.sureness.value == "clear"
+    assert "Use: logistic, trained for 9 in 10 (clearly better than logistic, plain:" in words
+    risks = training.evaluation[decision.chosen].risks
+    before = hdquantiles(training.evaluation[decision.plain].risks, [0.9])[0]
+    assert decision.change == pytest.approx(decision.quantile / before - 1.0)
+    assert decision.quantile >= hdquantiles(risks, [0.9])[0] - 1e-12  # less what choosing gained
+    assert f"below {decision.quantile:.3f} instead of {before:.3f} ({decision.change:+.0%}" in words
+    own = training.evaluation.certificate(0.9, predictor=decision.chosen)
+    assert not own.proven
+    assert own.sentence in words
+    up = np.ceil(1000.0 * own.bound - 1e-9) / 1000.0
+    assert f"Expect 9 in 10 similar new domains at most {up:.3f} (95% bound, cross-fitted" in words
+    worst = np.argsort(-risks)[:3]
+    named = ", ".join(f"{training.evaluation.domains[i]} {risks[i]:.3f}" for i in worst)
+    assert f"Look at {named}: the highest risks" in words
 
 
 def test_extreme_levels_are_trained_said_and_written(tmp_path: Path) -> None:
-    plan = TrainingPlan.of([Level.parse("1-e^-1000")], surrogate="none")
-    found = train_on_table(*some(world()).split(0.5), plan)
+    plan = plan_of([Level.parse("1-e^-1000")], surrogate="none", refit="all")
+    found = trained_on(some(world(), 40), plan)
     words = told(found)
-    assert "α = 1-e^-1000" in words
-    assert "No certificate" in words
+    assert "1-e^-1000 of new domains below" in words
+    assert "Expect no bound on the risk of new domains" in words
     written(found, tmp_path / "out")
-    model = load_table_model(tmp_path / "out" / "models" / "alpha-1-e-1000.safetensors")
+    name = "logistic-trained-for-1-e-1000.safetensors"
+    model = load_table_model(tmp_path / "out" / "models" / name)
     assert model.level == Level(log_tail=-1000)
 
 
 def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
-    parts = some(world()).split(0.5)
-    found = train_on_table(*parts, TrainingPlan.of([0.8], measure="superquantile"))
-    estimator = found.models["α = 0.8"].estimator
+    table = some(world(), 30)
+    found = trained_on(table, plan_of([0.8], measure="superquantile"))
+    name = "logistic, trained for 8 in 10"
+    estimator = found.models[name].estimator
     worst = np.sort(estimator.domain_risks_)[-6:]  # of 30 domains
     assert estimator.quantile_risk_ == pytest.approx(worst.mean(), rel=1e-12)
-    assert "the mean risk of the worst share 1−α of the training domains" in told(found)
-    found = train_on_table(*parts, TrainingPlan.of(measure="worst"))
-    assert list(found.models) == ["ERM", "worst"]
-    assert "'worst' minimises the largest risk of the training domains." in told(found)
+    assert f"Use: {name} (as asked for)" in told(found)
+    assert "superquantile at 0.8" in told(found)
+    found = trained_on(table, plan_of(measure="worst"))
+    name = "logistic, trained for the worst"
+    assert set(found.models) == {"logistic, plain", name}
+    largest = found.evaluation[name].risks.max()
+    assert f"Use: {name} (as asked for) the worst of 30 domains at {largest:.3f}" in told(found)
+    assert "no number of domains bounds the largest possible risk" in told(found)
     written(found, tmp_path / "out")
-    model = load_table_model(tmp_path / "out" / "models" / "worst.safetensors")
+    file = "logistic-trained-for-the-worst.safetensors"
+    model = load_table_model(tmp_path / "out" / "models" / file)
     assert model.level == Level(1.0)
     assert model.estimator.measure == "worst"
-    found = train_on_table(*parts, TrainingPlan.of(measure="mean"))
-    assert list(found.models) == ["ERM"]
-    assert "Only ERM was trained" in told(found)
+    found = trained_on(table, plan_of(measure="mean"))
+    assert list(found.models) == ["logistic, plain"]
+    assert "Use: logistic, plain 9 in 10 new domains below" in told(found)
     written(found, tmp_path / "out")
     with pytest.raises(SettingError, match="'worst' has no level: leave out alpha"):
         TrainingPlan.of([0.9], measure="worst")
@@ -264,55 +230,38 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
         TrainingPlan.of([0.9], measure="cvar")
 
 
-def test_an_interruption_keeps_and_judges_the_models_that_are_ready() -> None:
-    def interrupted_at(name: str) -> Callable[[str], None]:
-        def progress(what: str) -> None:
-            if what == f"training {name}":
-                raise KeyboardInterrupt
-
-        return progress
-
-    parts, plan = some(world()).split(0.5), TrainingPlan.of([0.5, 0.9], surrogate="none")
-    found = train_on_table(*parts, plan, interrupted_at("α = 0.9"))
-    assert list(found.models) == ["ERM", "ERM recalibrated for 0.5", "α = 0.5"]
-    assert found.levels == (Level(0.5),)
-    assert "Interrupted: α = 0.9 and the levels after it" in told(found)
-    with pytest.raises(KeyboardInterrupt):
-        train_on_table(*parts, plan, interrupted_at("α = 0.5"))
-
-
 def test_a_model_without_its_columns_is_refused(training: TableTraining, tmp_path: Path) -> None:
     bare = tmp_path / "bare.safetensors"
-    save_model(training.models["ERM"].estimator, bare)
+    save_model(training.models["logistic, plain"].estimator, bare)
     with pytest.raises(DataFileError, match="without the columns of a table"):
         load_table_model(bare)
 
 
 def test_only_listed_files_inside_the_folder_are_replaced(
-    training: TableTraining, compared: TrainingComparison, tmp_path: Path
+    training: TableTraining, tmp_path: Path
 ) -> None:
     kept, folder = tmp_path / "kept.txt", tmp_path / "out"
     kept.write_text("mine")
-    written(training, folder, compared)
+    written(training, folder)
     listed = {"written by": "eqrm train", "files": ["../kept.txt", "summary.txt"]}
     (folder / "files.json").write_text(json.dumps(listed))
-    written(training, folder, compared)
+    written(training, folder)
     assert kept.read_text() == "mine"
     assert (folder / "summary.txt").is_file()
     outside = tmp_path / "a-file"
     outside.write_text("x")
     with pytest.raises(SettingError, match="is a file"):
-        written(training, outside, compared)
+        written(training, outside)
 
 
 @pytest.mark.parametrize("list_of_another", ['["precious.txt"]', "{damaged", '{"files": []}'])
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(
-    list_of_another: str, training: TableTraining, compared: TrainingComparison, tmp_path: Path
+    list_of_another: str, training: TableTraining, tmp_path: Path
 ) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     (tmp_path / "files.json").write_text(list_of_another)
     with pytest.raises(SettingError, match="contains other files"):
-        written(training, tmp_path, compared)
+        written(training, tmp_path)
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 

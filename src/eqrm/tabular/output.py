@@ -48,9 +48,10 @@ class TrainingOutput:
     def about(self) -> Summary:
         """Noise, signs that domains are not exchangeable, and differences."""
         decision = self.training.decision
+        certified = decision.level if decision.level.alpha < 1.0 else Level(0.9)
         return summarised(
             self.training.evaluation,
-            decision.level,
+            certified,
             self.confidence,
             baseline=decision.plain,
             interpolation=SMOOTH,

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import eqrm
 from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
 from eqrm.estimators.boosting.estimators import SeenDomainsWarning
+from eqrm.estimators.boosting.shared_rounds import fit_together
 
 CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
 REGRESSORS = [eqrm.XGBQRMRegressor, eqrm.LGBMQRMRegressor]
@@ -106,7 +107,7 @@ def test_three_classes_give_probabilities_that_sum_to_one(cls: Any) -> None:
 def test_early_stopping_keeps_the_round_of_the_least_validation_quantile(cls: Any) -> None:
     X, y, days = world()
     unseen = days >= 30
-    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5}
+    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5, "erm_rounds": 0}
     model = cls(alpha=0.9, early_stopping_rounds=5, **settings)
     model.fit(
         X[~unseen],
@@ -131,8 +132,80 @@ def test_rounds_after_the_best_are_dropped_even_if_training_did_not_stop(cls: An
     best = int(np.argmin(model.validation_curve_)) + 1
     assert len(model.validation_curve_) == 25
     assert model.n_estimators_ == best < 25
-    fewer = cls(**{**settings, "n_estimators": best}).fit(X, y, groups=days)
+    begun = {"n_estimators": best, "erm_rounds": min(15, best)}
+    fewer = cls(**{**settings, **begun}).fit(X, y, groups=days)
     np.testing.assert_allclose(model.predict(X), fewer.predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_rounds_of_erm_come_first_and_are_those_of_erm(cls: Any) -> None:
+    X, y, days = world()
+    begun = cls(alpha=0.9, erm_rounds=10, **QUICK).fit(X, y, groups=days)
+    erm = cls(alpha=None, **{**QUICK, "n_estimators": 10}).fit(X, y, groups=days)
+    assert (begun.n_estimators_, begun.erm_rounds_, erm.erm_rounds_) == (15, 10, 10)
+    if cls.__name__.startswith("XGB"):
+        first = begun.booster_[:10].inplace_predict(X, predict_type="margin")
+    else:
+        first = begun.booster_.predict(X, raw_score=True, num_iteration=10)
+    np.testing.assert_array_equal(first + erm.start_[0], erm._checked_scores(X))
+    alone = cls(alpha=0.9, erm_rounds=0, **QUICK).fit(X, y, groups=days)
+    assert alone.erm_rounds_ == 0
+    assert np.abs(alone._checked_scores(X) - begun._checked_scores(X)).max() > 0.01
+    only = cls(alpha=0.9, erm_rounds=1.0, **{**QUICK, "n_estimators": 10}).fit(X, y, groups=days)
+    np.testing.assert_array_equal(only.predict(X), erm.predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_early_stopping_waits_for_rounds_of_the_level_and_ends_those_of_erm(cls: Any) -> None:
+    X, y, days = world()
+    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5, "early_stopping_rounds": 5}
+    model = cls(alpha=0.9, erm_rounds=190, **settings).fit(X, y, groups=days)
+    erm = cls(alpha=None, **settings).fit(X, y, groups=days)
+    ended = len(erm.validation_curve_)  # the mean risk of the same domains fell until then
+    stopped = len(model.validation_curve_)
+    best = int(np.argmin(model.validation_curve_)) + 1
+    assert ended < 100
+    assert stopped == max(ended, best) + 5
+    assert model.n_estimators_ == best
+    assert model.erm_rounds_ == min(ended, best)
+
+
+@pytest.mark.parametrize("measure", ["quantile", "superquantile"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_goals_fitted_together_are_those_fitted_alone(
+    cls: Any, classes: int, measure: str, tmp_path: Path
+) -> None:
+    X, y, days = world()
+    X[::7, 1] = np.nan
+    target = y + (X[:, 2] > 1.0) * (classes == 3)
+    weights = 1.0 + (X[:, 0] > 0)
+    goals = [{"alpha": 0.9, "measure": measure}, {"alpha": None}, {"alpha": 0.5}]
+    together = fit_together(cls(**QUICK), goals, X, target, days, weights)
+    for goal, model in zip(goals, together, strict=True):
+        alone = cls(**{**QUICK, **goal}).fit(X, target, days, weights)
+        assert model.get_params() == alone.get_params()
+        assert (model.n_estimators_, model.erm_rounds_) == (alone.n_estimators_, alone.erm_rounds_)
+        np.testing.assert_allclose(model._checked_scores(X), alone._checked_scores(X), atol=1e-5)
+        np.testing.assert_allclose(model.domain_risks_, alone.domain_risks_, rtol=1e-5)
+        assert model.quantile_risk_ == pytest.approx(alone.quantile_risk_, rel=1e-5)
+        eqrm.save_model(model, tmp_path / "model.safetensors")
+        again = eqrm.load_model(tmp_path / "model.safetensors")
+        np.testing.assert_array_equal(again._checked_scores(X), model._checked_scores(X))
+        assert again.erm_rounds_ == model.erm_rounds_
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("erm_rounds", [0, 1.0])
+def test_goals_can_be_fitted_together_without_or_with_only_rounds_of_erm(
+    cls: Any, erm_rounds: float
+) -> None:
+    X, y, days = world()
+    models = cls(erm_rounds=erm_rounds, **QUICK).fit_levels([0.5, 0.9], X, y, days)
+    for level, model in zip([0.5, 0.9], models, strict=True):
+        alone = cls(alpha=level, erm_rounds=erm_rounds, **QUICK).fit(X, y, days)
+        np.testing.assert_array_equal(model.predict(X), alone.predict(X))
+        assert (model.level_, model.erm_rounds_) == (alone.level_, alone.erm_rounds_)
 
 
 @pytest.mark.parametrize("cls", REGRESSORS)
@@ -315,6 +388,7 @@ def test_settings_that_the_library_refuses_are_an_error_of_settings(cls: Any) ->
         ({"subsample": -1.0, "booster_params": {"bagging_freq": 1}}, "rejected its parameters"),
         ({"n_estimators": 0}, "n_estimators must be an integer of at least 1, got 0"),
         ({"n_estimators": "many"}, "n_estimators must be an integer of at least 1, got 'many'"),
+        ({"erm_rounds": 1.5}, "erm_rounds must be a number of rounds, or a share .*, got 1.5"),
         ({"early_stopping_rounds": 0}, "early_stopping_rounds must be None or .*, got 0"),
         ({"booster_params": "deep"}, "booster_params must be None or a dictionary, got 'deep'"),
         ({"n_jobs": "all"}, "n_jobs must be None or an integer, got 'all'"),

@@ -36,7 +36,7 @@ _QRM = (
 )
 _TREES = (
     *("n_estimators", "max_depth", "min_child_weight", "subsample", "colsample_bytree"),
-    *("reg_alpha", "reg_lambda", "early_stopping_rounds", "validation_fraction"),
+    *("reg_alpha", "reg_lambda", "erm_rounds", "early_stopping_rounds", "validation_fraction"),
     *("booster_params", "callbacks", "n_jobs", "verbose"),
 )
 MODEL_SETTINGS: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -26,11 +26,14 @@ from eqrm.estimators.boosting.category_columns import (
     learned_categories,
 )
 from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, import_library
+from eqrm.estimators.boosting.rounds import ROUNDS_OR_SHARE, Boosting, number_of_rounds
+from eqrm.estimators.boosting.shared_rounds import fit_together
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups
+from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import measured_level
-from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.text import listed
 
 
@@ -38,26 +41,12 @@ class SeenDomainsWarning(EqrmWarning):
     """Domains of the validation set are also in the training set, so they are not unseen."""
 
 
-@dataclass(frozen=True, eq=False)
-class Boosting:
-    """What a library's training call is given.
-
-    ``validation`` is a dataset or None, ``metric`` what is computed of it after each round, and
-    ``over`` whether early stopping ends the training.
-    """
-
-    train: Any
-    validation: Any
-    objective: BoostingObjective
-    metric: Callable[[NDArray[Any], Any], tuple[Any, ...]]
-    over: Callable[[], bool]
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class BoostedQRM(DomainEstimator):
     """The parameters, training and results of boosting with any library."""
 
     n_estimators: int = 100
+    erm_rounds: float = 0.6
     learning_rate: float = 0.1
     max_depth: int | None = None
     min_child_weight: float | None = None
@@ -74,6 +63,7 @@ class BoostedQRM(DomainEstimator):
 
     _rules: ClassVar[Mapping[str, Rule]] = {
         "n_estimators": POSITIVE_INTEGER,
+        "erm_rounds": ROUNDS_OR_SHARE,
         "early_stopping_rounds": optional(POSITIVE_INTEGER),
         "validation_fraction": OPEN_FRACTION,
         "booster_params": optional(Rule("a dictionary", lambda v: isinstance(v, Mapping))),
@@ -103,10 +93,16 @@ class BoostedQRM(DomainEstimator):
 
     @abstractmethod
     def _train(self, library: Any, boosting: Boosting) -> Any:
-        """A booster of at most ``n_estimators`` rounds."""
+        """A booster of at most so many rounds."""
 
     @abstractmethod
-    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
+    def _train_after(
+        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+    ) -> Any:
+        """The same, with the rounds of ``first`` before them, which end with these margins."""
+
+    @abstractmethod
+    def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
         """A booster of its first rounds (None: all that count), and how many these are."""
 
     @abstractmethod
@@ -178,46 +174,76 @@ class BoostedQRM(DomainEstimator):
             _warn_of_seen(train.groups, validation.groups)
         elif stopping:
             train, validation = self._hold_out(train)
-        self._boost(train, validation, goal.objective())
-        self.validation_domains_ = validation.groups.names if validation and stopping else ()
-        self._keep_risks(goal, train)
+        self._boost(goal, train, validation)
+        if validation is not None and stopping:
+            self.validation_domains_ = validation.groups.names
         return self
 
-    def _boost(
-        self, train: TrainingRows, validation: TrainingRows | None, objective: RiskObjective
-    ) -> None:
-        library = self._import_library()
-        outputs = self._num_class
-        table = DomainTable(self.loss_name, train.y, train.groups, train.sample_weight, outputs)
-        self.start_ = table.start()
-        data = self._dataset(library, train, self._start_margins(train), None)
+    def fit_levels(
+        self,
+        levels: Sequence[Level | float | str | None],
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> list[Any]:
+        """One fitted estimator per level, in this order; None among the levels is ERM.
+
+        They share the data, and the rounds of ERM that each of them begins with.
+        """
+        goals = [{"alpha": level} for level in levels]
+        return fit_together(self, goals, X, y, groups, sample_weight)
+
+    def _boost(self, goal: Goal, train: TrainingRows, validation: TrainingRows | None) -> None:
+        library, data = self._prepared(train)
         domains, watched = {data: train.groups}, None
         if validation is not None:
             watched = self._dataset(library, validation, self._start_margins(validation), data)
             domains[watched] = validation.groups
-        boosting = self._objective(domains, objective, loss=self.loss_name, num_class=outputs)
-        curve: list[float] = []
+        objective = self._objective_of(goal, domains)
+        if goal.level is not None:
+            objective.erm_rounds = number_of_rounds(self.erm_rounds, self.n_estimators)
+        patience = self.early_stopping_rounds
+        boosting = Boosting(data, watched, objective, self.n_estimators, patience)
+        with self._naming_settings(library):
+            booster = self._train(library, boosting)
+        erm_rounds = self.n_estimators if goal.level is None else objective.erm_rounds
+        self._keep_rounds(library, goal, train, boosting, booster, erm_rounds)
 
-        def metric(margins: NDArray[Any], dataset: Any) -> tuple[Any, ...]:
-            found = boosting.metric(margins, dataset)
-            curve.append(found[1])
-            return found
+    def _prepared(self, rows: TrainingRows) -> tuple[Any, Any]:
+        """The library, and rows as it holds them, which start from the best constant."""
+        library, outputs = self._import_library(), self._num_class
+        table = DomainTable(self.loss_name, rows.y, rows.groups, rows.sample_weight, outputs)
+        self.start_ = table.start()
+        return library, self._dataset(library, rows, self._start_margins(rows), None)
 
-        # The libraries' own early stopping differs: XGBoost's reads metrics from text with six
-        # decimals, which is nothing where squared errors are small.
-        def over() -> bool:
-            patience = self.early_stopping_rounds
-            return patience is not None and len(curve) - (int(np.argmin(curve)) + 1) >= patience
+    def _objective_of(self, goal: Goal, domains: Mapping[Any, Groups]) -> BoostingObjective:
+        aim, outputs = goal.objective(), self._num_class
+        return self._objective(domains, aim, loss=self.loss_name, num_class=outputs)
 
-        with naming_settings(self._objective.package, attrgetter(self._refusal)(library)):
-            booster = self._train(library, Boosting(data, watched, boosting, metric, over))
-        stopping = self.early_stopping_rounds is not None
-        best = int(np.argmin(curve)) + 1 if stopping else None
-        self.booster_, self.n_estimators_ = self._kept(booster, best)
-        self.validation_curve_ = curve
+    def _keep_rounds(
+        self,
+        library: Any,
+        goal: Goal,
+        rows: TrainingRows,
+        boosting: Boosting,
+        booster: Any,
+        erm_rounds: int,
+    ) -> None:
+        """The rounds that count, and the risks of the training domains."""
+        best = boosting.best
+        self.booster_, self.n_estimators_ = self._kept(library, booster, best)
+        self.erm_rounds_ = min(erm_rounds, self.n_estimators_)
+        self.validation_curve_, self.validation_domains_ = boosting.curve, ()
+        scores = self._scores(rows.X) if boosting.margins is None or best else boosting.margins
+        losses = self._losses_of(scores, rows.y)
+        self._keep_domains(goal, rows.groups, rows.groups.means(losses, rows.sample_weight))
 
     def _import_library(self) -> Any:
         return import_library(self._objective.package, type(self).__name__)
+
+    def _naming_settings(self, library: Any) -> AbstractContextManager[None]:
+        return naming_settings(self._objective.package, attrgetter(self._refusal)(library))
 
     def _parameters(self) -> dict[str, Any]:
         """What the library's training call is told, without what was left to its defaults."""
@@ -278,6 +304,7 @@ class BoostedQRM(DomainEstimator):
         content, arrays = self._choice_state()
         content |= {
             "rounds": self.n_estimators_,
+            "erm_rounds": self.erm_rounds_,
             "validation": list(self.validation_curve_),
             "validation_domains": list(self.validation_domains_),
             "categories": {name: list(texts) for name, texts in self.categories_.items()},
@@ -294,6 +321,10 @@ class BoostedQRM(DomainEstimator):
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_choice(content, arrays)
         self.n_estimators_ = int(content["rounds"])
+        if "erm_rounds" not in content:  # a version that boosted for a level from nothing
+            self.erm_rounds = 0
+        all_of_erm = self.n_estimators_ if self.level_ is None else 0
+        self.erm_rounds_ = int(content.get("erm_rounds", all_of_erm))
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])
         names = getattr(self, "feature_names_in_", ())

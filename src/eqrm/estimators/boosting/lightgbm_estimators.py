@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
-from eqrm.estimators.boosting.lightgbm_trees import checked_lightgbm
+from eqrm.estimators.boosting.estimators import BoostedQRM
+from eqrm.estimators.boosting.lightgbm_trees import checked_lightgbm, joined_lightgbm
 from eqrm.estimators.boosting.objective import BoostingObjective
+from eqrm.estimators.boosting.rounds import Boosting
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.linear.solving.risk_functions import Array
@@ -98,20 +99,37 @@ class LGBMQRM(BoostedQRM):
         if self.verbose:
             callbacks.append(library.log_evaluation(self.verbose))
         watched = boosting.validation is not None
-        return library.train(
+        booster = library.train(
             {**self._parameters(), "objective": boosting.objective},
             boosting.train,
-            num_boost_round=self.n_estimators,
+            num_boost_round=boosting.rounds,
             valid_sets=[boosting.validation] if watched else [],
             valid_names=["validation"] if watched else None,
             feval=boosting.metric if watched else None,
             callbacks=callbacks,
+            keep_training_booster=True,
         )
 
-    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
-        if rounds is not None:
-            booster.best_iteration = rounds  # up to which it predicts and is saved
-        return booster, booster.best_iteration if booster.best_iteration > 0 else self.n_estimators
+        def keep(margins: NDArray[Any], data: Any) -> tuple[str, float, bool]:
+            boosting.margins = margins
+            return "kept", 0.0, False
+
+        booster.eval_train(keep)  # they are known, and a prediction takes long
+        return booster
+
+    def _train_after(
+        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+    ) -> Any:
+        boosting.train.set_init_score(margins())
+        booster = self._train(library, boosting)
+        text = joined_lightgbm(first.model_to_string(), booster.model_to_string())
+        return self._booster_of(library, self._checked_booster(text.encode(), len(self.start_)))
+
+    def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
+        if rounds is None and booster.best_iteration > 0:  # by a callback
+            rounds = booster.best_iteration
+        kept = library.Booster(model_str=booster.model_to_string(num_iteration=rounds))
+        return kept, kept.current_iteration()
 
     def _margins_of(self, X: Array) -> NDArray[Any]:
         return np.asarray(self.booster_.predict(X, raw_score=True))

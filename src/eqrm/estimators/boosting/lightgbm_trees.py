@@ -17,6 +17,8 @@ from eqrm.estimators.boosting.tree_checks import (
 )
 
 LARGEST = 2**31 - 1
+LARGEST_THRESHOLD = 1e308
+"""What LightGBM reads in place of an infinite one."""
 OF_SPLITS = ("split_gain", "threshold", "internal_value", "internal_weight")
 OF_LEAVES = ("leaf_value", "leaf_weight", "leaf_const")
 COUNTS = {"leaf_count": 0, "internal_count": 1}
@@ -65,6 +67,14 @@ def checked_lightgbm(content: bytes, features: int, outputs: int) -> str:
     lines.append("tree_sizes=" + " ".join(str(len(tree)) for tree in trees))
     ending = "end of trees\n\npandas_categorical:null\n"
     return "\n".join(lines) + "\n\n" + "".join(trees) + ending
+
+
+def joined_lightgbm(first: str, second: str) -> str:
+    """Two boosters as one, with the trees of the second after those of the first; not checked."""
+    parts = [text.partition("\nend of trees")[0].split("\nTree=") for text in (first, second)]
+    trees = [block.partition("\n")[2] for _, *blocks in parts for block in blocks]
+    numbered = [f"\nTree={number}\n{tree}" for number, tree in enumerate(trees)]
+    return f"{parts[0][0]}{''.join(numbered)}\nend of trees\n"
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -175,6 +185,8 @@ def _integers(tree: dict[str, str], name: str, least: int, most: int) -> NDArray
 
 def _floats(tree: dict[str, str], name: str) -> NDArray[Any]:
     found = np.array([float(token) for token in tree.get(name, "").split()], np.float64)
+    if name == "threshold":  # infinite where only missing values go to the right
+        found = np.where(np.isinf(found), np.copysign(LARGEST_THRESHOLD, found), found)
     check_finite(found, name)
     return found
 

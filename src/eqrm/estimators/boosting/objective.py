@@ -14,6 +14,9 @@ rate mean what they mean with the built-in objectives: with one domain the numbe
 spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign; without
 it, it would be the gradient of something else. The Hessian must be positive for a leaf to have a
 finite value, so it uses another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
+
+**ERM first.** Boosting for a level from nothing fits the domains of high risk before there is much
+to weigh them by. So the first rounds can be ERM's, as the paper begins its training.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eqrm.checks import one_of
+from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
 from eqrm.errors import DomainDataError, MissingExtraError, SettingError
 from eqrm.estimators.boosting.losses import (
     BLOCK,
@@ -195,8 +198,8 @@ class BoostingObjective:
     """EQRM as a custom objective for the training call of a library, and metrics of it.
 
     Call it with margins and the dataset they belong to for gradient and Hessian. ``last`` is what
-    the latest round saw: value, risks and weights of the domains. The parameters are described in
-    :class:`eqrm.estimators.xgboost_objective`.
+    the latest round saw: value, risks and weights of the domains, and ``rounds`` counts them. The
+    parameters are described in :class:`eqrm.estimators.xgboost_objective`.
     """
 
     package: ClassVar[str]
@@ -214,6 +217,7 @@ class BoostingObjective:
         distribution: Any = None,
         bandwidth: Any = "gaussian-optimal",
         hessian_weight: str = "largest",
+        erm_rounds: int = 0,
     ) -> None:
         import_library(self.package, type(self).__name__)
         if not isinstance(domains, Mapping) or not domains:
@@ -228,6 +232,8 @@ class BoostingObjective:
             "bandwidth": bandwidth,
         }
         self.objective = self._objective_at(alpha)
+        self.erm_rounds = NON_NEGATIVE_INTEGER.check(erm_rounds, "erm_rounds")
+        self.rounds = 0
         self.last: Round | None = None
         self._domains = dict(domains)
         self._loss, self._num_class = one_of(loss, LOSSES, "loss"), num_class
@@ -241,8 +247,10 @@ class BoostingObjective:
 
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
-        table = self.table(data)
-        gradient, hessian, self.last = table.gradient(margins, self.objective, self._hessian_weight)
+        objective = ERM() if self.rounds < self.erm_rounds else self.objective
+        found = self.table(data).gradient(margins, objective, self._hessian_weight)
+        gradient, hessian, self.last = found
+        self.rounds += 1
         return gradient, hessian
 
     def table(self, data: Any) -> DomainTable:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.estimators.boosting.estimators import BoostedQRM, Boosting
+from eqrm.estimators.boosting.estimators import BoostedQRM
 from eqrm.estimators.boosting.objective import BoostingObjective
+from eqrm.estimators.boosting.rounds import Boosting
 from eqrm.estimators.boosting.xgboost_trees import checked_xgboost
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.tasks import Classification, Regression
@@ -26,8 +27,9 @@ class XGBoostObjective(BoostingObjective):
     and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``loss`` is
     ``"log-loss"`` (with ``num_class`` for more than two classes, labels 0 … K−1) or ``"squared"``.
     ``measure``, ``distribution`` and ``bandwidth`` are those of :class:`eqrm.XGBQRMClassifier`, and
-    ``hessian_weight`` is how a domain counts in the Hessian (docs/boosting.md). Set ``base_score``
-    to 0, so that margins start at 0 and all risks at ln 2.
+    ``hessian_weight`` is how a domain counts in the Hessian (docs/boosting.md). The first
+    ``erm_rounds`` minimise the mean risk. Set ``base_score`` to 0, so that margins start at 0 and
+    all risks at ln 2.
 
     >>> import numpy as np, xgboost
     >>> rng = np.random.default_rng(0)
@@ -81,7 +83,7 @@ class XGBQRM(BoostedQRM):
         matrix.set_base_margin(start.astype(np.float32))
         return matrix
 
-    def _train(self, library: Any, boosting: Boosting) -> Any:
+    def _train(self, library: Any, boosting: Boosting, first: Any = None) -> Any:
         class Stopping(library.callback.TrainingCallback):  # type: ignore[misc]
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
                 return boosting.over()
@@ -90,15 +92,21 @@ class XGBQRM(BoostedQRM):
         return library.train(
             self._parameters(),
             boosting.train,
-            num_boost_round=self.n_estimators,
+            num_boost_round=boosting.rounds,
             evals=[(boosting.validation, "validation")] if watched else [],
             obj=boosting.objective,
             custom_metric=boosting.metric if watched else None,
             verbose_eval=self.verbose or False,
             callbacks=[*(self.callbacks or []), Stopping()],
+            xgb_model=first,
         )
 
-    def _kept(self, booster: Any, rounds: int | None) -> tuple[Any, int]:
+    def _train_after(
+        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+    ) -> Any:
+        return self._train(library, boosting, first)
+
+    def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
         kept = booster if rounds is None else booster[:rounds]
         return kept, kept.num_boosted_rounds()
 
@@ -125,20 +133,24 @@ class XGBQRMClassifier(Classification, XGBQRM):
             risk; as in :class:`eqrm.QRMClassifier`.
         random_state: seed of subsampling and of the domains held out.
         n_estimators: rounds of boosting.
+        erm_rounds: how many of them minimise the mean risk, before the others train for the level:
+            a number, or a share of ``n_estimators``. From nothing, boosting for a level is worse
+            than ERM at its own level where much is to be learned (docs/boosting.md).
         learning_rate, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha,
             reg_lambda, gamma: XGBoost's own; ``None`` leaves its default. The scale of gradient
             and Hessian is that of the built-in objective, so they mean what they mean there.
         early_stopping_rounds: stop when the measure of the validation domains has not fallen
-            for this many rounds, and keep the best.
+            for this many rounds, and keep the best. The rounds of ERM also end when the mean risk
+            of the validation domains has not fallen for so many.
         validation_fraction: the share of training domains held out for that, where ``fit`` is
             given no ``eval_set``.
         booster_params: any other parameter of XGBoost, by name.
         callbacks, n_jobs, verbose: as in XGBoost.
 
     After ``fit``: ``domains_``, ``domain_counts_`` and ``domain_risks_`` of the training domains,
-    ``quantile_risk_`` (what was minimised), ``level_``, ``n_estimators_`` (rounds kept),
-    ``validation_curve_``, ``booster_`` (its margins do not include ``start_``, the constant that
-    boosting begins from).
+    ``quantile_risk_`` (what was minimised), ``level_``, ``n_estimators_`` (rounds kept) and
+    ``erm_rounds_`` of them, ``validation_curve_``, ``booster_`` (its margins do not include
+    ``start_``, the constant that boosting begins from).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)

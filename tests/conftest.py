@@ -63,7 +63,6 @@ UNMEASURED = {
     "tabular/test_recalibration_page.py",
     "tabular/test_table_training.py",
     "tabular/test_training_answer.py",
-    "tabular/test_verdict.py",
     "test_between_domains.py",
     "test_pages.py",
     "training/test_lightning.py",

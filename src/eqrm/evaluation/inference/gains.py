@@ -79,15 +79,6 @@ class Gain(Finding):
         return " to ".join(f"{'-' if e < 0.0 else '+'}{_size(e)}" for e in (self.low, self.high))
 
     @property
-    def roughly(self) -> str:
-        """The change with its standard error, where no interval is stated.
-
-        >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).roughly
-        "5.3% below that of 'ERM' (standard error 2.0%)"
-        """
-        return f"{self.words} (standard error {_size(self.error)})"
-
-    @property
     def higher(self) -> bool:
         """Higher than the reference by more than the margin, and beyond doubt."""
         return self.change > MARGIN and self.low > 0.0

@@ -27,12 +27,11 @@ def recalibration_in_words(found: Recalibration) -> str:
             wrapped(_opening(found)),
             risk_comparison(found),
             wrapped(
-                f"q({level}): a share {level} of the domains is estimated to have at most this "
-                "risk (Harrell–Davis, as in eqrm train). Certified: "
-                f"with {as_percent(found.confidence)} confidence, at least a share {level} of new "
-                "domains drawn like the held-out ones has at most this risk ('too few': not "
-                "enough domains to say so)."
-                f"{about_the_future(found.in_time)}"
+                f"{level.quantile_in_words}: {level.share_in_words} of the domains are estimated "
+                f"to have at most this risk (the {level}-quantile, Harrell–Davis). Certified: with "
+                f"{as_percent(found.confidence)} confidence, at least {level.share_in_words} of "
+                "new domains drawn like the held-out ones have at most this risk ('too few': not "
+                f"enough domains to say so).{about_the_future(found.in_time)}"
             ),
             wrapped(correction_in_words(saved.correction, saved.classes, found.numbers)),
             wrapped(*verdict(found)),
@@ -49,7 +48,7 @@ def _opening(found: Recalibration) -> str:
         ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
     if found.seen:
         ending += (
-            f" Left out because the predictor has seen them in training: "
+            f" Not used, because the predictor was trained on them: "
             f"{counted(len(found.seen), 'domain')} ({listed(found.seen, 3)})."
         )
     loss = loss_in_words(found.saved.metric)
@@ -66,13 +65,13 @@ def risk_comparison(found: Recalibration) -> str:
     level = found.saved.level
     numbers = {name: each.statistics(level) for name, each in found.judged.items()}
     places = max(0, max(decimals(min(map(abs, row)), None) for row in numbers.values()))
-    header = ["", "fitted: mean", f"q({level})", "held out: mean", f"q({level})", "certified"]
-    lines = []
+    both = ["average", level.quantile_in_words]
+    lines = [["", "fitted on:", "", "held out:", "", ""], ["", *both, *both, "certified"]]
     for name, row in numbers.items():
         bound = found.judged[name].certificate
         certified = "too few" if isinstance(bound, str) else rounded_up(bound.bound)
         lines.append([name, *(rounded(value, places) for value in row), certified])
-    return aligned([header, *lines])
+    return aligned(lines)
 
 
 def correction_in_words(
@@ -158,7 +157,7 @@ PERFECT = 2.0
 def verdict(found: Recalibration) -> list[str]:
     """Whether the gain is real, what it costs, and whether a constant does as well.
 
-    The rule is that of ``eqrm train`` (:mod:`eqrm.evaluation.inference.gains`).
+    The rule is in :mod:`eqrm.evaluation.inference.gains`.
     """
     level, over = found.saved.level, found.over_constant
     needed = fewest_to_compare(level, found.confidence)

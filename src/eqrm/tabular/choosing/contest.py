@@ -7,8 +7,9 @@ Every candidate has a risk on every domain by models that were fitted without it
 2. Out of the question are candidates whose mean risk is above that of plain training by more than
    the budget, and those whose predictions hardly vary: a quantile of log-loss rewards being unsure.
 3. The lowest quantile wins. It is averaged over levels near α, which orders candidates better.
-4. Of the candidates that the winner is below with a probability of less than ``SURE``, the simplest
-   is taken.
+4. Of the candidates that the winner is below with a probability of less than ``SURE`` the one with
+   the lowest mean risk is taken. (The simplest of them was tried first: with regressions of 20
+   domains it was worse than plain training by 7%, the lowest mean by 5%.)
 
 With fewer than one domain expected beyond the level nothing is trained for it: recalibration takes
 two numbers and not a fit to domains that are not there. ``python -m studies policy`` measures what
@@ -40,7 +41,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 BUDGET = 0.1
 """By how much the mean risk may be above that of plain training, as a share."""
-SURE = 0.6
+SURE = 0.55
 WIDE = 4.0
 """Candidates are compared by weights as wide as those of so many times fewer domains."""
 RESAMPLES = 400
@@ -88,7 +89,8 @@ class Contest:
         sure = (lower < 0.0).mean(axis=0) + 0.5 * (lower == 0.0).mean(axis=0)
         near = allowed & (sure < SURE)
         near[winner] = True
-        return min(np.flatnonzero(near).tolist(), key=lambda c: (self._simplicity[c], compared[c]))
+        means = found.mean(axis=1)
+        return min(np.flatnonzero(near).tolist(), key=lambda c: (means[c], self._simplicity[c]))
 
     def _as_asked(self, risks: Array) -> int:
         """What was asked for by another measure, of the family in which that is lowest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,9 @@ def test_the_command_line_of_the_package_says_where_studies_are() -> None:
     result = RUNNER.invoke(package_app, ["reproduce", "linear-sem", "--quick"])
     assert result.exit_code == 2
     assert "python -m studies" in result.output
+
+
+def test_the_page_lists_every_study() -> None:
+    page = (Path(registry.__file__).parent / "README.md").read_text(encoding="utf-8")
+    table = page.split("| study |")[1].split("\n\n")[0]
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(study_names())

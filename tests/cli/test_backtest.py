@@ -79,7 +79,7 @@ def test_predictors_are_fitted_in_every_window_and_kept(
     found = result(out)
     assert found["predictors"] == [
         "base rate",
-        "equal odds",
+        "50/50 guess",
         "ERM",
         "superquantile for 0.9",
     ]
@@ -92,7 +92,7 @@ def test_predictors_are_fitted_in_every_window_and_kept(
         "shares.svg",
         "summary.txt",
     ]
-    monkeypatch.setattr(job, "train_on_table", None)  # nothing is fitted again
+    monkeypatch.setattr(job, "fit_window", None)  # nothing is fitted again
     before = (out / "shares.csv").read_text()
     code, again, err = run(capsys, *command, "--certify", "45")
     assert (code, err) == (0, "")
@@ -102,7 +102,7 @@ def test_predictors_are_fitted_in_every_window_and_kept(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_equal_odds_and_erm_are_what_train_measures(
+def test_the_guess_and_erm_are_what_train_measures(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -112,8 +112,8 @@ def test_equal_odds_and_erm_are_what_train_measures(
     assert found["predictors"][-2:] == ["ERM", "worst"]
     assert len(list((out / "fits").iterdir())) == 1  # trained once
     rows = {(row["predictor"], row["window"]): row for row in found["windows"]}
-    assert rows["equal odds", 1]["bound"] == pytest.approx(np.log(2))
-    assert rows["equal odds", 2]["within"] == 20
+    assert rows["50/50 guess", 1]["bound"] == pytest.approx(np.log(2))
+    assert rows["50/50 guess", 2]["within"] == 20
     assert "Predictors trained once, on the first 30 domains" in (out / "summary.txt").read_text()
 
 
@@ -141,7 +141,7 @@ def test_given_predictions_are_certified_without_fitting(
     assert rows["base rate", 0.9]["bound"] == pytest.approx(bound)
     judged = -(later * np.log(rate) + (1 - later) * np.log(1 - rate))
     assert rows["base rate", 0.9]["within"] == int((judged <= bound + 1e-12).sum())
-    assert "equal odds" in printed
+    assert "50/50 guess" in printed
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -267,7 +267,7 @@ def test_domains_without_a_proper_order_are_refused_before_fitting(
 def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    out, calls, real = tmp_path / "out", [], job.train_on_table
+    out, calls, real = tmp_path / "out", [], job.fit_window
 
     def fit(*given: Any) -> Any:
         calls.append(1)
@@ -275,7 +275,7 @@ def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
             raise KeyboardInterrupt
         return real(*given)
 
-    monkeypatch.setattr(job, "train_on_table", fit)
+    monkeypatch.setattr(job, "fit_window", fit)
     command = ["backtest", str(table), *FITTED, "--judge", "20", "--measure", "superquantile"]
     code, _, err = run(capsys, *command, "--output", str(out))
     assert code == 130
@@ -297,7 +297,7 @@ def test_windows_that_cannot_be_certified_are_named_before_fitting(
     frame["day"] += pd.to_timedelta(np.where(lasting, 15, 0), unit="D")
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    monkeypatch.setattr(job, "train_on_table", None)  # which would be the first fit
+    monkeypatch.setattr(job, "fit_window", None)  # which would be the first fit
     options = ["--domain", "shop", "--order", "day", "--target", "sold", "--train", "30"]
     sizes = ["--certify", "30", "--judge", "20", "--levels", ".9"]
     with pytest.raises(TypeError):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eqrm.data.tables.task import Task
 from eqrm.domains import NumberedDomains
 from eqrm.estimators.tasks import Classification, Regression
-from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.preparation import EncodedPart
@@ -23,19 +23,19 @@ Array = NDArray[np.float64]
 def constant_scores(
     task: Task, labels: NDArray[Any], weights: Array | None = None
 ) -> dict[str, Array]:
-    """The scores (1,) or (1, K) of constant predictors: the base rate and equal odds, or the mean.
+    """The scores (1,) or (1, K) of constant predictors: the base rate and a guess, or the mean.
 
     >>> found = constant_scores(Task(("no", "yes")), np.array([0, 0, 0, 1]))
     >>> {name: scores.round(2).tolist() for name, scores in found.items()}
-    {'base rate': [-1.1], 'equal odds': [0.0]}
+    {'base rate': [-1.1], '50/50 guess': [0.0]}
     """
     if not task.classes:
         return {MEAN: np.array([np.average(labels, weights=weights)])}
     counts = np.bincount(labels, weights, minlength=len(task.classes))
     shares = counts / counts.sum()
     if len(shares) == 2:
-        return {BASE_RATE: np.array([math.log(shares[1] / shares[0])]), EQUAL_ODDS: np.zeros(1)}
-    return {BASE_RATE: np.log(shares)[None], EQUAL_ODDS: np.zeros((1, len(shares)))}
+        return {BASE_RATE: np.array([math.log(shares[1] / shares[0])]), guess_name(2): np.zeros(1)}
+    return {BASE_RATE: np.log(shares)[None], guess_name(len(shares)): np.zeros((1, len(shares)))}
 
 
 def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> Array:

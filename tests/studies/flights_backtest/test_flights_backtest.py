@@ -34,7 +34,7 @@ def test_a_quick_run_counts_twice_and_compares_all_bounds(tmp_path: Path) -> Non
     ]
     assert tables["held"].columns[4:] == [
         "base rate",
-        "equal odds",
+        "50/50 guess",
         "ERM",
         "ERM recalibrated for 0.9",
         "EQRM for 0.9",
@@ -58,5 +58,5 @@ def test_the_page_on_backtests_shows_the_shares_that_the_command_wrote() -> None
     held = re.findall(r"^\| \d+ days \|.*$", written, flags=re.MULTILINE)
     assert len(held) == 6  # 45, 60 and 90 days, refitted and trained once
     assert [line for line in held if line not in page] == []
-    for predictor in ("equal odds", "ERM", "ERM recalibrated for 0.9", "auto", "superquantile"):
+    for predictor in ("50/50 guess", "ERM", "ERM recalibrated for 0.9", "auto", "superquantile"):
         assert predictor in written

@@ -147,7 +147,8 @@ def _notes(
         rest = len(places) - 1 - int(places[own[-1].judge].max())
         if rest:
             found.append(
-                f"Certified on {certify}, the last {counted(rest, 'domain')} are in no window: a "
-                f"whole one is judged on {plan.judge}."
+                f"Certified on {certify}, the last {counted(rest, 'domain')} "
+                f"{'is' if rest == 1 else 'are'} in no window: a whole one is judged on "
+                f"{plan.judge}."
             )
     return [*found, *short_windows(windows)]

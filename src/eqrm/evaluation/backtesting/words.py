@@ -12,6 +12,7 @@ from eqrm.evaluation.backtesting.results import JudgedWindows, PooledShare, Wind
 from eqrm.evaluation.backtesting.rules import ONLINE, PLAIN, RECENT, SPELLS
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_percent
+from eqrm.level import Level
 from eqrm.text import aligned, counted, one_line
 
 MARK = " !"
@@ -133,9 +134,8 @@ def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
 
 def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per predictor: mean, quantile and the worst window."""
-    lines = [
-        ["predictor", "mean", f"{found.plan.headline:g}-quantile", "worst window", "its number"]
-    ]
+    quantile = Level(found.plan.headline).quantile_in_words
+    lines = [["predictor", "average", quantile, "worst window", "its number"]]
     for row in found.risks:
         if row.certify == certify:
             numbers = [f"{x:.4g}" for x in (row.mean, row.quantile, row.worst)]

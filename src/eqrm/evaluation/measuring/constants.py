@@ -21,9 +21,9 @@ from eqrm.evaluation.measuring.skill import Skill
 from eqrm.risks import MeasuredRisks
 
 Array = NDArray[np.float64]
-BASE_RATE, EQUAL_ODDS, MEAN = "base rate", "equal odds", "mean"
+BASE_RATE, MEAN = "base rate", "mean"
 GUESSES = ("50/50 guess", "even guess")
-"""Equal odds as people are told of them: of two classes, and of more."""
+"""The same probability for every class: of two, and of more."""
 HALF_A_ROW = 0.5
 """What a class without rows counts, so that its probability is not 0."""
 

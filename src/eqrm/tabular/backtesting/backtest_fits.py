@@ -31,7 +31,7 @@ from eqrm.evaluation.backtesting.windows import (
     short_windows,
     windows_of,
 )
-from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, MEAN
+from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.tabular.backtesting.window_fits import fit_window, trained_name
@@ -127,7 +127,7 @@ def backtest_table(
         windows,
         lambda window: known[_key(window)],
         kind.metric,
-        references=(BASE_RATE, EQUAL_ODDS) if kind.classes else (MEAN,),
+        references=(BASE_RATE, guess_name(len(kind.classes))) if kind.classes else (MEAN,),
         notes=store.notes,
     )
 

@@ -61,7 +61,7 @@ def fit_window(train: Table, test: Table, plan: TrainingPlan) -> WindowFits:
     >>> both = Table({"x": x}, late, days)
     >>> found = fit_window(*both.split(0.5), TrainingPlan.of([0.9], model="linear"))
     >>> list(found.predictors)
-    ['ERM', 'ERM recalibrated for 0.9', 'α = 0.9', 'base rate', 'equal odds']
+    ['ERM', 'ERM recalibrated for 0.9', 'α = 0.9', 'base rate', '50/50 guess']
     """
     prepared = prepare(train, test, plan)
     notes, judged = list(prepared.notes), _judged(prepared)

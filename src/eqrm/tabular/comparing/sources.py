@@ -20,7 +20,7 @@ from eqrm.data.tables.files import opened
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
-from eqrm.evaluation.measuring.constants import BASE_RATE, EQUAL_ODDS, GUESSES, MEAN
+from eqrm.evaluation.measuring.constants import BASE_RATE, GUESSES, MEAN
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.regular import regular_file
 from eqrm.risks import MeasuredRisks
@@ -29,8 +29,8 @@ from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.predictions import predict_file
 from eqrm.text import counted
 
-CONSTANTS = (BASE_RATE, *GUESSES, MEAN, EQUAL_ODDS)
-"""The last as earlier versions called a guess."""
+CONSTANTS = (BASE_RATE, *GUESSES, MEAN, "equal odds")
+"""The last is what earlier versions called a guess."""
 EVALUATION, MODEL, PREDICTIONS = "evaluation", "model", "predictions"
 
 

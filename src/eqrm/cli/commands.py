@@ -54,7 +54,12 @@ def option(text: str, panel: str | None = None, *names: str, metavar: str | None
 
 
 class _PlainHelp:
-    """Help without types where they say nothing: flags take no value, lists take several."""
+    """Help in whole paragraphs, without types where they say nothing: of flags, and of lists."""
+
+    def __init__(self, *given: Any, help: str | None = None, **more: Any) -> None:
+        paragraphs = (" ".join(part.split()) for part in (help or "").split("\n\n"))
+        more["help"] = "\n\n".join(paragraphs) or None
+        super().__init__(*given, **more)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Name the values of options and arguments as the help shows them."""

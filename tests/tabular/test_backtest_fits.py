@@ -1,8 +1,7 @@
-"""Fits of a backtest: what is refused, and what an interruption leaves."""
+"""Fits of a backtest: what is refused, and that they are those of a training."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from eqrm.data import Table
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.tabular.backtesting import backtest_fits as job
+from tabular.shifting_world import plan_of, trained_on
 
 PLAN = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9])
 
@@ -31,33 +31,24 @@ def test_an_error_of_a_fit_names_its_window(monkeypatch: pytest.MonkeyPatch) -> 
     def fails(*given: Any) -> None:
         raise DomainDataError("The columns are constant.")
 
-    monkeypatch.setattr(job, "train_on_table", fails)
+    monkeypatch.setattr(job, "fit_window", fails)
     with pytest.raises(DomainDataError, match=r"Window 1: The columns are constant\."):
-        job.backtest_table(table(), PLAN)
-
-
-def test_an_interrupted_training_is_not_taken_for_a_whole_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(job, "train_on_table", lambda *given: SimpleNamespace(levels=()))
-    with pytest.raises(KeyboardInterrupt):
         job.backtest_table(table(), PLAN)
 
 
 def test_the_risks_are_those_of_a_training_on_the_same_domains() -> None:
     """The fixed model of a backtest is what ``eqrm train`` fits to the first domains."""
-    from eqrm.tabular.plan import TrainingPlan
-    from eqrm.tabular.training import train_on_table
-
     fit = job.FitSettings(minimised=("superquantile",))
     plan = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9], gap=0)
     found = job.backtest_table(table(), plan, fit)
     rows = table()
     names = [str(day) for day in range(80)]
-    trained = train_on_table(
+    trained = trained_on(
         rows.in_domains(names[:30]),
+        plan_of([0.9], measure="superquantile"),
         rows.in_domains(names[60:]),
-        TrainingPlan.of([0.9], measure="superquantile"),
     )
     later = found.measured[0].later["superquantile for 0.9"]
-    assert later == pytest.approx(trained.evaluation["α = 0.9"].risks)
+    assert trained.aside is not None
+    kept = trained.aside.evaluation["linear, trained for 9 in 10"].risks
+    assert later == pytest.approx(kept)

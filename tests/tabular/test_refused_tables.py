@@ -9,30 +9,29 @@ from eqrm.data import Table
 from eqrm.data.tables.task import Task
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.training import train_on_table
-from tabular.shifting_world import world
+from tabular.shifting_world import plan_of, trained_on, world
 
 
 def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:
     table = world()
     kinds = np.where(table.domains == "d219", "c", table.columns["kind"])
     table = Table({**table.columns, "kind": kinds}, table.target, table.domains)
-    parts = table.split(["d218", "d219"])
-    found = train_on_table(*parts, TrainingPlan.of([0.9]))
+    train, test = table.split(["d218", "d219"])
+    found = trained_on(train, plan_of(measure="mean"), test)
     assert any(
         "'kind' has categories that did not occur in training: 'c', in 40 of 80" in n
         for n in found.notes
     )
     with pytest.raises(DomainDataError, match="'c'"):
-        train_on_table(*parts, TrainingPlan.of([0.9], unseen="error"))
+        trained_on(train, plan_of(measure="mean", unseen="error"), test)
 
 
 def test_a_class_that_training_never_saw_is_refused() -> None:
     table = world(classes=3)
     target = np.where((table.domains != "d000") & (table.target == 2), 1, table.target)
-    parts = Table(table.columns, target, table.domains).split(["d000", "d001"])
+    train, test = Table(table.columns, target, table.domains).split(["d000", "d001"])
     with pytest.raises(DomainDataError, match="class '2' does not occur in any training domain"):
-        train_on_table(*parts, TrainingPlan.of([0.9], task="classification"))
+        trained_on(train, plan_of([0.9], task="classification"), test)
 
 
 def test_plans_are_checked_before_any_work() -> None:
@@ -41,16 +40,22 @@ def test_plans_are_checked_before_any_work() -> None:
     with pytest.raises(SettingError, match="Unknown model 'tree'"):
         TrainingPlan.of([0.9], model="tree")
     with pytest.raises(SettingError, match="no setting 'alpha'"):
-        train_on_table(*world().split(), TrainingPlan.of([0.9], settings={"alpha": 0.1}))
+        plan_of([0.9], settings={"alpha": 0.1})
+    with pytest.raises(SettingError, match=r"Settings \(l2\) belong to one kind of model: name it"):
+        TrainingPlan.of([0.9], settings={"l2": 0.1})
+    with pytest.raises(SettingError, match="mean_budget"):
+        plan_of(mean_budget=-0.1)
+    with pytest.raises(SettingError, match="Unknown value of refit 'some'"):
+        plan_of(refit="some")
 
 
 def test_tables_must_share_columns_but_no_domain() -> None:
     train, test = world().split(0.5)
     with pytest.raises(DomainDataError, match="110 domains are in both training and test"):
-        train_on_table(train, train, TrainingPlan.of([0.9]))
+        trained_on(train, plan_of([0.9]), train)
     fewer = Table({"stable": test.columns["stable"]}, test.target, test.domains)
     with pytest.raises(DomainDataError, match="no columns 'shifting', 'kind'"):
-        train_on_table(train, fewer, TrainingPlan.of([0.9]))
+        trained_on(train, plan_of([0.9]), fewer)
 
 
 def test_the_task_follows_from_the_target() -> None:

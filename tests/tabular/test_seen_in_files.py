@@ -16,13 +16,12 @@ from eqrm.data.tables.reading import read_table
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 from eqrm.level import Level
 from eqrm.tabular.model import TableModel, load_table_model, save_table_model
-from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.predictions import predict_file
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
 from eqrm.tabular.recalibrating.recalibration import RecalibrationPlan, recalibrate_files
 from eqrm.tabular.recalibrating.recalibration_words import recalibration_in_words
-from eqrm.tabular.training import train_on_table
 from tabular.prediction_worlds import two_classes
+from tabular.shifting_world import plan_of, trained_on
 
 
 def stays(days: int = 30) -> pd.DataFrame:
@@ -39,9 +38,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     path, model = folder / "stays.parquet", folder / "model.safetensors"
     stays().to_parquet(path, index=False)
     table = read_table(path, "ill", "day")
-    parts = table.split(table.in_time(after="2013-01-20"))
-    found = train_on_table(*parts, TrainingPlan.of([0.5], surrogate="none"))
-    save_table_model(found.models["ERM"], model)
+    train, _ = table.split(table.in_time(after="2013-01-20"))
+    found = trained_on(train, plan_of(measure="mean"))
+    save_table_model(found.models["logistic, plain"], model)
     return path, model
 
 
@@ -125,7 +124,7 @@ def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_pa
         assert found.saved.correction == fitted(tmp_path / "u.parquet", **settings).correction
         assert sum(found.domains) == days - 30
         told = " ".join(recalibration_in_words(found).split())
-        assert "predictor has seen them in training: 30 domains (0, 1, 2 and 27 more)" in told
+        assert "the predictor was trained on them: 30 domains (0, 1, 2 and 27 more)" in told
     frame["seen"] = frame.day < days - 3
     frame.to_parquet(tmp_path / "p.parquet", index=False)
     with pytest.raises(DomainDataError, match="3 domains that the predictor has not seen"):

@@ -1,21 +1,20 @@
-"""The verdict that the report of a training begins with is that of its summary."""
+"""The report of a training begins with its decision, and has the numbers of its summary."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import html
+import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from eqrm.data.splits import TimeSplit
-from eqrm.evaluation.presenting.report.page import report_html
+from eqrm.level import Level
 from eqrm.markup import typeset
 from eqrm.tabular.answer import CHOSEN, report_table, training_answer
-from eqrm.tabular.comparison import TrainingComparison, compare_training
-from eqrm.tabular.output import write_training
-from eqrm.tabular.training import TableTraining, TrainingPlan, train_on_table
-from tabular.shifting_world import world
+from eqrm.tabular.findings import warnings_of
+from eqrm.tabular.output import TrainingOutput
+from eqrm.tabular.training import TableTraining
+from tabular.shifting_world import plan_of, some, trained_on, world
 
 pytestmark = [
     pytest.mark.xdist_group("training-answer"),
@@ -23,87 +22,61 @@ pytestmark = [
 ]
 
 
-def parts(domains: int = 60) -> tuple:
-    table = world()
-    return table.in_domains(table.domain_names[:domains]).split(0.5)
-
-
 @pytest.fixture(scope="module")
 def training() -> TableTraining:
-    return train_on_table(*parts(), TrainingPlan.of([0.75, 0.9]))
+    return trained_on(some(world()), plan_of([0.75, 0.9]))
 
 
-@pytest.fixture(scope="module")
-def compared(training: TableTraining) -> TrainingComparison:
-    return compare_training(training)
+def words_of(page: str) -> str:
+    """The text of a page, tags left out."""
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split()))
 
 
-def test_the_verdict_of_the_headline_level_is_the_answer(
-    training: TableTraining, compared: TrainingComparison, tmp_path: Path
+def test_the_decision_on_the_headline_level_is_the_answer(
+    training: TableTraining, tmp_path: Path
 ) -> None:
-    table = report_table(training, 0.95)
-    answer, first = training_answer(training, compared, table), compared.first
-    assert first is not None
-    assert first.verdict is not None
-    head, _, rest = first.verdict.sentence.partition(": ")
-    assert answer.sentence == f"{head}."
-    assert rest[1:] in answer.evidence[0]
-    assert (answer.chosen, answer.role) == (first.recommended, CHOSEN)
-    constants = set(training.evaluation.predictors) - set(training.models)
-    assert set(answer.constants) == constants
-    assert set(answer.references) == constants | {
-        "ERM",
-        "ERM recalibrated for 0.75",
-        "ERM recalibrated for 0.9",
-    }
-    assert {name: str(level) for name, level in answer.trained_for.items()} == {
-        "α = 0.75": "0.75",
-        "α = 0.9": "0.9",
-    }
-    assert set(answer.at_levels) == {"0.75", "0.9"}
-    write_training(training, compared, tmp_path / "out", command="eqrm train t.csv")
-    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    answer, decision = training_answer(training, 0.95), training.decision
+    assert decision.level == Level(0.9)
+    assert (answer.sentence, answer.evidence[0]) == (decision.sentence, decision.evidence)
+    assert (answer.chosen, answer.role) == (decision.chosen, CHOSEN)
+    assert set(answer.constants) == set(answer.references) == {"base rate", "50/50 guess"}
+    trained = {name: str(level) for name, level in answer.trained_for.items()}
+    ways = ("recalibrated for", "trained for")
+    expected = {f"logistic, {way} 3 in 4": "0.75" for way in ways}
+    assert trained == expected | {f"logistic, {way} 9 in 10": "0.9" for way in ways}
+    assert [*answer.at_levels.values()] == [str(each) for each in training.decisions]
+    path = tmp_path / "report.html"
+    TrainingOutput(training, 0.95, command="eqrm train t.csv").report(path)
+    page = path.read_text("utf-8")
     assert f">{typeset(answer.sentence)}</h1>" in page
     assert "trained for 0.9" in page
     assert "AUC" in page
+    assert "checked by simulation and not proven" in words_of(page)
 
 
-def test_the_numbers_of_the_report_are_those_of_the_summary(
-    training: TableTraining, compared: TrainingComparison
-) -> None:
-    table = report_table(training, 0.95)
+def test_the_numbers_of_the_report_are_those_of_the_summary(training: TableTraining) -> None:
+    table, own = report_table(training, 0.95), TrainingOutput(training, 0.95).table
     at = [str(s.level) for s in table.statistics].index("0.9")
-    own = [str(s.level) for s in compared.table.statistics].index("0.9")
-    for name, cells in compared.table.cells.items():
-        assert table.cells[name][at] == cells[own]
+    place = [str(s.level) for s in own.statistics].index("0.9")
+    for name, cells in own.cells.items():
+        assert table.cells[name][at] == cells[place]
 
 
-def test_references_that_are_better_and_the_future_are_among_what_could_be_wrong(
-    training: TableTraining, compared: TrainingComparison
-) -> None:
-    one, two = compared.results
-    results = replace(one, better=("ERM",)), replace(two, better=("ERM", "base rate"))
-    split = TimeSplit(("a",), ("b",), (), ("1", "2"), ("3", "4"), "day", np.zeros(1))
-    later = replace(training, in_time=split)
-    answer = training_answer(
-        later, replace(compared, results=results), report_table(training, 0.95)
-    )
-    told = [fact.text for fact in answer.facts]
-    assert told[0] == "'ERM', a reference, has a clearly lower 0.75-quantile of risk."
-    assert told[1].startswith("'ERM', 'base rate' (references) have a clearly lower 0.9-quantile")
-    assert told[2].startswith("A certificate assumes that future domains")
-    assert answer.facts[1].models == ("α = 0.9",)
+def test_what_to_mind_is_among_what_could_be_wrong(training: TableTraining) -> None:
+    answer = training_answer(training, 0.95)
+    assert len(answer.facts) == len(warnings_of(training, 0.95))
+    screen = TrainingOutput(training, 0.95).screen()
+    minded = [line.partition("Mind     ")[2] for line in screen.splitlines() if "Mind  " in line]
+    assert [fact.text for fact in answer.facts][: len(minded)] == minded
 
 
-@pytest.mark.parametrize("plan", [{"measure": "mean"}, {"measure": "worst"}])
-def test_without_a_verdict_the_lowest_quantile_is_the_answer(plan: dict[str, str]) -> None:
-    found = train_on_table(*parts(40), TrainingPlan.of(**plan))
-    compared = compare_training(found)
-    table = report_table(found, 0.95)
-    answer = training_answer(found, compared, table)
-    wanted = "ERM" if plan["measure"] == "mean" else "worst"
+@pytest.mark.parametrize("measure", ["mean", "worst"])
+def test_without_a_choice_what_was_asked_for_is_the_answer(measure: str, tmp_path: Path) -> None:
+    found = trained_on(some(world(), 40), plan_of(measure=measure))
+    answer = training_answer(found, 0.95)
+    wanted = "logistic, plain" if measure == "mean" else "logistic, trained for the worst"
     assert answer.chosen == wanted
-    assert wanted not in answer.references
-    assert "20 domains are too few to compare models at level 0.9" in answer.sentence
-    page = report_html(found.evaluation, table, compared.summary, answer)
-    assert np.char.find(page, "No certificate") > 0
+    assert answer.sentence == f"Use: {wanted}{'' if measure == 'mean' else '  (as asked for)'}"
+    path = tmp_path / "report.html"
+    TrainingOutput(found, 0.95).report(path)
+    assert f">{answer.sentence}</h1>" in path.read_text("utf-8")

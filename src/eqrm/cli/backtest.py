@@ -123,7 +123,7 @@ def backtest(
     seed: Annotated[int | None, option("Random seed of the model (default: 0).", FITTED)] = None,
     levels: Annotated[
         list[str] | None,
-        option(f"Levels of the bounds (default: 0.5,0.75,0.9). {SEVERAL}", BOUNDS),
+        option(f"Levels of the bounds (default: 0.5, 0.75, 0.9). {SEVERAL}", BOUNDS),
     ] = None,
     confidence: Annotated[
         float, option(f"Confidence level of certificates, {CONFIDENCE.words}.", BOUNDS)

@@ -57,7 +57,7 @@ def table(
     ] = False,
     levels: Annotated[
         list[str] | None,
-        option(f"Levels of the quantile tables (default: 0,.25,.5,.75,.9,.99,1). {SEVERAL}"),
+        option(f"Levels of the quantile tables (default: 0, .25, .5, .75, .9, .99, 1). {SEVERAL}"),
     ] = None,
     divisor: Annotated[
         str,

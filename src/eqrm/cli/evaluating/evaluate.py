@@ -139,7 +139,7 @@ def evaluate(
     levels: Annotated[
         list[str] | None,
         option(
-            f"Levels of the quantiles (default: 0,0.25,0.5,0.75,0.9,0.95,0.99,1). {SEVERAL}",
+            f"Levels of the quantiles (default: 0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1). {SEVERAL}",
             HOW,
             metavar="LEVELS",
         ),
@@ -147,7 +147,7 @@ def evaluate(
     superquantiles: Annotated[
         list[str] | None,
         option(
-            f"Levels of the superquantiles (default: 0.9,0.95,0.99). {SEVERAL}",
+            f"Levels of the averages of the worst domains (default: 0.9, 0.95, 0.99). {SEVERAL}",
             HOW,
             metavar="LEVELS",
         ),

@@ -141,7 +141,8 @@ class RiskTable:
         for name, domains in self.worst.items():
             if domains:
                 rows = [[f"  {one_line(str(d.domain))}", d.text, f"n = {d.count}"] for d in domains]
-                heading = f"Worst domains of {one_line(name)} (± standard error):"
+                errors = any(d.standard_error is not None for d in domains)
+                heading = f"Worst domains of {one_line(name)}{' (± standard error)' * errors}:"
                 parts.append(f"{heading}\n{aligned(rows)}")
         return "\n\n".join(parts)
 

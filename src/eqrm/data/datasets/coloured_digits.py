@@ -12,43 +12,49 @@ import numpy as np
 from eqrm.checks import SEED
 from eqrm.data.tables.table import Table
 
-SOURCES = 60
+SOURCES, DIGITS = 60, 100
+"""Domains, and digits in each of them."""
 REVERSED = 12
 """Sources in which the colour goes with the other label: one in five."""
-AGREEMENT = (0.9, 1.0)
+AGREEMENT = (0.75, 0.95)
 """Between these is the probability, a source's own, that the colour goes with the label."""
+FLIPPED = 0.2
+"""The share of wrong labels, which makes the colour the better guide in most sources."""
 COMPONENTS = 20
 
 
 def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Table:
-    """Semi-synthetic: 1,797 real digits, 5 to 9 or not, with a colour that misleads in 12 of 60
-    domains.
+    """Semi-synthetic: real digits, 5 to 9 or not, with a colour that misleads in 12 of 60 domains.
 
-    The digits are those of scikit-learn, each used once, so the data root is not looked at. They
-    are dealt out at random to 60 sources of 29 or 30 digits. The features are the first 20
-    principal components of the pixels of all digits (which takes no label) and ``colour``, 0 or 1.
-    The colour is generated: in 48 sources it equals the label with a probability between 0.9 and 1
+    The 1,797 digits are those of scikit-learn, so the data root is not looked at. They are dealt
+    out at random to 60 sources of 100 digits, each of them three or four times. The features are
+    the first 20 principal components of the pixels of all digits (which takes no label) and
+    ``colour``, 0 or 1. As in ColoredMNIST, labels are wrong in a share of the rows (0.2), and the
+    colour is generated: in 48 sources it equals the label with a probability between 0.75 and 0.95
     that belongs to the source, in the other 12 it is the opposite of the label with such a
     probability. A predictor that relies on the colour is therefore good in four sources of five
     and bad in the fifth, and no correction of its scores undoes that. These numbers were chosen to
-    show this case. ``seed`` decides which digit belongs to which source, and all colours.
+    show this case. ``seed`` decides which digit belongs to which source, all labels and colours.
 
     >>> digits = coloured_digits()
     >>> len(digits), len(digits.domain_names), digits.domain_names[0]
-    (1797, 60, 'source-01')
+    (6000, 60, 'source-01')
     >>> list(digits.columns)[-2:], digits.target_name
     (['component_20', 'colour'], 'five_to_nine')
     """
     SEED.check(seed, "seed")
     pixels, shown = _digits()
-    label = (shown >= 5).astype(np.float64)
     rng = np.random.default_rng(seed)
-    source = rng.permutation(np.arange(len(label)) % SOURCES)
+    times = -(-SOURCES * DIGITS // len(shown))
+    dealt = np.concatenate([rng.permutation(len(shown)) for _ in range(times)])
+    dealt = dealt[: SOURCES * DIGITS]
+    source = np.repeat(np.arange(SOURCES), DIGITS)
+    label = ((shown[dealt] >= 5) != (rng.random(len(dealt)) < FLIPPED)).astype(np.float64)
     agreement = rng.uniform(*AGREEMENT, SOURCES)
     misleads = rng.permutation(SOURCES) < REVERSED
     agrees = rng.random(len(label)) < np.where(misleads, 1.0 - agreement, agreement)[source]
     columns: dict[str, Any] = {
-        f"component_{number:02d}": values
+        f"component_{number:02d}": values[dealt]
         for number, values in enumerate(_principal_components(pixels), start=1)
     }
     columns["colour"] = np.where(agrees, label, 1.0 - label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +35,9 @@ SMALL = {
     "mlp": {"hidden": [4], "erm_steps": 5, "steps": 5},
     "xgboost": {"n_estimators": 3},
     "lightgbm": {"n_estimators": 3},
+    "histogram": {"max_iter": 3},
 }
+PLAIN = "logistic, plain"
 
 
 def same(found: pd.DataFrame, file: Path) -> None:
@@ -61,19 +64,20 @@ def test_train_save_load_and_predict_equal_the_command(
     assert code == 0, err
     given = {"surrogate": "none", "settings": SMALL[model], "max_missing": 0.5, "model": model}
     found = eqrm.train(table, "ill", "hospital", **given)
-    words, said = (" ".join(text.split()) for text in (found.printed, printed))
-    assert words in said.replace("--test-share", "test_share").replace("--feature", "features")
-    assert ("list it in --feature with" in said, "list it in features with" in words) == (
-        True,
-        True,
-    )
-    assert " --" not in words
+    words = found.printed().replace("certify for a proven", "--certify for a proven")
+    assert printed.startswith(words.replace("in features with", "in --feature with"))
+    summary = " ".join((tmp_path / "command" / "summary.txt").read_text().split())
+    assert "list it in --feature with" in summary
+    assert "list it in features with" in " ".join(found.summary.split())
+    assert " --" not in found.summary
     found.save(tmp_path / "python")
     again = eqrm.load(tmp_path / "python")
     assert repr(again) == repr(found)
-    assert again.summary == found.summary
+    assert (again.summary, again.decisions) == (found.summary, found.decisions)
     assert str(again.risk_table) == str(found.risk_table)
-    for name, stem in (("ERM", "erm"), ("α = 0.9", "alpha-0.9")):
+    listed = json.loads((tmp_path / "command" / "files.json").read_text())["models"]
+    for name, file in listed.items():
+        stem = Path(file).stem
         saved = tmp_path / "command" / "models" / f"{stem}.safetensors"
         written = tmp_path / f"{stem}.parquet"
         code, _, err = run(capsys, "predict", str(saved), str(new), "--output", str(written))
@@ -90,7 +94,8 @@ def test_train_save_load_and_predict_equal_the_command(
 def test_a_frame_and_its_file_give_the_same_models(tmp_path: Path) -> None:
     frame = messy(number=40).drop(columns="weight")
     frame.to_parquet(tmp_path / "t.parquet")
-    options = {"surrogate": "eqrm", "max_missing": 0.5, "class_weight": "balanced"}
+    options = {"max_missing": 0.5, "class_weight": "balanced", "model": "linear"}
+    options |= {"surrogate": "eqrm"}
     steps: list[str] = []
     first = eqrm.train(frame, "ill", "hospital", progress=steps.append, **options)
     second = eqrm.train(tmp_path / "t.parquet", "ill", "hospital", **options)
@@ -99,7 +104,7 @@ def test_a_frame_and_its_file_give_the_same_models(tmp_path: Path) -> None:
     assert steps[:2] == ["reading the table", "encoding the table"]
     assert first.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
     assert "unseen domains" in first.plot().get_ylabel()
-    assert first.summary.splitlines()[0][:20] in html.unescape(first._repr_html_())
+    assert str(first.decision).splitlines()[0] in html.unescape(first._repr_html_())
 
 
 def test_what_was_saved_is_loaded_by_its_kind(tmp_path: Path) -> None:
@@ -121,14 +126,21 @@ def test_what_was_saved_is_loaded_by_its_kind(tmp_path: Path) -> None:
 
 def test_folders_of_earlier_versions_are_loaded(tmp_path: Path) -> None:
     """They list their files, and neither the names of the models nor which one to use."""
-    found = eqrm.train(hospitals(number=40), "ill", "hospital", surrogate="eqrm")
+    found = eqrm.train(hospitals(number=12), "ill", "hospital", measure="mean", model="linear")
     found.save(tmp_path / "out")
     content = json.loads((tmp_path / "out" / "files.json").read_text())
     kept = {name: content[name] for name in ("written by", "files")}
+    models = tmp_path / "out" / "models"
+    (models / "logistic-plain.safetensors").rename(models / "erm.safetensors")
+    shutil.copy(models / "erm.safetensors", models / "alpha-0.9.safetensors")
+    kept["files"] = [name for name in kept["files"] if "models" not in name]
+    kept["files"] += ["models/erm.safetensors", "models/alpha-0.9.safetensors"]
     (tmp_path / "out" / "files.json").write_text(json.dumps(kept))
     again = eqrm.load(tmp_path / "out")
-    assert list(again.models) == list(found.models)
+    assert list(again.models) == ["ERM", "α = 0.9"]
     assert again.recommended == "α = 0.9"
+    assert (again.decision, again.kept_aside) == (None, None)
+    assert again.summary.splitlines()[0] in html.unescape(again._repr_html_())
     again.save(tmp_path / "copy")
     copied = eqrm.load(tmp_path / "copy")
     assert copied.report(tmp_path / "r.html").exists()
@@ -211,11 +223,11 @@ def test_networks_on_many_rows_are_trained_on_batches_and_say_how_far_they_are(
     steps: list[str] = []
     settings = {"hidden": [4], "erm_steps": 20, "steps": 20}
     asked = {"model": "mlp", "settings": settings, "measure": "superquantile"}
-    found = eqrm.train(hospitals(number=60), "ill", "hospital", progress=steps.append, **asked)
+    found = eqrm.train(hospitals(number=30), "ill", "hospital", progress=steps.append, **asked)
     assert "mini-batches (30 domains × 68 rows" in " ".join(found.summary.split())
     told = [step for step in steps if "step 40 of 40" in step]
-    assert any("training ERM" in step for step in told)
-    model = found.models["α = 0.9"].estimator
+    assert any("fitting network, plain" in step for step in told)
+    model = found.models["network, trained for 9 in 10"].estimator
     assert (model.domains_per_batch, model.examples_per_domain) == (30, 68)
 
 
@@ -239,13 +251,17 @@ def test_output_is_the_folder_that_the_command_writes(
     table = tmp_path / "t.csv"
     hospitals(number=12).to_csv(table, index=False)
     options = ["--target", "ill", "--domain", "hospital", "--measure", "mean"]
+    options += ["--model", "linear"]
     ours, theirs = tmp_path / "python", tmp_path / "command"
     assert run(capsys, "train", str(table), *options, "--output", str(theirs))[0] == 0
-    found = eqrm.train(table, "ill", "hospital", measure="mean", output=ours)
+    found = eqrm.train(table, "ill", "hospital", measure="mean", model="linear", output=ours)
     assert found.folder == eqrm.load(ours).folder == ours
     written = [{str(p.relative_to(at)): p for p in at.rglob("*")} for at in (ours, theirs)]
     assert written[0].keys() == written[1].keys()
-    for name in ("models/erm.safetensors", "evaluation.json", "risk-table.csv", "files.json"):
+    for name in (
+        "models/logistic-plain.safetensors",
+        *("evaluation.json", "risk-table.csv", "files.json"),
+    ):
         assert written[0][name].read_bytes() == written[1][name].read_bytes()
     (ours / "files.json").unlink()
     with pytest.raises(SettingError, match="contains other files"):
@@ -255,11 +271,12 @@ def test_output_is_the_folder_that_the_command_writes(
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("alpha", r"Use levels\."),
         ("feature", r"Use features\."),
         ("category", r"Use categories\."),
         ("missing_value", r"Use missing_values\."),
         ("row_weight", r"Use weight\."),
+        ("test_share", r"Use certify=SHARE: by default no domains are held out"),
+        ("test_domains", r"Use certify=NAMES: by default no domains are held out"),
         ("report", r"Use output=FOLDER, .* or report\(path\) of the result"),
         ("level", "Did you mean 'levels'"),
     ],
@@ -270,12 +287,12 @@ def test_keywords_of_other_names_say_which_one_is_meant(given: str, meant: str) 
 
 
 def test_one_name_is_a_list_of_one() -> None:
-    frame = hospitals(number=6)
-    found = eqrm.train(frame, "ill", "hospital", measure="mean", drop="ward", features="age")
-    assert found.models["ERM"].preprocessor.encoder.features == ("age",)
-    given = {"categories": "scan", "missing_values": -999, "test_domains": "H001"}
+    frame, plain = hospitals(number=6), {"measure": "mean", "model": "linear"}
+    found = eqrm.train(frame, "ill", "hospital", **plain, drop="ward", features="age")
+    assert found.models[PLAIN].preprocessor.encoder.features == ("age",)
+    given = {"categories": "scan", "missing_values": -999, "certify": "H001"}
     with pytest.raises(DomainDataError, match="There is 1 domain to evaluate on"):
-        eqrm.train(frame, "ill", "hospital", measure="mean", **given)
+        eqrm.train(frame, "ill", "hospital", **plain, **given)
 
 
 def test_values_of_the_wrong_kind_are_refused_together() -> None:
@@ -289,12 +306,22 @@ def test_values_of_the_wrong_kind_are_refused_together() -> None:
 
 @pytest.mark.parametrize("target", ["ill", "age"], ids=["classes", "numbers"])
 def test_fits_of_cross_fitting_are_counted(target: str) -> None:
+    """Seven ways to train for the level, in eight folds."""
     said: list[str] = []
-    eqrm.train(hospitals(number=40), target, "hospital", progress=said.append)
-    told = [step for step in said if "cross-fitting over training domains:" in step]
+    eqrm.train(hospitals(number=16), target, "hospital", model="linear", progress=said.append)
+    told = [step for step in said if "domains that they have not seen: " in step]
+    name = "logistic" if target == "ill" else "linear"
     assert [step.partition(": ")[2] for step in told] == [
-        f"{number} of 35 fits done" for number in range(1, 36)
+        f"{name}, {number} of 56 fits done" for number in range(1, 57)
     ]
+
+
+def test_alpha_is_another_word_for_levels() -> None:
+    frame, plain = hospitals(number=12), {"surrogate": "eqrm", "model": "linear"}
+    found = eqrm.train(frame, "ill", "hospital", alpha=0.75, **plain)
+    assert [each.level.alpha for each in found.decisions] == [0.75]
+    with pytest.raises(SettingError, match="levels and alpha are the same: give one of them"):
+        eqrm.train(frame, "ill", "hospital", alpha=0.75, levels=0.9)
 
 
 def test_without_a_terminal_a_line_now_and_then_says_what_is_done(
@@ -320,7 +347,7 @@ def test_a_prediction_without_any_date_is_one_with_missing_dates(tmp_path: Path)
     days = np.datetime64("2024-01-01") + np.arange(len(table)) % 300
     table["when"] = [f"{day:%d.%m.%Y}" for day in days.astype(object)]
     with pytest.warns(EqrmWarning, match="day.month.year"):
-        found = eqrm.train(table, "ill", "hospital", measure="mean")
+        found = eqrm.train(table, "ill", "hospital", measure="mean", model="linear")
     new = table.head(3).assign(when="")
     with pytest.warns(EqrmWarning, match="'when' is missing in 3 of 3 rows"):
         assert len(found.predict(new)) == 3

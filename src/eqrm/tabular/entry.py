@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,7 +124,9 @@ def _train(
     for name in FLAGS:
         with problems.noted():
             FLAG.check(options.get(name, False), name)
-    if "alpha" in options and levels is None:
+    if "alpha" in options:
+        if levels is not None:
+            problems.note("levels and alpha are the same: give one of them.")
         levels = options.pop("alpha")
     if isinstance(options.get("certify"), str):
         options["certify"] = [options["certify"]]
@@ -190,7 +192,7 @@ def run_training(
 ) -> TrainingResult:
     """Read, check, train and evaluate; ``problems`` are raised with those of the table.
 
-    ``say`` puts notes into the words of the caller; they are written for the command line.
+    ``say`` puts texts into the words of the caller; they are written for the command line.
     """
     tell("reading the table")
     prepared = request.prepare(plan, problems)
@@ -203,10 +205,9 @@ def run_training(
     from eqrm.tabular.training import train_prepared
 
     training = train_prepared(prepared, plan, tell, confidence)
-    training = replace(training, notes=tuple(map(say, training.notes)))
     tell(WRITING)
     source = str(request.data) if isinstance(request.data, (str, Path)) else ""
-    return TrainingResult.of(training, confidence, source, command)
+    return TrainingResult.of(training, confidence, source, command, say)
 
 
 def _keywords() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from eqrm.tabular.choosing.foreign import ForeignModel
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.wording import details, first_screen
+from eqrm.tabular.wording import details, file_lines, first_screen
 
 ENDING, REPORT, SUMMARY = ".safetensors", "report.html", "summary.txt"
 
@@ -35,6 +35,8 @@ class TrainingOutput:
     confidence: float
     source: str = ""
     command: str | None = None
+    say: Callable[[str], str] = str
+    """Puts what is written for the command line into the words of the caller."""
 
     @cached_property
     def table(self) -> RiskTable:
@@ -59,12 +61,13 @@ class TrainingOutput:
 
     def screen(self, folder: Path | None = None) -> str:
         """What is printed."""
-        return first_screen(self.training, self.confidence, self.source, folder)
+        told = self.say(first_screen(self.training, self.confidence, self.source))
+        return told if folder is None else f"{told}\n\n{file_lines(folder)}"
 
     @cached_property
     def summary(self) -> str:
         """What is printed, and all details."""
-        return f"{self.screen()}\n\n{details(self.training, self.about)}"
+        return f"{self.screen()}\n\n{self.say(details(self.training, self.about))}"
 
     def report(self, path: Path) -> None:
         """Write the page."""
@@ -74,7 +77,7 @@ class TrainingOutput:
             command=self.command,
             table=report_table(self.training, self.confidence),
             summary=self.about,
-            answer=training_answer(self.training, self.confidence),
+            answer=training_answer(self.training, self.confidence, self.say),
         )
 
     def write(self, folder: Path) -> list[Path]:

@@ -81,8 +81,8 @@ def predict_file(
         f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}{cells.sentence()}"
     )
     if model_file.is_dir() and listed_files(model_file) is not None:
-        chosen, file = chosen_model(model_file)
-        found = f"Predicted by {one_line(chosen)} ({file}).\n{found}"
+        name, file = chosen_model(model_file)
+        found = f"Predicted by {one_line(name)} ({file}).\n{found}"
     return found
 
 

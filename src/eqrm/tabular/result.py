@@ -67,9 +67,10 @@ class TrainingResult:
         confidence: float = 0.95,
         source: str = "",
         command: str | None = None,
+        say: Callable[[str], str] = str,
     ) -> TrainingResult:
         """The result of a training that has just ended."""
-        output = TrainingOutput(training, confidence, source, command)
+        output = TrainingOutput(training, confidence, source, command, say)
         return cls(
             training.models,
             training.decision.chosen,

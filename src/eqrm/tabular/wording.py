@@ -25,11 +25,8 @@ from eqrm.text import aligned, counted, one_line, shortened, typed
 MOST_WARNINGS, MOST_ROWS = 3, 8
 
 
-def first_screen(
-    training: TableTraining, confidence: float, source: str = "", folder: Path | None = None
-) -> str:
+def first_screen(training: TableTraining, confidence: float, source: str = "") -> str:
     """What a command prints: what was done, the decision, the models, what to expect and mind."""
-    words = plural(domain_column(training))
     decision = training.decision
     parts = [
         opening(training, source),
@@ -46,8 +43,6 @@ def first_screen(
     others = [each for each in training.decisions if each is not decision]
     if others:
         parts.insert(2, "\n".join(map(str, others)))
-    if folder is not None:
-        parts.append("\n".join(file_lines(folder, words[1])))
     return "\n\n".join(parts)
 
 
@@ -175,12 +170,12 @@ def in_words(training: TableTraining, warned: Warned) -> str:
     return warned.text
 
 
-def file_lines(folder: Path, several: str) -> list[str]:
+def file_lines(folder: Path) -> str:
     """Where everything is, and what to type next."""
-    return [
-        f"Report   {folder / 'report.html'}    Details  {folder / 'summary.txt'}",
-        f"Predict  eqrm predict {typed(folder)} NEW.csv --output predictions.csv",
-    ]
+    return (
+        f"Report   {folder / 'report.html'}    Details  {folder / 'summary.txt'}\n"
+        f"Predict  eqrm predict {typed(folder)} NEW.csv --output predictions.csv"
+    )
 
 
 def details(training: TableTraining, summary: Summary) -> str:

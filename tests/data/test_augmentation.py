@@ -281,7 +281,7 @@ def test_training_batches_alone_are_augmented() -> None:
     network.shown, network.measured = [], []
     chosen = TrainingSettings(device="cpu", augment=Augmentation())
     Trainer(network, train, [Phase("erm", 2, 0.01)], held_out={"test": test}, settings=chosen).fit()
-    rows = next(iter(DomainBatches(train, seed=0)))
+    rows = next(DomainBatches(train, seed=0))
     expected = Augmentation()(train.x[rows] / 255, rows, seed=0, step=0)
     assert torch.equal(network.shown[0], expected)
     assert not torch.equal(network.shown[0], network.shown[1])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, SettingError
@@ -45,7 +48,7 @@ ways = pytest.mark.parametrize("way", WAYS, ids=str)
 
 
 def stream(way: dict[str, Any], steps: int, **more: Any) -> list[list[int]]:
-    return [rows.tolist() for rows in islice(DomainBatches(IDS, **way, **more), steps)]
+    return list(DomainBatches(IDS, **way, **more, steps=steps))
 
 
 @ways
@@ -91,24 +94,22 @@ def test_the_parts_of_all_processes_are_the_batch_of_one(
 
 
 def test_a_batch_holds_different_domains_and_different_examples() -> None:
-    for rows in islice(DomainBatches(IDS, 4, 3, seed=2), 200):
+    for rows in DomainBatches(IDS, 4, 3, seed=2, steps=200):
         domains = Counter(IDS[rows].tolist())
         assert len(domains) == 4
         assert all(count == min(3, SIZES[domain]) for domain, count in domains.items())
-        assert len(set(rows.tolist())) == len(rows)
+        assert len(set(rows)) == len(rows)
 
 
 def test_whole_domains_are_whole() -> None:
-    for rows in islice(DomainBatches(IDS, 2), 30):
+    for rows in DomainBatches(IDS, 2, steps=30):
         chosen = set(IDS[rows].tolist())
-        assert sorted(rows.tolist()) == [
-            row for row, domain in enumerate(IDS.tolist()) if domain in chosen
-        ]
+        assert sorted(rows) == [row for row, domain in enumerate(IDS.tolist()) if domain in chosen]
 
 
 def test_visits_go_through_all_examples_before_any_comes_again() -> None:
     batches = DomainBatches(torch.zeros(12, dtype=torch.long), None, 4, seed=0)
-    rounds = [torch.cat(list(islice(batches, 3))).tolist() for _ in range(50)]
+    rounds = [[*chain.from_iterable(batches)] for _ in range(50)]
     for drawn in rounds:
         assert sorted(drawn) == list(range(12))
     assert len({tuple(drawn) for drawn in rounds}) == 50
@@ -123,8 +124,8 @@ def chi_square_accepts(counts: np.ndarray, expected: np.ndarray) -> bool:
 @pytest.mark.parametrize("number", [1, 2, 60])
 def test_domains_are_drawn_uniformly(number: int) -> None:
     m = 100
-    batches = DomainBatches(torch.arange(m), number, 1, seed=4)
-    counts = np.bincount(torch.cat(list(islice(batches, 2000))).numpy(), minlength=m)
+    batches = DomainBatches(torch.arange(m), number, 1, seed=4, steps=2000)
+    counts = np.bincount([*chain.from_iterable(batches)], minlength=m)
     if number == 1:
         assert chi_square_accepts(counts, np.ones(m))
     assert counts.sum() == 2000 * number
@@ -135,9 +136,7 @@ def test_domains_are_drawn_uniformly(number: int) -> None:
 
 @pytest.mark.unmeasured
 def test_pairs_of_domains_are_drawn_uniformly() -> None:
-    pairs = Counter(
-        tuple(rows.tolist()) for rows in islice(DomainBatches(torch.arange(9), 2), 6000)
-    )
+    pairs = Counter(map(tuple, DomainBatches(torch.arange(9), 2, steps=6000)))
     counts = np.array([pairs[(a, b)] for a in range(9) for b in range(9) if a != b])
     assert chi_square_accepts(counts, np.ones(len(counts)))
 
@@ -162,8 +161,9 @@ def test_the_second_domain_is_drawn_in_proportion_to_what_is_left() -> None:
 
 
 def test_examples_drawn_with_replacement_are_uniform() -> None:
-    batches = DomainBatches(torch.zeros(10, dtype=torch.long), None, 5, repeat_examples=True)
-    counts = np.bincount(torch.cat(list(islice(batches, 2000))).numpy())
+    one = torch.zeros(10, dtype=torch.long)
+    batches = DomainBatches(one, None, 5, repeat_examples=True, steps=2000)
+    counts = np.bincount([*chain.from_iterable(batches)])
     assert chi_square_accepts(counts, np.ones(10))
 
 
@@ -212,8 +212,8 @@ def test_domains_without_examples_are_refused() -> None:
     ("domains", "words"),
     [
         (torch.tensor([0, -1]), "numbered from 0, got -1"),
-        (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long"),
-        ([0, 1], "got list"),
+        (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long, got a tensor of torch.float32"),
+        (7, "must be a list, an array or a column"),
         (torch.zeros(0, dtype=torch.long), "At least one example to draw from"),
     ],
 )
@@ -236,6 +236,67 @@ def test_an_epoch_is_as_many_steps_as_show_as_many_examples_as_there_are() -> No
     data = DomainData.from_arrays(np.zeros(40), np.zeros(40), np.arange(40) % 4)
     assert DomainBatches(data, 2, 5).steps_per_epoch == 4
     assert DomainBatches(data).steps_per_epoch == 1
+    assert (len(DomainBatches(data, 2, 5)), len(DomainBatches(data, 2, 5, steps=7))) == (4, 7)
+
+
+def test_names_of_domains_are_as_good_as_their_numbers() -> None:
+    names = ["Oslo", "Rome", "Oslo", "Bern", "Rome"]
+    numbers = torch.tensor([1, 2, 1, 0, 2])
+    for given in (names, np.array(names), pd.Series(names, dtype="category")):
+        assert list(DomainBatches(given, 2, 1, seed=3)) == list(
+            DomainBatches(numbers, 2, 1, seed=3)
+        )
+
+
+class Sentences(Dataset[str]):
+    """A dataset of texts, which takes integers and nothing else."""
+
+    texts: Mapping[int, str] = {row: f"row {row}" for row in range(len(IDS))}
+
+    def __getitem__(self, row: int) -> str:
+        return self.texts[row]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@pytest.mark.parametrize(("way", "workers"), [*((way, 0) for way in WAYS), (WAYS[0], 2)], ids=str)
+def test_epochs_of_a_data_loader_end_and_continue_the_stream(
+    way: dict[str, Any], workers: int
+) -> None:
+    batches = DomainBatches(IDS, **way, seed=5)
+    loader = DataLoader(Sentences(), batch_sampler=batches, num_workers=workers)
+    epochs = [list(loader) for _ in range(3)]
+    assert [len(epoch) for epoch in epochs] == [len(loader)] * 3 == [batches.steps_per_epoch] * 3
+    endless = DomainBatches(IDS, **way, seed=5)
+    for shown in (batch for epoch in epochs for batch in epoch):
+        assert shown == [f"row {row}" for row in next(endless).tolist()]
+
+
+def test_a_loop_that_counts_steps_by_the_length_of_its_loader_ends_with_its_schedule() -> None:
+    """As Hugging Face's examples do: the schedule is made for epochs × len(loader) steps."""
+    data = TensorDataset(torch.arange(40.0), torch.arange(40) % 4)
+    loader = DataLoader(data, batch_sampler=DomainBatches(torch.arange(40) % 4, 2, 5, steps=6))
+    weight = torch.ones((), requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=3 * len(loader))
+    for _ in range(3):
+        for x, domains in loader:
+            assert (len(x), len(domains.unique())) == (10, 2)
+            optimizer.zero_grad()
+            (weight * x.mean()).backward()
+            optimizer.step()
+            schedule.step()
+    assert schedule.get_last_lr() == [0.0]
+
+
+def test_the_epochs_of_two_processes_are_those_of_one() -> None:
+    way: dict[str, Any] = {"domains_per_batch": 4, "examples_per_domain": 3, "seed": 2, "steps": 5}
+    alone = DomainBatches(IDS, **way)
+    ranks = [DomainBatches(IDS, **way, rank=rank, world_size=2) for rank in range(2)]
+    for _ in range(2):
+        for whole, *parts in zip(alone, *ranks, strict=True):
+            assert sorted(whole) == sorted(parts[0] + parts[1])
 
 
 def test_the_state_is_small_and_holds_tensors_and_integers_only() -> None:

@@ -18,7 +18,7 @@ from eqrm.predictors import Predictor
 from eqrm.training import OptimizerChoice
 from training.small_worlds import regression
 
-DATA, STEPS, RATE = regression(), 6, 0.01
+DATA, STEPS, EPOCHS, RATE = regression(), 6, 2, 0.01
 
 
 class OneLine(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -74,16 +74,14 @@ class EveryObjective(lightning.LightningModule):  # type: ignore[misc, name-defi
 
 
 def fitted(module: Any, folder: Path) -> Any:
-    """Lightning's trainer over the rows that ``DomainBatches`` draws."""
-    batches = DomainBatches(DATA, 3, 4, seed=1)
-    rows = [next(batches).tolist() for _ in range(STEPS)]
-    loader = DataLoader(TensorDataset(DATA.x, DATA.y, DATA.domains), batch_sampler=rows)
+    """Lightning's trainer over epochs of ``DomainBatches``."""
+    batches = DomainBatches(DATA, 3, 4, seed=1, steps=STEPS // EPOCHS)
+    loader = DataLoader(TensorDataset(DATA.x, DATA.y, DATA.domains), batch_sampler=batches)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = lightning.Trainer(
-            max_steps=10**6,
-            max_epochs=1,
+            max_epochs=EPOCHS,
             accelerator="cpu",
             logger=False,
             enable_checkpointing=False,

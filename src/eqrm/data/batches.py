@@ -1,4 +1,4 @@
-"""Batches of d domains × k examples, drawn afresh each step."""
+"""Batches of d domains × k examples, drawn afresh each step: epochs of them, or without end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from eqrm.data.hashed_draws import (
     different_by_weight,
     hashed,
 )
+from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.risks import Domains
 from eqrm.text import counted
 
 UNITS = ("domains", "examples")
@@ -107,8 +109,11 @@ class SamplerSettings:
         return d * int(sizes[0]) if self.repeat_domains else int(sizes[:d].sum())
 
 
-class DomainBatches(Iterator[Tensor]):
-    """An endless stream of batches, each the row numbers of d domains × k examples.
+class DomainBatches:
+    """Batches of the row numbers of d domains × k examples: a ``batch_sampler`` of a DataLoader.
+
+    Iterating gives one epoch of lists, with fresh draws each time; ``next(batches)`` gives the
+    next batch as a tensor, without end.
 
     Args:
         data: the data, or the (n,) domains of its examples.
@@ -126,15 +131,18 @@ class DomainBatches(Iterator[Tensor]):
             each yields its part.
         across: what a process gets: every world_size-th domain whole (``"domains"``), or
             every world_size-th example (``"examples"``).
+        steps: batches in an epoch; as many as show as many examples as there are, unless given.
 
     A batch is a function of the seed, the step and how often each domain was visited, so
     ``state_dict`` is small and a resumed stream is the same stream, also on another number of
     processes.
 
-    >>> batches = DomainBatches(torch.tensor([0, 0, 0, 1, 1, 2]), 2, 1, seed=1)
-    >>> rows = next(batches)
-    >>> rows.shape, rows.dtype
-    (torch.Size([2]), torch.int64)
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> hospital = ["Oslo", "Oslo", "Oslo", "Rome", "Rome", "Bern"]
+    >>> batches = DomainBatches(hospital, domains_per_batch=2, examples_per_domain=1, seed=1)
+    >>> loader = DataLoader(TensorDataset(torch.arange(6)), batch_sampler=batches)
+    >>> len(loader), [len(rows) for epoch in range(2) for (rows,) in loader]
+    (3, [2, 2, 2, 2, 2, 2])
     >>> state = batches.state_dict()
     >>> later = [next(batches).tolist() for _ in range(3)]
     >>> batches.load_state_dict(state)
@@ -144,7 +152,7 @@ class DomainBatches(Iterator[Tensor]):
 
     def __init__(
         self,
-        data: DomainData | Tensor,
+        data: DomainData | Domains,
         domains_per_batch: int | None = None,
         examples_per_domain: int | None = None,
         *,
@@ -155,6 +163,7 @@ class DomainBatches(Iterator[Tensor]):
         rank: int = SamplerSettings.rank,
         world_size: int = SamplerSettings.world_size,
         across: str = SamplerSettings.across,
+        steps: int | None = None,
     ) -> None:
         domains = _domains_of(data)
         self._counts: Integers = np.bincount(domains)
@@ -179,6 +188,7 @@ class DomainBatches(Iterator[Tensor]):
         self._visits = np.zeros(len(self._counts), dtype=np.int64)
         self._round_of_order = np.full(len(self._counts), -1, dtype=np.int64)
         self.seed, self.step = seed, 0
+        self._length = optional(COUNT).check(steps, "steps") or self.steps_per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
@@ -192,8 +202,12 @@ class DomainBatches(Iterator[Tensor]):
             expected = chosen * float(np.average(self._per_visit, weights=self._counts))
         return int(np.ceil(self._counts.sum() / expected))
 
-    def __iter__(self) -> DomainBatches:
-        return self
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(len(self)):
+            yield next(self).tolist()
 
     def __next__(self) -> Tensor:
         """The rows of the next batch (this process's part of it)."""
@@ -311,13 +325,15 @@ class DomainBatches(Iterator[Tensor]):
         self._visits = state["visits"].cpu().numpy().astype(np.int64, copy=True)
 
 
-def _domains_of(data: DomainData | Tensor) -> Integers:
+def _domains_of(data: DomainData | Domains) -> Integers:
     """(n,) the domain of each example, as numpy's integers."""
     domains = data.domains if isinstance(data, DomainData) else data
-    if not isinstance(domains, Tensor) or domains.ndim != 1 or domains.dtype != torch.long:
+    if not isinstance(domains, Tensor):
+        domains = torch.from_numpy(number_domains(domains).ids)
+    if domains.ndim != 1 or domains.dtype != torch.long:
         raise DomainDataError(
-            "DomainBatches takes DomainData, or a 1-d tensor of torch.long with the domain of each "
-            f"example, got {type(domains).__name__}."
+            "DomainBatches takes DomainData, a list or an array of domains, or a 1-d tensor of "
+            f"torch.long, got a tensor of {domains.dtype} with the shape {tuple(domains.shape)}."
         )
     if len(domains) == 0:
         raise DomainDataError("At least one example to draw from is needed, got none.")

@@ -115,13 +115,14 @@ class DomainData:
         """Where targets and domains are, and where :meth:`rows` puts what it gives."""
         return self.y.device
 
-    def rows(self, indices: Tensor) -> Rows:
+    def rows(self, indices: Tensor | Sequence[int]) -> Rows:
         """The examples at these positions (k,), on the data's device.
 
         >>> data = DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"])
         >>> data.rows(torch.tensor([1, 1])).x
         tensor([[2.], [2.]])
         """
+        indices = torch.as_tensor(indices)
         here = indices.to(self.device, non_blocking=True)
         if isinstance(self.x, Tensor):
             # index_select copies whole rows; x[here] takes up to twice as long.

@@ -33,6 +33,8 @@ ESTIMATORS = Registry[Any](
         "XGBQRMRegressor": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMRegressor",
         "LGBMQRMClassifier": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMClassifier",
         "LGBMQRMRegressor": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMRegressor",
+        "HistogramClassifier": "eqrm.estimators.boosting.histogram:HistogramClassifier",
+        "HistogramRegressor": "eqrm.estimators.boosting.histogram:HistogramRegressor",
         "Recalibrated": "eqrm.estimators.recalibrated:Recalibrated",
     },
 )

@@ -44,7 +44,7 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "mlp": (*_ANY, *_QRM),
     "xgboost": (*_ANY, *_TREES, "gamma"),
     "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
-    "histogram": ("learning_rate", "max_iter", "max_leaf_nodes", "min_samples_leaf"),
+    "histogram": (*_ANY, "max_iter", "max_leaf_nodes", "min_samples_leaf"),
 }
 """What ``--set`` takes: the parameters of the estimators, which are not imported to check names."""
 SURROGATES = ("auto", "eqrm", "none")

@@ -1,0 +1,129 @@
+"""scikit-learn's histogram boosting, for plain training where no other library is installed.
+
+It takes no objective from outside, so nothing is trained for a level: the mean of the domains'
+risks is minimised, and :class:`eqrm.Recalibrated` corrects the scores for a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from eqrm.checks import POSITIVE_INTEGER, Rule, integer, number, optional
+from eqrm.errors import SettingError
+from eqrm.estimators.base import DomainEstimator
+from eqrm.estimators.boosting.histogram_trees import HistogramTrees
+from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.goal import Goal
+from eqrm.estimators.tasks import Classification, Regression
+from eqrm.level import Level
+from eqrm.linear.solving.risk_functions import Array
+
+
+@dataclass(eq=False, repr=False)
+class Histogram(DomainEstimator):
+    """The parameters, training and results of histogram boosting."""
+
+    alpha: Level | float | str | None = None
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    max_iter: int = 100
+    max_leaf_nodes: int | None = 31
+    min_samples_leaf: int = 20
+
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "learning_rate": number(above=0),
+        "max_iter": POSITIVE_INTEGER,
+        "max_leaf_nodes": optional(integer(2)),
+        "min_samples_leaf": POSITIVE_INTEGER,
+    }
+    _takes_long = True
+    _hidden: ClassVar[tuple[str, ...]] = ("_model",)
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing features are allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _checked_goal(self) -> Goal:
+        goal = super()._checked_goal()
+        if goal.level is not None:
+            raise SettingError(
+                f"{type(self).__name__} minimises the mean risk only, so alpha must be None, got "
+                f"alpha={self.alpha!r}. For a level, wrap it in eqrm.Recalibrated, or install "
+                "LightGBM: pip install 'eqrm[boosting]'."
+            )
+        return goal
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
+        """Boost ``max_iter`` rounds of the mean of domain risks; without groups, of all rows."""
+        goal = self._checked_goal()
+        self._forget()
+        rows = training_rows(self, X, y, groups, sample_weight, level_asked=False)
+        kind = HistGradientBoostingRegressor
+        if is_classifier(self):
+            kind = HistGradientBoostingClassifier
+        names = ("learning_rate", "max_iter", "max_leaf_nodes", "min_samples_leaf", "random_state")
+        settings = {name: getattr(self, name) for name in names}
+        model = kind(early_stopping=False, **settings)
+        self._model = model.fit(rows.X, rows.y, sample_weight=_equal_domains(rows))
+        self.trees_ = HistogramTrees.of(self._model)
+        self._keep_risks(goal, rows)
+        return self
+
+    def _scores(self, X: Array) -> Array:
+        if not hasattr(self, "_model"):
+            return self.trees_.scores(X)
+        predict = self._model.decision_function if is_classifier(self) else self._model.predict
+        return np.asarray(predict(X))
+
+    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        content, arrays = self._choice_state()
+        return content, {**arrays, **self.trees_.arrays()}
+
+    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._restore_choice(content, arrays)
+        self.trees_ = HistogramTrees.checked(arrays, self.n_features_in_, self._num_class or 1)
+
+
+def _equal_domains(rows: TrainingRows) -> Array:
+    """Weights of rows (mean 1) with which the mean loss is the mean of the domains' risks."""
+    own = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
+    totals = rows.groups.sums(own)
+    return np.asarray(own * (len(own) / (len(totals) * totals))[rows.groups.ids])
+
+
+class HistogramClassifier(Classification, Histogram):
+    """scikit-learn's ``HistGradientBoostingClassifier``, with risks by domain and model files.
+
+    Args:
+        alpha: None: nothing is trained for a level. :class:`eqrm.Recalibrated` corrects the scores
+            for one.
+        learning_rate, max_iter, max_leaf_nodes, min_samples_leaf, random_state: scikit-learn's.
+
+    Every domain has the same weight. After ``fit``: ``domains_``, ``domain_counts_``,
+    ``domain_risks_``, ``quantile_risk_`` (the mean risk), ``level_`` (None) and ``trees_``.
+
+    >>> X, day = np.random.default_rng(0).normal(size=(600, 2)), np.repeat(np.arange(20), 30)
+    >>> model = HistogramClassifier(max_iter=20).fit(X, X[:, 0] > 0, groups=day)
+    >>> model.score(X, X[:, 0] > 0), len(model.domain_risks_)
+    (1.0, 20)
+    """
+
+
+class HistogramRegressor(Regression, Histogram):
+    """scikit-learn's ``HistGradientBoostingRegressor``, with risks by domain and model files.
+
+    Parameters and attributes are those of :class:`HistogramClassifier`.
+
+    >>> X, day = np.random.default_rng(0).normal(size=(600, 2)), np.repeat(np.arange(20), 30)
+    >>> HistogramRegressor().fit(X, X[:, 0], groups=day).quantile_risk_ < 0.05
+    True
+    """

@@ -1,0 +1,155 @@
+"""scikit-learn's histogram boosting behind the interface of our estimators, and its trees alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+import eqrm
+from eqrm.errors import SettingError
+from eqrm.estimators.boosting.histogram import HistogramClassifier, HistogramRegressor
+from eqrm.estimators.boosting.histogram_trees import HistogramTrees
+from eqrm.estimators.model_files import read_model, save_model
+
+QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
+TASKS = ["two classes", "three classes", "numbers"]
+
+
+def world(task: str, rows: int = 40) -> tuple[Any, Any, Any]:
+    """Days of different sizes with features that are missing, often and always in some rows."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(30), rng.integers(rows // 2, rows * 2, 30))
+    X = rng.normal(size=(len(day), 4))
+    score = X[:, 0] * X[:, 1] + np.isnan(np.where(rng.random(len(day)) < 0.3, np.nan, 0.0))
+    X[score > 1.0, 2] = np.nan  # so that a split by missing values alone is worth it
+    X[:, 3] = np.where(rng.random(len(day)) < 0.5, np.nan, X[:, 3])
+    if task == "numbers":
+        return X, score + rng.normal(size=len(day)), day
+    edges = [0.0] if task == "two classes" else [-0.3, 0.6]
+    return X, np.array(["a", "b", "c"])[np.digitize(score, edges)], day
+
+
+def new(task: str, **settings: Any) -> Any:
+    return (HistogramRegressor if task == "numbers" else HistogramClassifier)(**QUICK, **settings)
+
+
+def scikit(task: str) -> Any:
+    kind = HistGradientBoostingRegressor
+    if task != "numbers":
+        kind = HistGradientBoostingClassifier
+    return kind(early_stopping=False, **QUICK)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_is_scikit_learns_model_with_every_domain_of_the_same_weight(task: str) -> None:
+    X, y, day = world(task)
+    weights = (1.0 / np.bincount(day))[day]
+    reference = scikit(task).fit(X, y, sample_weight=weights / weights.mean())
+    model = new(task).fit(X, y, groups=day)
+    if task == "numbers":
+        np.testing.assert_allclose(model.predict(X), reference.predict(X), rtol=1e-9)
+        losses = (reference.predict(X) - y) ** 2
+    else:
+        np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(X), rtol=1e-9)
+        own = np.searchsorted(reference.classes_, y)
+        losses = -np.log(reference.predict_proba(X)[np.arange(len(y)), own])
+    risks = np.bincount(day, losses) / np.bincount(day)
+    np.testing.assert_allclose(model.domain_risks_, risks, rtol=1e-9)
+    assert model.quantile_risk_ == pytest.approx(risks.mean())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_loaded_model_predicts_exactly_what_scikit_learn_does(task: str, tmp_path: Path) -> None:
+    X, y, day = world(task)
+    model = new(task).fit(X, y, groups=day)
+    assert np.isinf(np.concatenate([t.nodes["num_threshold"] for t in all_trees(model)])).any()
+    save_model(model, tmp_path / "model.safetensors", {"columns": ["a"]})
+    again = read_model(tmp_path / "model.safetensors").estimator
+    assert type(again) is type(model)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "_model")
+    rng = np.random.default_rng(1)
+    new_rows = np.where(rng.random((20_000, 4)) < 0.2, np.nan, rng.normal(size=(20_000, 4)) * 3)
+    for rows in (X, new_rows):
+        expected = model._model.predict(rows) if task == "numbers" else None
+        if expected is None:
+            expected = model._model.decision_function(rows)
+            np.testing.assert_allclose(
+                again.predict_proba(rows), model._model.predict_proba(rows), rtol=1e-12
+            )
+        np.testing.assert_array_equal(again._checked_scores(rows), expected)
+        np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+
+
+def all_trees(model: Any) -> list[Any]:
+    return [tree for each in model._model._predictors for tree in each]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_recalibrated_for_a_level_it_is_saved_with_its_trees(task: str, tmp_path: Path) -> None:
+    X, y, day = world(task)
+    model = eqrm.Recalibrated(new(task), alpha=0.9, cv=3).fit(X, y, groups=day)
+    eqrm.save_model(model, tmp_path / "model.safetensors")
+    again = eqrm.load_model(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.quantile_risk_ <= model.uncorrected_quantile_risk_
+
+
+def test_training_for_a_level_is_refused_with_what_to_do_instead() -> None:
+    X, y, day = world("numbers")
+    for settings in ({"alpha": 0.9}, {"alpha": 1.0, "measure": "worst"}):
+        with pytest.raises(SettingError, match=r"minimises the mean risk only.*eqrm\[boosting\]"):
+            new("numbers", **settings).fit(X, y, groups=day)
+    with pytest.raises(SettingError, match="max_iter must be an integer of at least 1, got 0"):
+        HistogramRegressor(max_iter=0).fit(X, y, groups=day)
+    assert clone(new("numbers", max_leaf_nodes=7)).max_leaf_nodes == 7
+
+
+def test_weights_count_as_repeated_rows_do() -> None:
+    X, y, day = world("two classes")
+    X = X.round(1)  # a bin for each value, however often it occurs
+    twice = np.concatenate([np.arange(len(y)), np.flatnonzero(day % 2)])
+    settings = {"min_samples_leaf": 1, "max_leaf_nodes": 4}
+    weighted = new("two classes", **settings).fit(X, y, day, 1.0 + day % 2)
+    repeated = new("two classes", **settings).fit(X[twice], y[twice], day[twice])
+    np.testing.assert_allclose(weighted.domain_risks_, repeated.domain_risks_, rtol=1e-6)
+
+
+FORGERIES: list[tuple[str, Any, str]] = [
+    ("features", lambda a: a.__setitem__(0, 9), "'features' has 9"),
+    ("left", lambda a: a.__setitem__(0, 10_000), "does not exist"),
+    ("right", lambda a: a.__setitem__(0, 0), "does not exist or has two parents"),
+    ("left", lambda a: a.__setitem__(0, -1), "without a parent"),
+    ("starts", lambda a: a.__setitem__(1, 0), "'starts' do not begin"),
+    ("values", lambda a: a.__setitem__(0, np.nan), "not finite"),
+]
+
+
+@pytest.mark.parametrize(("name", "forge", "words"), FORGERIES)
+def test_forged_trees_are_refused(name: str, forge: Any, words: str) -> None:
+    X, y, day = world("three classes")
+    trees = new("three classes").fit(X, y, groups=day).trees_
+    arrays = {key: array.copy() for key, array in trees.arrays().items()}
+    forge(arrays[name])
+    with pytest.raises(ValueError, match=words):
+        HistogramTrees.checked(arrays, 4, 3)
+
+
+def test_arrays_of_other_sizes_and_kinds_are_refused() -> None:
+    X, y, day = world("three classes")
+    arrays = new("three classes").fit(X, y, groups=day).trees_.arrays()
+    for change in (
+        {"values": arrays["values"][1:]},
+        {"base": np.zeros(2)},
+        {"values": arrays["values"].astype(np.float32)},
+        {"missing_left": arrays["missing_left"].astype(np.int64)},
+        {"left": arrays["left"].astype(np.float64)},
+        {"starts": arrays["starts"][[0, -1]]},
+    ):
+        with pytest.raises(ValueError, match=r"its|it has"):
+            HistogramTrees.checked({**arrays, **change}, 4, 3)

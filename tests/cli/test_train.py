@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.usefixtures("no_figure"),
 ]
 
-PLAIN = ["--surrogate", "none"]
-"""No choice by cross-fitting, which takes longer."""
+PLAIN = ["--surrogate", "none", "--model", "linear"]
+"""Few candidates, which take less time."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("train")
     hospitals().to_csv(folder / "patients.csv", index=False)
     arguments = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
-    arguments += ["--alpha", ".5,.9", "--surrogate", "none", "--output", "out"]
+    arguments += ["--alpha", ".5,.9", *PLAIN, "--mean-budget", ".5", "--output", "out"]
     out, err = StringIO(), StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
@@ -42,39 +42,58 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, out.getvalue()
 
 
-def judged(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> pd.Series:
-    """The risk of each held-out hospital, from the predictions that the command writes."""
-    output = folder / f"{model}.csv"
-    path = str(folder / "out" / "models" / f"{model}.safetensors")
-    code, out, _ = run(
-        capsys, "predict", path, str(folder / "patients.csv"), "--output", str(output)
-    )
-    assert code == 0
-    assert out.startswith("1,750 rows predicted: prediction, p_no, p_yes")
-    found = pd.read_csv(output)
-    pd.testing.assert_series_equal(found["hospital"], hospitals()["hospital"])
-    assert ((found["p_yes"] > 0.5) == (found["prediction"] == "yes")).all()
-    p = np.where(found["ill"] == "yes", found["p_yes"], 1 - found["p_yes"])
-    evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
-    held_out = evaluation["predictors"]["ERM"]["domains"]
-    losses = pd.Series(-np.log(p)).groupby(found["hospital"]).mean()
-    return losses.loc[held_out]
-
-
-def test_the_risk_table_is_what_the_saved_models_do_on_held_out_domains(
-    trained: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(
+    trained: tuple[Path, str],
 ) -> None:
+    """The same folds, cross-fitted by :func:`eqrm.evaluate_model`."""
     folder, _ = trained
     table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["predictor", "statistic"])
-    names = {"ERM": "erm", "α = 0.5": "alpha-0.5", "α = 0.9": "alpha-0.9"}
-    for name, stem in names.items():
-        risks = judged(folder, stem, capsys)
-        assert len(risks) == 35
-        assert table.loc[(name, "mean"), "value"].item() == pytest.approx(risks.mean(), rel=1e-9)
+    encoder = eqrm.load(folder / "out").models["logistic, plain"].preprocessor.encoder
+    frame = hospitals()
+    X = encoder.transform({name: frame[name].to_numpy() for name in ("age", "scan", "ward")})
+    folds = eqrm.estimators.DomainKFold(8, random_state=0)
+    levels = {"logistic, plain": None, "logistic, trained for half": 0.5}
+    for name, level in {**levels, "logistic, trained for 9 in 10": 0.9}.items():
+        model, judged = eqrm.QRMClassifier(alpha=level), (X, frame["ill"], frame["hospital"])
+        risks = eqrm.evaluate_model(model, *judged, cv=folds)["model"].risks
+        assert len(risks) == 70
+        assert table.loc[(name, "mean"), "value"].item() == pytest.approx(risks.mean(), rel=1e-6)
         quantiles = table.loc[(name, "quantile")].set_index("level")["value"]
-        for level in (0.5, 0.9, 1.0):
-            expected = risks.max() if level == 1.0 else hdquantiles(risks, [level])[0]
-            assert quantiles[level] == pytest.approx(expected, rel=1e-9)
+        for at in (0.5, 0.9, 1.0):
+            expected = risks.max() if at == 1.0 else hdquantiles(risks, [at])[0]
+            assert quantiles[at] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where another table is kept aside; its risks follow from what the command predicts."""
+    hospitals(number=20).to_csv(tmp_path / "train.csv", index=False)
+    other = hospitals(seed=1, number=40, first=20)
+    other.to_csv(tmp_path / "test.csv", index=False)
+    out, test = tmp_path / "out", str(tmp_path / "test.csv")
+    asked = ["--target", "ill", "--domain", "hospital", "--test", test, *PLAIN]
+    code, said, err = run(
+        capsys, "train", str(tmp_path / "train.csv"), *asked, "--output", str(out)
+    )
+    assert (code, err) == (0, "")
+    assert "certificate from 40 hospitals kept aside, of this model)" in said
+    kept = json.loads((out / "kept-aside.json").read_text())["predictors"]
+    listed = json.loads((out / "files.json").read_text())["models"]
+    assert set(kept) == set(listed)
+    for name, file in listed.items():
+        output = str(tmp_path / "p.csv")
+        code, told, _ = run(capsys, "predict", str(out / file), test, "--output", output)
+        assert code == 0
+        assert told.startswith("1,000 rows predicted: prediction, p_no, p_yes")
+        assert "None of 40 domains was seen in training" in told
+        found = pd.read_csv(output)
+        pd.testing.assert_series_equal(found["hospital"], other["hospital"])
+        assert ((found["p_yes"] > 0.5) == (found["prediction"] == "yes")).all()
+        p = np.where(found["ill"] == "yes", found["p_yes"], 1 - found["p_yes"])
+        losses = pd.Series(-np.log(p)).groupby(found["hospital"]).mean()
+        expected = losses.loc[kept[name]["domains"]].to_numpy()
+        np.testing.assert_allclose(kept[name]["risks"], expected, rtol=1e-9)
 
 
 def test_a_level_lowers_its_quantile_where_domains_differ(trained: tuple[Path, str]) -> None:
@@ -82,20 +101,21 @@ def test_a_level_lowers_its_quantile_where_domains_differ(trained: tuple[Path, s
     table = pd.read_csv(folder / "out" / "risk-table.csv")
     at_nine = table[(table["statistic"] == "quantile") & (table["level"] == 0.9)]
     risks = at_nine.set_index("predictor")["value"]
-    assert risks["α = 0.9"] < 0.97 * risks["ERM"]
-    assert "Chosen for α = 0.9 on training domains alone:" in " ".join(out.split())
-    assert "With 95% confidence" in " ".join(out.split())
-    assert "Trained on 35 domains (875 rows), evaluated on 35 held-out domains" in out
+    assert risks["logistic, trained for 9 in 10"] < 0.97 * risks["logistic, plain"]
+    assert out.startswith("patients.csv: 70 hospitals, 1,750 rows; risk = mean log-loss of a hosp")
+    assert "Expect   9 in 10 similar new hospitals at most" in out
 
 
 def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
     folder, out = trained
     written = folder / "out"
     listed = json.loads((written / "files.json").read_text())["files"]
-    assert {"report.html", "summary.txt", "models/erm.safetensors"} <= set(listed)
+    assert {"report.html", "summary.txt", "models/logistic-plain.safetensors"} <= set(listed)
     assert all((written / name).is_file() for name in listed)
-    assert "Report: out/report.html" in out
-    assert out.splitlines()[0] in (written / "summary.txt").read_text()
+    assert "Report   out/report.html    Details  out/summary.txt" in out
+    first, _, files = out.rpartition("\n\n")
+    assert files.startswith("Report   ")
+    assert (written / "summary.txt").read_text().startswith(first)
     assert "eqrm train patients.csv" not in (written / "summary.txt").read_text()
 
 
@@ -106,14 +126,15 @@ def test_the_folder_of_a_training_predicts_by_its_chosen_model(
     chosen = json.loads((folder / "out" / "files.json").read_text())
     file = chosen["models"][chosen["recommended"]]
     last = out.strip().splitlines()[-1]
-    assert last == f"Predict: eqrm predict out/{file} NEW.csv --output predictions.csv"
+    assert last == "Predict  eqrm predict out NEW.csv --output predictions.csv"
     hospitals(number=1).to_csv(tmp_path / "t.csv", index=False)
     given = {"file.csv": folder / "out" / file, "folder.csv": folder / "out"}
     for name, model in given.items():
         asked = ["predict", str(model), str(tmp_path / "t.csv"), "--output", str(tmp_path / name)]
         code, said, err = run(capsys, *asked)
         assert code == 0, err
-        assert ("Predicted by the chosen model" in said) == (name == "folder.csv")
+        used = f"Predicted by {chosen['recommended']} ({folder / 'out' / file})."
+        assert (used in said) == (name == "folder.csv")
     assert (tmp_path / "file.csv").read_bytes() == (tmp_path / "folder.csv").read_bytes()
 
 
@@ -139,14 +160,13 @@ def test_training_twice_replaces_what_the_first_one_wrote(
 ) -> None:
     table, out = tmp_path / "t.csv", tmp_path / "out"
     hospitals(number=20).to_csv(table, index=False)
-    options = ["--target", "ill", "--domain", "hospital", "--output", str(out)]
-    assert run(capsys, "train", str(table), *options, *PLAIN, "--alpha", ".5")[0] == 0
-    assert run(capsys, "train", str(table), *options, *PLAIN, "--alpha", ".9")[0] == 0
-    assert sorted(p.stem for p in (out / "models").iterdir()) == [
-        "alpha-0.9",
-        "erm",
-        "recalibrated-0.9",
-    ]
+    options = ["--target", "ill", "--domain", "hospital", "--model", "linear"]
+    options += ["--output", str(out)]
+    worst = ["--measure", "worst"]
+    assert run(capsys, "train", str(table), *options, *worst)[0] == 0
+    assert (out / "models" / "logistic-trained-for-the-worst.safetensors").is_file()
+    assert run(capsys, "train", str(table), *options, "--measure", "mean")[0] == 0
+    assert sorted(p.stem for p in (out / "models").iterdir()) == ["logistic-plain"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     code, _, err = run(
@@ -165,12 +185,13 @@ def test_a_test_table_and_named_domains_hold_out_the_same(
     frame[~apart].to_parquet(tmp_path / "train.parquet", index=False)
     frame[apart].to_csv(tmp_path / "test.csv", index=False)
     common = ["--target", "ill", "--domain", "hospital", "--alpha", ".75", "--output"]
-    by_name = [*common, str(tmp_path / "a"), "--test-domains", ",".join(names)]
+    by_name = [*common, str(tmp_path / "a"), "--certify", ",".join(names)]
     by_file = [*common, str(tmp_path / "b"), "--test", str(tmp_path / "test.csv")]
     assert run(capsys, "train", str(tmp_path / "all.csv"), *by_name, *PLAIN)[0] == 0
     assert run(capsys, "train", str(tmp_path / "train.parquet"), *by_file, *PLAIN)[0] == 0
-    tables = [(tmp_path / name / "risk-table.csv").read_text() for name in "ab"]
-    assert tables[0] == tables[1]
+    for file in ("risk-table.csv", "evaluation.json", "kept-aside.json"):
+        one, two = ((tmp_path / name / file).read_text() for name in "ab")
+        assert one == two
 
 
 def test_numbers_are_predicted_by_regression(
@@ -179,9 +200,9 @@ def test_numbers_are_predicted_by_regression(
     frame = hospitals(number=20).drop(columns="ill")
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "scan", "--domain", "hospital", "--output", str(tmp_path / "out")]
-    code, out, err = run(capsys, "train", str(tmp_path / "t.csv"), *options, "--alpha", ".9")
+    code, out, err = run(capsys, "train", str(tmp_path / "t.csv"), *options, *PLAIN)
     assert (code, err) == (0, "")
-    assert "mean squared error of its rows" in " ".join(out.split())
+    assert "risk = mean squared error of a hospital (lower is better)" in out
 
 
 def test_the_flights_are_a_table_by_name(
@@ -200,8 +221,8 @@ def test_the_flights_are_a_table_by_name(
     options += PLAIN
     code, out, err = run(capsys, "train", "flights", *options)
     assert (code, err) == (0, "")
-    assert "Trained on 5 domains" in out
-    model = str(tmp_path / "out" / "models" / "alpha-0.9.safetensors")
+    assert out.startswith("flights: 10 days, ")
+    model = str(tmp_path / "out")
     some_days(True).frame().head(7).to_parquet(tmp_path / "new.parquet")
     files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
     assert run(capsys, "predict", model, *files)[0] == 0
@@ -234,7 +255,7 @@ def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     drop = ["--drop", '"ward, wing",age', str(tmp_path / "t.csv")]
     code, _, err = run(capsys, "train", *options, *PLAIN, "--output", str(out), *drop)
     assert (code, err) == (0, "")
-    estimator = eqrm.load_model(out / "models" / "alpha-0.9.safetensors")
+    estimator = eqrm.load_model(out / "models" / "logistic-plain.safetensors")
     assert estimator.l2 == 1e-3
     assert estimator.n_features_in_ == 1
 
@@ -247,10 +268,11 @@ def test_domains_of_one_class_and_missing_values_are_said(
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
     names = [f"H{h:03d}" for h in range(10, 20)]
-    options += [word for name in names for word in ("--test-domains", name)]
-    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options)
-    words = " ".join(out.split())
+    options += [word for name in names for word in ("--certify", name)]
+    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options, *PLAIN)
+    words = " ".join((tmp_path / "out" / "summary.txt").read_text().split())
     assert code == 0
+    assert "Mind     2 of 10 domains hold one class only" in out
     assert "Note: 2 of 10 domains hold one class only, 'H000' among them" in words
     assert "Note: Column 'age' is missing in 10 of the 250 training rows (4.0%)" in words
 
@@ -258,7 +280,7 @@ def test_domains_of_one_class_and_missing_values_are_said(
 def test_predict_names_what_is_wrong(
     trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = str(trained[0] / "out" / "models" / "alpha-0.9.safetensors")
+    model = str(trained[0] / "out" / "models" / "logistic-trained-for-9-in-10.safetensors")
     table, output = tmp_path / "t.csv", str(tmp_path / "p.csv")
     frame = hospitals(number=1)
 
@@ -306,10 +328,12 @@ def test_a_measure_is_an_option(
     monkeypatch.chdir(tmp_path)
     hospitals(number=20).to_csv("patients.csv", index=False)
     table = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
+    table += ["--model", "linear"]
     code, printed, _ = run(capsys, *table, "--measure", "worst", "--output", "out")
     assert code == 0
-    assert "'worst' minimises the largest risk" in " ".join(printed.split())
-    model = eqrm.load_model(tmp_path / "out" / "models" / "worst.safetensors")
+    assert "Use: logistic, trained for the worst  (as asked for)" in printed
+    file = tmp_path / "out" / "models" / "logistic-trained-for-the-worst.safetensors"
+    model = eqrm.load_model(file)
     assert (model.measure, model.level_) == ("worst", eqrm.Level(1.0))
     code, _, error = run(capsys, *table, "--measure", "worst", "--alpha", "0.9")
     assert code == 2
@@ -319,7 +343,7 @@ def test_a_measure_is_an_option(
     assert "Unknown measure 'cvar'" in error
 
 
-@pytest.mark.parametrize("step", ["cross-fitting over training domains", "writing"])
+@pytest.mark.parametrize("step", ["comparing models on domains that they have not seen", "writing"])
 def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     step: str,
     tmp_path: Path,
@@ -329,12 +353,12 @@ def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     def press(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    place = "training.cross_fit" if step != "writing" else "result.write_training"
+    place = "choosing.cross_fitting.cross_fit" if step != "writing" else "output.whole_files"
     monkeypatch.setattr(f"eqrm.tabular.{place}", press)
     hospitals(number=30).to_csv(tmp_path / "t.csv", index=False)
     out = str(tmp_path / "out")
     asked = ["--target", "ill", "--domain", "hospital", "--output", out]
-    asked += PLAIN if step == "writing" else []
+    asked += PLAIN
     code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
     kept = f"Nothing was saved to {out}." if step != "writing" else "may be incomplete."
     assert (code, printed) == (130, "")

@@ -24,6 +24,7 @@ STUDIES = Registry[type[Study]](
         "pacs": "studies.pacs.run:Pacs",
         "molecules": "studies.molecules.run:Molecules",
         "intervals": "studies.interval_coverage.run:IntervalCoverage",
+        "policy": "studies.policy.run:Policy",
     },
 )
 

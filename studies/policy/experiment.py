@@ -41,7 +41,8 @@ class Case:
     @property
     def stem(self) -> str:
         """What its file is called."""
-        return f"{self.kind.replace(' ', '-').replace(',', '').replace('%', '')}-{self.domains}-{self.table}"
+        kind = "-".join(self.kind.replace(",", "").replace("%", "").split())
+        return f"{kind}-{self.domains}-{self.rows}-{self.table}"
 
 
 def played(case: Case, previous: str | None = None) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def truth(model: Any, fresh: DrawnTable) -> dict[str, float]:
         losses = (predicted["prediction"] - fresh.y) ** 2
     else:
         table = np.column_stack(chances)
-        own = np.take_along_axis(table, fresh.y[:, None], axis=1)[:, 0]
+        own = np.take_along_axis(table, fresh.y.astype(np.int64)[:, None], axis=1)[:, 0]
         losses = -np.log(np.maximum(own, 1e-300))
     risks = np.bincount(fresh.domain, losses) / np.bincount(fresh.domain)
     found = {"quantile": float(np.quantile(risks, LEVEL)), "mean": float(risks.mean())}
@@ -93,7 +94,7 @@ def previous_version(folder: Path, table: DrawnTable, fresh: DrawnTable) -> dict
     """What an earlier version (the folder of its package) says of the same table, and its truth."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "tables.npz"
-        both = {"X": table.X, "y": table.y, "domain": table.domain}
+        both: dict[str, Any] = {"X": table.X, "y": table.y, "domain": table.domain}
         both |= {f"fresh_{name}": getattr(fresh, name) for name in ("X", "y", "domain")}
         np.savez(path, **both)
         environment = {**os.environ, "PYTHONPATH": str(folder)}

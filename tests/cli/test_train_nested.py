@@ -1,4 +1,4 @@
-"""``eqrm train --within``: whole groups are held out, and certificates are about new groups."""
+"""``eqrm train --within``: folds hold whole groups, and bounds are about new groups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from eqrm.data.tables.table import Table
 from eqrm.domains import DomainKey
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import ERM, cross_fit
+from eqrm.tabular.choosing.cross_fitting import Comparison
+from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.preparation import prepare
+from eqrm.tabular.training import train_prepared
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 
@@ -45,27 +49,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_whole_hospitals_are_held_out_from_training_to_evaluation(
+def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, table = folder / "trained", str(folder / "t.csv")
-    options = [*NESTED, "--measure", "mean", "--output", str(out)]
-    code, printed, err = run(capsys, "train", table, *options)
+    """The model that was judged on them is saved where another table is kept aside."""
+    out, table, frame = folder / "trained", str(folder / "t.csv"), patients()
+    aside = frame["hospital"] >= "H32"
+    frame[~aside].to_csv(folder / "train.csv", index=False)
+    frame[aside].to_csv(folder / "test.csv", index=False)
+    options = [*NESTED, "--measure", "mean", "--model", "linear", "--output", str(out)]
+    options += ["--test", str(folder / "test.csv")]
+    code, _, err = run(capsys, "train", str(folder / "train.csv"), *options)
     assert (code, err) == (0, "")
-    words = " ".join(printed.split())
-    assert "Domains are members (ward) of groups (hospital)" in words
-    assert "32 groups of which nothing was trained on" in words
-    content = json.loads((out / "evaluation.json").read_text())
-    domains = content["predictors"]["ERM"]["domains"]
+    content = json.loads((out / "kept-aside.json").read_text())
+    domains = content["predictors"]["logistic, plain"]["domains"]
     held_out = {name.split(" | ")[0] for name in domains}
     assert len(held_out) == 32
-    frame = patients()
     wards = frame[frame["hospital"].isin(held_out)].groupby(["hospital", "ward"])
     assert len(domains) == wards.ngroups
     summary = " ".join((out / "summary.txt").read_text().split())
     assert "of new members (ward) of similar size in new groups (hospital)" in summary
     predicted = folder / "predicted.csv"
-    model = str(out / "models" / "erm.safetensors")
+    model = str(out)
     code, printed, _ = run(capsys, "predict", model, table, "--output", str(predicted))
     assert (code, "32 of 64 groups were seen in training" in printed) == (0, True)
     rows = pd.read_csv(predicted)
@@ -79,8 +84,8 @@ def test_whole_hospitals_are_held_out_from_training_to_evaluation(
     ("options", "words"),
     [
         ([*NESTED, "--test-last", ".5"], "split by whole groups, not in time"),
-        ([*NESTED, "--test-domains", "H00 | 0"], "Unknown group 'H00 | 0'"),
-        ([*NESTED, "--test-domains", "H00"], "There is 1 group to evaluate on"),
+        ([*NESTED, "--certify", "H00 | 0"], "Unknown group 'H00 | 0'"),
+        ([*NESTED, "--certify", "H00"], "There is 1 group to evaluate on"),
         ([*NESTED, "--within", "hospital"], "is given more than once"),
         ([*NESTED, "--test", "t.csv"], "64 groups are in both training and test"),
     ],
@@ -122,3 +127,17 @@ def test_no_fold_of_cross_fitting_separates_members_of_a_group(folder: Path) -> 
     assert (folds == 1).all()
     plain = cross_fit(QRMClassifier(), (ERM,), X, y, groups)
     assert (pd.Series(plain.folds).groupby(table.unit_ids).nunique() > 1).any()
+
+
+def test_no_ward_is_judged_by_a_model_of_its_hospital(folder: Path) -> None:
+    """All wards of a hospital are judged by one fit, of which it had no part."""
+    table = read_table(folder / "t.csv", "ill", "hospital", within="ward")
+    plan = TrainingPlan.of(measure="mean", model="linear")
+    compared = Comparison(plan, prepare(table, None, plan), [], lambda step: None)
+    for train, test in compared.splits:
+        assert not set(table.unit_ids[train]) & set(table.unit_ids[test])
+    found = train_prepared(compared.prepared, plan)
+    assert len(found.evaluation.domains) == len(table.domain_names)
+    assert found.evaluation.nesting is not None
+    bound = found.evaluation.certificate(0.9, predictor="logistic, plain")
+    assert "of new members (ward) of similar size in new groups (hospital)" in bound.sentence

@@ -22,15 +22,18 @@ MISTAKES = [
     (["--target", "ill", "--domain", "hospital", "--alpha", "1"], "use --measure worst"),
     (["--target", "ill", "--domain", "hospital", "--alpha", "0"], "between 0 and 1, got 0."),
     (["--target", "ill", "--domain", "hospital", "--alpha", "high"], "Got 'high'."),
-    (["--target", "ill", "--domain", "hospital", "--set", "hiden=8"], "Did you mean 'hidden'"),
+    (["--target", "ill", "--domain", "hospital", "--set", "l2=1"], "belong to one kind of model"),
+    (
+        [*["--target", "ill", "--domain", "hospital", "--model", "mlp"], "--set", "hiden=8"],
+        "Did you mean 'hidden'",
+    ),
     (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
     (["--target", "ill", "--domain", "hospital", "--set", "l2="], "--set l2 has no value"),
     (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
-    (
-        ["--target", "ill", "--domain", "hospital", "--test-share", "2"],
-        "strictly between 0 and 1, got 2",
-    ),
-    (["--target", "ill", "--domain", "hospital", "--test-domains", "X"], "Unknown domain 'X'"),
+    (["--target", "ill", "--domain", "hospital", "--certify", "2"], "Unknown domain '2'"),
+    (["--target", "ill", "--domain", "hospital", "--certify", "X"], "Unknown domain 'X'"),
+    (["--target", "ill", "--domain", "hospital", "--certify", "H001"], "1 domain to evaluate on"),
+    (["--target", "ill", "--domain", "hospital", "--mean-budget", "-1"], "mean_budget must be"),
     (
         ["--target", "ill", "--domain", "hospital", "--weather"],
         "be used with the table 'flights'",
@@ -63,8 +66,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
         (changed(hospitals(number=6), "age", [4], "old"), "but also 'old', in 1 of 150 rows"),
         (changed(hospitals(number=6), "age", list(range(0, 150, 5)), None), "'age' is missing in"),
         (changed(hospitals(number=6), "ill", list(range(150)), "no"), "nothing to predict"),
-        (hospitals(number=1), "At least two domains are needed"),
-        (hospitals(number=3), "needs at least 2"),
+        (hospitals(number=1), "There is 1 domain to train on; a quantile over domains needs"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_one_line(

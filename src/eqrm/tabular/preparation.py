@@ -7,7 +7,7 @@ once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.tabular.plan import BALANCED, TrainingPlan
-from eqrm.text import did_you_mean, listed
+from eqrm.text import counted, did_you_mean, listed
 
 Array = NDArray[np.float64]
 FEWEST_DOMAINS = 2
@@ -71,15 +71,14 @@ def prepare(
     test: Table | None,
     plan: TrainingPlan,
     in_time: TimeSplit | None = None,
-    notes: Sequence[str] = (),
     ordered: bool = False,
     everything: Table | None = None,
 ) -> PreparedTraining:
     """Encode the tables by what the training domains tell; all problems are one error.
 
     ``test`` are domains that are kept aside, if any. ``in_time`` is the result of
-    :meth:`Table.in_time`, where that made the two tables; ``notes`` are those on how they were
-    made; ``ordered`` and ``everything`` are as in :class:`PreparedTraining`.
+    :meth:`Table.in_time`, where that made the two tables; ``ordered`` and ``everything`` are as in
+    :class:`PreparedTraining`.
     """
     problems, seen = Problems(), SeenDomains.of(train.unit_names)
     parts = [train, *([] if test is None else [test])]
@@ -111,7 +110,7 @@ def prepare(
     with problems.noted():
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
-    told = [*notes, *train.notes, *encoder.notes, *(str(warning.message) for warning in caught)]
+    told = [*train.notes, *encoder.notes, *(str(warning.message) for warning in caught)]
     told += [*task.note(train.target), *_order_note(train, test, in_time, ordered)]
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
@@ -226,15 +225,34 @@ def _order_note(
     """Whether the column that orders the domains is a feature, or dates were ignored."""
     if not ordered and in_time is None:
         return _mixed_dates(train, test)
-    name = train.domain_name if train.order is None else train.order_name
+    name, told = train.domain_name if train.order is None else train.order_name, _cut(in_time)
     if name == train.domain_name:
-        return []
+        return told
     if name in train.columns:
         return [
+            *told,
             f"The order column {name!r} is a feature: its values in later domains were never seen "
-            "in training."
+            "in training.",
         ]
-    return [f"The order column {name!r} is not used as a feature. To use it, list it in --feature."]
+    note = f"The order column {name!r} is not used as a feature. To use it, list it in --feature."
+    return [*told, note]
+
+
+def _cut(split: TimeSplit | None) -> list[str]:
+    """Which later domains are kept aside, and which took no part before the last fit."""
+    if split is None:
+        return []
+    found = [
+        f"{counted(len(split.test), 'domain')} from {' to '.join(split.tested)} are kept aside; "
+        f"models were compared on {len(split.train):,} from {' to '.join(split.trained)}."
+    ]
+    if split.left_out:
+        have = counted(len(split.left_out), "domain")
+        found.append(
+            f"{have} with rows both before and after the cut took part in the last fit alone: "
+            f"{listed(split.left_out)}."
+        )
+    return found
 
 
 def _mixed_dates(train: Table, test: Table | None) -> list[str]:

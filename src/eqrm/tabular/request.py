@@ -123,7 +123,7 @@ class TrainingRequest:
             train, test, in_time = self._split(table, plan)
             everything = table if test is not None and self.test is None else None
             ordered = self.is_in_time
-            return prepare(train, test, plan, in_time, (), ordered, everything)
+            return prepare(train, test, plan, in_time, ordered, everything)
         return None
 
     @property

@@ -204,8 +204,9 @@ def candidates_table(contest: Contest) -> str:
         quantile = smooth_quantile(risks, contest.level)
         numbers = as_risk(risks.mean()), as_risk(quantile)
         rows.append([candidate.name, *numbers, candidate.way.name, why])
+    goal = contest.level.share_in_words if contest.level != Level(1.0) else "the worst domain"
     return (
-        f"All that was tried for {contest.level.share_in_words} (α = {contest.level}), on "
+        f"All that was tried for {goal} (α = {contest.level}), on "
         f"{contest.risks.shape[1]:,} domains by models that had not seen them. Quantiles are "
         "Harrell–Davis estimates; candidates are compared by an average over levels near α, within "
         f"{contest.budget:.0%} of the mean risk of plain training.\n{aligned(rows)}"

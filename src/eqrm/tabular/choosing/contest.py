@@ -126,7 +126,7 @@ class Contest:
 
     def _compared(self, risks: Array) -> tuple[Array, Array]:
         """What candidates are compared by (C,), and the same in resamples (B, C)."""
-        if self.beyond < 1.0 and (risks > 0.0).all():
+        if self.beyond < 1.0 and self.level != Level(1.0) and (risks > 0.0).all():
             return resampled_lognormal_quantiles(risks, self.level, RESAMPLES, seed=0)
         block = self.block or 1
         return resampled_smooth_quantiles(risks, self.level, RESAMPLES, 0, WIDE, block=block)

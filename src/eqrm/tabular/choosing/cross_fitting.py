@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
-from eqrm.errors import DomainDataError, EqrmWarning
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
 from eqrm.estimators.selection.splitters import DomainTimeSplit, Split
@@ -91,14 +91,25 @@ class Comparison:
     @cached_property
     def splits(self) -> list[Split]:
         """The rows to fit to and to judge on of each fold."""
-        table = self.rows.table
         if self.prepared.ordered:
-            folds = min(WINDOWS, len(self.groups)) - 1
-            return list(
-                DomainTimeSplit(folds).split(self.rows.labels, None, table.domains, table.order)
-            )
+            return self._windows()
         small = len(self.rows.labels) <= SMALL and self.plan.model != "mlp"
-        return whole_domain_folds(table.unit_ids, FOLDS if small else FEW_FOLDS)
+        return whole_domain_folds(self.rows.table.unit_ids, FOLDS if small else FEW_FOLDS)
+
+    def _windows(self) -> list[Split]:
+        """Parts of time, each judged by what came before it; fewer where domains overlap."""
+        table, ids = self.rows.table, self.groups.ids
+        for parts in range(min(WINDOWS, len(self.groups)) - 1, 1, -1):
+            with suppress(SettingError):
+                splitter = DomainTimeSplit(parts)
+                found = list(splitter.split(ids, None, table.domains, table.order))
+                if len(np.unique(ids[np.concatenate([test for _, test in found[1:]])])) > 1:
+                    return found
+        raise DomainDataError(
+            f"{len(self.groups)} domains are too few, or overlap too much in time, to be judged by "
+            "earlier ones: at least 4 that follow each other are needed. Without --order, each "
+            "domain is judged by all others."
+        )
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_] | None:

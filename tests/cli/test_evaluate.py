@@ -100,7 +100,7 @@ def test_the_help_states_the_default_levels(
     monkeypatch.setenv("COLUMNS", "250")
     _, out, _ = run(capsys, "evaluate", "--help")
     for levels in (LEVELS, SUPERQUANTILES):
-        assert f"(default: {','.join(f'{level:g}' for level in levels)})" in out
+        assert f"(default: {', '.join(f'{level:g}' for level in levels)})" in out
 
 
 def test_files_are_compared(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,12 +19,16 @@ def test_the_examples_on_the_page_print_what_it_says() -> None:
     assert results.failed == 0
 
 
+@pytest.mark.parametrize(("more", "lines"), [([], 4), (["--verbose"], 18)])
 def test_the_plan_on_the_page_is_what_the_command_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    lines: int,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run(capsys, "plan", "--alpha", ".9", "--confidence", ".95")
+    code, out, _ = run(capsys, "plan", "--alpha", ".9", "--confidence", ".95", *more)
     printed = "\n".join(line.rstrip() for line in out.rstrip().splitlines())
     assert code == 0
-    assert len(printed.splitlines()) > 5
+    assert len(printed.splitlines()) == lines
     assert printed in PAGE.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from eqrm.level import Level
 from eqrm.markup import typeset
 from eqrm.tabular.answer import CHOSEN, report_table, training_answer
-from eqrm.tabular.findings import warnings_of
+from eqrm.tabular.findings import minded_of
 from eqrm.tabular.output import TrainingOutput
 from eqrm.tabular.training import TableTraining
 from tabular.shifting_world import plan_of, some, trained_on, world
@@ -64,7 +64,7 @@ def test_the_numbers_of_the_report_are_those_of_the_summary(training: TableTrain
 
 def test_what_to_mind_is_among_what_could_be_wrong(training: TableTraining) -> None:
     answer = training_answer(training, 0.95)
-    assert len(answer.facts) == len(warnings_of(training, 0.95))
+    assert len(answer.facts) == len(minded_of(training, 0.95))
     screen = TrainingOutput(training, 0.95).screen()
     minded = [line.partition("Mind     ")[2] for line in screen.splitlines() if "Mind  " in line]
     assert [fact.text for fact in answer.facts][: len(minded)] == minded

@@ -15,7 +15,7 @@ from eqrm.domains import DomainKey, Name
 from eqrm.errors import DomainDataError, EqrmError, SettingError
 from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.evaluated_domains import left_out_in_words
-from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
+from eqrm.evaluation.inference.bands.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import paired_differences
@@ -243,8 +243,7 @@ class Evaluation(ShownRisks):
         rejects the assumption, the sentence names the bound that applies (:meth:`in_time`).
 
         Where domains are nested, it is about a new member of a new group, or of the known
-        ``group``; ``sampling`` is that of :func:`eqrm.evaluation.nested_bound`. Bounds with
-        ``threshold`` or ``true_risk`` rest on one member of each group, drawn once.
+        ``group``; ``sampling`` is that of :func:`eqrm.evaluation.nested_bound`.
 
         >>> import eqrm
         >>> rows = list(range(40)) * 2
@@ -255,8 +254,7 @@ class Evaluation(ShownRisks):
         asked: dict[str, Any] = {"threshold": threshold, "true_risk": true_risk}
         asked |= {"sampling": sampling, "group": group}
         found = self._certifiers[self._known(predictor)].certificate(alpha, confidence, **asked)
-        if self.cross_fitted:
-            found = replace(found, proven=False)
+        found = replace(found, proven=not self.cross_fitted)
         if self.time_order is None:
             return found
         return replace(found, doubt=doubt_about(self.exchangeability[self._known(predictor)]))
@@ -306,11 +304,9 @@ class Evaluation(ShownRisks):
         """Spread per level and certificates of nested domains, by predictor; empty for others.
 
         >>> import eqrm
-        >>> hospital, ward = [0, 0, 1, 1] * 2, [0, 1, 0, 1] * 2
-        >>> losses = [0.1, 0.3, 0.5, 0.9, 0.2, 0.2, 0.6, 0.8]
-        >>> found = eqrm.evaluate(domains=hospital, within=ward, losses=losses)
+        >>> found = eqrm.evaluate(domains=[0, 0, 1], within=[0, 1, 0], losses=[0.1, 0.3, 0.5])
         >>> found.domains, list(found.nested()["predictor"].sizes)
-        (('0 | 0', '0 | 1', '1 | 0', '1 | 1'), ['0', '1'])
+        (('0 | 0', '0 | 1', '1 | 0'), ['0', '1'])
         """
         if self.nesting is None or self.groups is None:
             return {}
@@ -320,10 +316,7 @@ class Evaluation(ShownRisks):
     def cdf_band(
         self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
     ) -> CdfBand:
-        """A confidence band for the whole CDF of the risk of a new domain.
-
-        Where domains are nested, it rests on one member of each group, drawn once.
-        """
+        """A confidence band for the whole CDF of the risk of a new domain (of one per group)."""
         risks = self._certifiers[self._known(predictor)].independent.risks
         return cdf_band(risks, confidence, method)
 

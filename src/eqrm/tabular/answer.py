@@ -11,7 +11,7 @@ from eqrm.evaluation.presenting.report.answer import Answer, Fact
 from eqrm.evaluation.presenting.report.levels import level_label
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.level import Level
-from eqrm.tabular.findings import warnings_of
+from eqrm.tabular.findings import minded_of
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import candidates_table, expected_lines, in_words
 
@@ -32,7 +32,7 @@ def training_answer(
 ) -> Answer:
     """The decision on the headline level, with what to expect and what to mind."""
     decision = training.decision
-    facts = [Fact(say(in_words(training, each))) for each in warnings_of(training, confidence)]
+    facts = [Fact(say(in_words(training, each))) for each in minded_of(training, confidence)]
     told = [say(each.split(None, 1)[1].strip()) for each in expected_lines(training, confidence)]
     return Answer(
         decision.sentence,

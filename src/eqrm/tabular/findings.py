@@ -77,7 +77,7 @@ def worst_of(
     return [(str(measured.domains[i]), float(measured.risks[i])) for i in order.tolist()]
 
 
-def warnings_of(training: TableTraining, confidence: float) -> list[Warned]:
+def minded_of(training: TableTraining, confidence: float) -> list[Warned]:
     """What to mind, the most important first."""
     decision, judged = training.decision, training.evaluation
     own = judged[decision.chosen]

@@ -51,6 +51,7 @@ SURROGATES = ("auto", "eqrm", "none")
 """The last two are the same: the quantile itself, at its level."""
 LEVELS = (0.9,)
 REFITS = ("chosen", "all")
+OWN_FAMILIES = ("linear", "logistic", "boosted trees", "network")
 BALANCED = "balanced"
 CLASS_WEIGHT = number(1e-6, 1_000_000)
 MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
@@ -132,11 +133,22 @@ class TrainingPlan:
             refuse_unknown(self.settings or {}, known, f"Model {self.model!r}")
 
     def _check_candidates(self) -> None:
-        for name, each in (self.candidates or {}).items():
-            if not (hasattr(each, "fit") and hasattr(each, "predict")):
+        given = self.candidates
+        if not isinstance(given, Mapping | None):
+            raise SettingError(
+                "candidates must be a mapping of names to estimators, such as {'forest': "
+                f"RandomForestClassifier()}}, got {type(given).__name__}."
+            )
+        for name, each in (given or {}).items():
+            if not isinstance(name, str) or name in OWN_FAMILIES:
+                raise SettingError(
+                    f"A candidate cannot be called {name!r}: choose a text that is not the name of "
+                    f"one of eqrm's models ({', '.join(OWN_FAMILIES)})."
+                )
+            if isinstance(each, type) or not (hasattr(each, "fit") and hasattr(each, "predict")):
                 raise SettingError(
                     f"The candidate {name!r} must be an estimator of scikit-learn that is not "
-                    f"fitted (with fit and predict), got {type(each).__name__}."
+                    f"fitted (with fit and predict), got {each!r}."
                 )
 
     def _check_class_weight(self) -> None:

@@ -16,7 +16,7 @@ from eqrm.tabular.findings import (
     Expectation,
     Warned,
     expectation,
-    warnings_of,
+    minded_of,
     worst_of,
 )
 from eqrm.tabular.training import TableTraining
@@ -135,7 +135,7 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
 
 def minded(training: TableTraining, confidence: float) -> list[str]:
     """At most three warnings, a line each, by importance."""
-    found = warnings_of(training, confidence)
+    found = minded_of(training, confidence)
     told = [in_words(training, each) for each in found[:MOST_WARNINGS]]
     if len(found) > MOST_WARNINGS:
         told[-1] += f" (and {counted(len(found) - MOST_WARNINGS, 'note')} in summary.txt)"

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from eqrm.data.tables.task import Task
+from eqrm.errors import SettingError
 from eqrm.estimators.selection.surrogates import (
     ERM,
     RECALIBRATED,
@@ -105,6 +106,12 @@ def families(
         for model in models
     ]
     classes = bool(task.classes)
+    for name, each in (own or {}).items():
+        if classes and not any(hasattr(each, m) for m in ("predict_proba", "decision_function")):
+            raise SettingError(
+                f"The candidate {name!r}, {type(each).__name__}, has no predict_proba, which the "
+                "prediction of classes needs. Use a classifier."
+            )
     return found + [
         Family(name, ForeignModel(each, classes), False) for name, each in (own or {}).items()
     ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from eqrm.estimators.scores import predicted_scores
@@ -76,6 +77,7 @@ class ForeignModel(BaseEstimator):  # type: ignore[misc]
         found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found
 
+    @available_if(lambda self: self.classes)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, with the correction."""
         found = probabilities_of(self._checked_scores(X))

@@ -11,9 +11,9 @@ import numpy as np
 
 from eqrm.checks import number, one_of
 from eqrm.errors import SettingError
+from eqrm.evaluation.inference.bands.uniform_paths import Ranks, probability_within
 from eqrm.evaluation.inference.certificates import MEASURED, assumption_about
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
-from eqrm.evaluation.inference.uniform_paths import Ranks, probability_within
 from eqrm.evaluation.rounding import as_percent
 
 METHODS = ("dkw", "exact")

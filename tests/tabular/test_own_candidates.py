@@ -1,0 +1,246 @@
+"""Estimators of the user's own compete, and any estimator is cross-fitted by whole domains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import eqrm
+from cli.commands import hospitals
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators import DomainTimeSplit
+
+pytestmark = pytest.mark.usefixtures("no_figure")
+FOREST = RandomForestClassifier(20, max_depth=4, random_state=0, n_jobs=1)
+
+
+def rings(domains: int = 24, rows: int = 40) -> pd.DataFrame:
+    """A target that no straight line separates."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(domains * rows, 2))
+    inside = (x**2).sum(axis=1) + 0.3 * rng.normal(size=len(x)) < 1.4
+    columns = {"a": x[:, 0], "b": x[:, 1], "inside": inside.astype(int)}
+    return pd.DataFrame({**columns, "ward": np.repeat(np.arange(domains), rows)})
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    return eqrm.train(
+        *(rings(), "inside", "ward"),
+        model="linear",
+        surrogate="eqrm",
+        candidates={"forest": FOREST},
+    )
+
+
+def test_an_estimator_of_the_users_competes_and_is_chosen_where_it_is_better(found: Any) -> None:
+    frame = rings()
+    assert found.recommended.startswith("forest, ")
+    assert found.decision.plain == "forest, plain"
+    assert {"forest, plain", "logistic, plain"} <= set(found.evaluation.predictors)
+    assert "forest, trained for 9 in 10" not in found.evaluation.predictors
+    p = found.predict(frame)
+    assert set(p["prediction"]) == {0, 1}
+    plain = found.predict(frame, "forest, plain")
+    X = frame[["a", "b"]].to_numpy()
+    alone = clone(FOREST).fit((X - X.mean(axis=0)) / X.std(axis=0), frame["inside"])
+    expected = alone.predict_proba((X - X.mean(axis=0)) / X.std(axis=0))[:, 1]
+    np.testing.assert_allclose(plain["p_1"], expected, atol=0.02)
+    assert "forest" in str(found.decision)
+
+
+def test_its_risks_are_those_of_folds_of_whole_domains(found: Any) -> None:
+    frame = rings()
+    model = found.models["forest, plain"]
+    X = model.preprocessor.encoder.transform({n: frame[n].to_numpy() for n in ("a", "b")})
+    folds = eqrm.estimators.DomainKFold(8, random_state=0)
+    judged = eqrm.evaluate_model(
+        FOREST, X, frame["inside"], frame["ward"], cv=folds, clip=1e-6, name="forest"
+    )
+    expected = found.evaluation["forest, plain"].risks
+    np.testing.assert_allclose(judged["forest"].risks, expected, rtol=0.02)
+
+
+def test_models_of_the_users_stay_in_memory_and_saving_them_is_refused(
+    found: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingError, match=r"forest, .* which eqrm does not write to files") as e:
+        found.save(tmp_path / "out")
+    assert "Use result.models in this session, or save the estimator yourself." in str(e.value)
+    assert not (tmp_path / "out").exists()
+    assert found.report(tmp_path / "r.html").exists()
+
+
+def test_one_that_is_not_chosen_leaves_everything_to_be_saved(tmp_path: Path) -> None:
+    poor = {"guess": DummyClassifier(strategy="prior")}
+    found = eqrm.train(
+        *(rings(12), "inside", "ward"), model="linear", measure="mean", candidates=poor
+    )
+    assert "guess, plain" in found.evaluation.predictors
+    if found.recommended == "logistic, plain":
+        assert found.save(tmp_path / "out")
+
+
+def test_numbers_are_predicted_by_own_estimators_too() -> None:
+    frame = rings(12).drop(columns="inside").assign(height=lambda f: f["a"] ** 2)
+    found = eqrm.train(
+        *(frame, "height", "ward"),
+        model="linear",
+        surrogate="eqrm",
+        candidates={"neighbours": KNeighborsRegressor(5)},
+    )
+    assert found.recommended.startswith("neighbours, ")
+    near = found.predict(pd.DataFrame({"a": [1.5], "b": [0.0]}))["prediction"]
+    assert near.iloc[0] == pytest.approx(2.25, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"forest": "a name"}, r"The candidate 'forest' must be an estimator of scikit-learn"),
+        ({"forest": RandomForestClassifier}, r"must be an estimator of scikit-learn"),
+        ({"logistic": LogisticRegression()}, r"A candidate cannot be called 'logistic'"),
+        ({3: LogisticRegression()}, r"A candidate cannot be called 3: choose a text"),
+        ([LogisticRegression()], r"candidates must be a mapping of names to estimators"),
+        ({"ridge": Ridge()}, r"'ridge', Ridge, has no predict_proba"),
+    ],
+)
+def test_candidates_that_cannot_compete_are_refused(given: Any, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        eqrm.train(rings(12), "inside", "ward", model="linear", candidates=given)
+
+
+def rows(domains: int = 30, each: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X, day = rng.normal(size=(domains * each, 2)), np.repeat(np.arange(domains), each)
+    return X, np.where(X[:, 0] + rng.normal(size=len(X)) > 0, "yes", "no"), day
+
+
+def test_evaluate_model_cross_fits_by_whole_domains() -> None:
+    X, y, day = rows()
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    splitter = GroupKFold(5)
+    found = eqrm.evaluate_model(model, X, y, day, cv=splitter, name="LR", references=True)
+    p = cross_val_predict(model, X, y, groups=day, cv=splitter, method="predict_proba")[:, 1]
+    expected = eqrm.evaluate(domains=day, labels=y == "yes", predictions={"LR": p})
+    np.testing.assert_allclose(found["LR"].risks, expected["LR"].risks)
+    assert found.cross_fitted
+    bound = found.certificate(0.9)
+    assert not bound.proven
+    assert "checked by simulation and not proven" in bound.sentence
+    assert eqrm.Evaluation.from_dict(found.to_dict()).cross_fitted
+    assert not hasattr(model, "classes_")  # clones were fitted
+
+
+def test_a_number_is_that_of_folds_of_whole_domains() -> None:
+    X, y, day = rows()
+    seen = []
+
+    class Spy(LogisticRegression):
+        def fit(self, X: Any, y: Any) -> Any:
+            seen.append(len(y))
+            return super().fit(X, y)
+
+    found = eqrm.evaluate_model(Spy(), X, y, day, cv=10)
+    assert seen == [27 * 12] * 10
+    assert found.domains == tuple(range(30))
+    few = eqrm.evaluate_model(LogisticRegression(), X[:48], y[:48], day[:48], cv=10)
+    assert len(few.domains) == 4  # as many folds as domains
+
+
+def test_a_fitted_estimator_is_cloned_and_an_unfitted_one_needs_cv() -> None:
+    X, y, day = rows()
+    fitted = LogisticRegression().fit(X, y)
+    before = fitted.coef_.copy()
+    one = eqrm.evaluate_model(fitted, X, y, day, cv=5)
+    two = eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=5)
+    np.testing.assert_array_equal(one["model"].risks, two["model"].risks)
+    np.testing.assert_array_equal(fitted.coef_, before)
+    assert not eqrm.evaluate_model(fitted, X, y, day).cross_fitted
+    for model in (LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())):
+        with pytest.raises(SettingError, match=r"is not fitted\. With cv=10 it is fitted to nine"):
+            eqrm.evaluate_model(model, X, y, day)
+
+
+def test_domains_reach_estimators_that_take_them() -> None:
+    X, y, day = rows()
+    own = eqrm.QRMClassifier(alpha=0.9)
+    one = eqrm.evaluate_model(own, X, y, day, cv=5)["model"].risks
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(StandardScaler(with_mean=False, with_std=False), own)
+        two = eqrm.evaluate_model(model, X, y, day, cv=5)["model"].risks
+    np.testing.assert_allclose(one, two)
+
+
+def test_in_time_each_domain_is_judged_by_earlier_ones_and_the_first_are_not_judged() -> None:
+    X, y, day = rows()
+    turned = np.where(day < 20, y == "yes", y == "no")  # what was learned is wrong from day 20 on
+    found = eqrm.evaluate_model(
+        DecisionTreeClassifier(max_depth=1), X, turned, day, cv=DomainTimeSplit(5), order=day
+    )
+    assert found.domains == tuple(range(5, 30))
+    risks = found["model"].risks
+    assert risks[15:20].min() > risks[:15].max()
+    assert found.time_order is not None
+
+
+def test_numbers_hard_classes_and_groups_are_judged_too() -> None:
+    X, y, day = rows()
+    assert eqrm.evaluate_model(Ridge(), X, X[:, 0], day, cv=5).loss == "squared"
+    assert eqrm.evaluate_model(LinearSVC(), X, y, day, cv=5).loss == "0-1"
+    three = np.digitize(X[:, 1], [-0.5, 0.5])
+    assert eqrm.evaluate_model(LogisticRegression(), X, three, day, cv=5).loss == "log-loss"
+    member = np.arange(len(y)) % 2
+    nested = eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=5, within=member)
+    assert (len(nested.domains), nested.nesting is not None) == (60, True)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    found = eqrm.evaluate_model(LogisticRegression(), frame, pd.Series(y), list(day), cv=5)
+    plain = eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=5)
+    np.testing.assert_array_equal(found["model"].risks, plain["model"].risks)
+
+
+def test_what_cannot_be_cross_fitted_is_refused_in_words() -> None:
+    X, y, day = rows()
+    mixed = list(KFold(5, shuffle=True, random_state=0).split(X))
+    with pytest.raises(DomainDataError, match="A fold trains and tests on the same domains"):
+        eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=mixed)
+    with pytest.raises(SettingError, match="cv must be an integer of at least 2"):
+        eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=1)
+    with pytest.raises(DomainDataError, match="There is 1 domain: with cv, at least 2 are needed"):
+        eqrm.evaluate_model(LogisticRegression(), X, y, np.zeros(len(y)), cv=5)
+    rare = np.where(day == 3, "maybe", y)
+    with pytest.raises(DomainDataError, match=r"class 'maybe' occurs in too few domains"):
+        eqrm.evaluate_model(LogisticRegression(), X, rare, day, cv=5)
+    twice = [(np.flatnonzero(day > 4), np.flatnonzero(day <= 4))] * 2
+    with pytest.raises(SettingError, match="Every domain must be tested on once"):
+        eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=twice)
+
+    class Constant:
+        def predict(self, X: Any) -> Any:
+            return np.zeros(len(X))
+
+    with pytest.raises(SettingError, match="A Constant has no fit: leave out cv"):
+        eqrm.evaluate_model(Constant(), X, X[:, 0], day, cv=5)
+
+
+def test_a_table_with_text_and_gaps_is_encoded_for_own_estimators() -> None:
+    frame = hospitals(number=12)
+    found = eqrm.train(
+        *(frame, "ill", "hospital"), model="linear", measure="mean", candidates={"forest": FOREST}
+    )
+    assert set(found.predict(frame, found.recommended)["prediction"]) <= {"yes", "no"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -97,9 +97,9 @@ class BoostedQRM(DomainEstimator):
 
     @abstractmethod
     def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
     ) -> Any:
-        """The same, with the rounds of ``first`` before them, which end with these margins."""
+        """The same, after the rounds of ``first``, which end with the margins that it left."""
 
     @abstractmethod
     def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
@@ -192,6 +192,17 @@ class BoostedQRM(DomainEstimator):
         They share the data, and the rounds of ERM that each of them begins with.
         """
         goals = [{"alpha": level} for level in levels]
+        return self._fit_goals(goals, X, y, groups, sample_weight)
+
+    def _fit_goals(
+        self,
+        goals: Sequence[Mapping[str, Any]],
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> list[Any]:
+        """The same for several settings of alpha, measure, distribution and bandwidth."""
         return fit_together(self, goals, X, y, groups, sample_weight)
 
     def _boost(self, goal: Goal, train: TrainingRows, validation: TrainingRows | None) -> None:

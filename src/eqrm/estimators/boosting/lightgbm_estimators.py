@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -118,9 +118,9 @@ class LGBMQRM(BoostedQRM):
         return booster
 
     def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
     ) -> Any:
-        boosting.train.set_init_score(margins())
+        boosting.train.set_init_score(margins)
         booster = self._train(library, boosting)
         text = joined_lightgbm(first.model_to_string(), booster.model_to_string())
         return self._booster_of(library, self._checked_booster(text.encode(), len(self.start_)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from sklearn.base import clone
@@ -13,6 +12,8 @@ from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 
 ERM = Goal.of(None)
+KINDS = frozenset({"booster", "boosting", "boosting_type", "boost", "process_type", "linear_tree"})
+"""Parameters of the libraries with which rounds are no longer trees that are added up."""
 
 
 def fit_together(
@@ -27,8 +28,8 @@ def fit_together(
 
     ``settings`` are the parameters in which they differ: ``alpha``, ``measure``, ``distribution``,
     ``bandwidth``. The models are those that ``fit`` gives, but for subsampling, which draws other
-    rows. With early stopping, callbacks or parameters that only the library knows, each is fitted
-    by itself.
+    rows. With early stopping, callbacks or another kind of boosting (such as DART, which changes
+    trees of earlier rounds) each is fitted by itself.
 
     >>> import numpy as np
     >>> from eqrm import LGBMQRMClassifier
@@ -42,8 +43,9 @@ def fit_together(
     """
     models = [clone(estimator).set_params(**each) for each in settings]
     goals = [model._checked_goal() for model in models]
-    alone = estimator.early_stopping_rounds, estimator.callbacks, estimator.booster_params
-    if any(alone) or len(models) == 1 or any(model.surrogate is not None for model in models):
+    changed = not KINDS.isdisjoint(estimator.booster_params or {})
+    alone = changed or estimator.early_stopping_rounds is not None or estimator.callbacks
+    if alone or len(models) == 1 or any(model.surrogate is not None for model in models):
         return [model.fit(X, y, groups, sample_weight) for model in models]
     first: Any = clone(estimator)
     asked = any(goal.level is not None for goal in goals)
@@ -64,18 +66,17 @@ def _boost_together(
     def boosting(goal: Goal, rounds: int) -> Boosting:
         return Boosting(data, None, first._objective_of(goal, {data: rows.groups}), rounds)
 
-    plain = shared == total or any(goal.level is None for goal in goals)
     with first._naming_settings(library):
-        erm = boosting(ERM, total if plain else shared)
-        booster = first._train(library, erm) if erm.rounds else None
-        if shared:
-            first.booster_, _ = first._kept(library, booster, shared)
-        margins = cache(lambda: first._scores(rows.X))
+        erm = boosting(ERM, shared)
+        begun = first._train(library, erm) if shared else None
         for model, goal in zip(models, goals, strict=True):
             vars(model).update(learned)
-            own, trees, begun = erm, booster, total if goal.level is None else shared
-            if begun < total:
-                own = boosting(goal, total - begun)
-                after = (first.booster_, margins) if begun else ()
-                trees = (first._train_after if begun else first._train)(library, own, *after)
-            model._keep_rounds(library, goal, rows, own, trees, begun)
+            own, trees = boosting(goal, total - shared), begun
+            if begun is None:
+                trees = first._train(library, own)
+            elif shared == total:
+                own = erm
+            else:
+                trees = first._train_after(library, own, begun, erm.margins)
+            plain = total if goal.level is None else shared
+            model._keep_rounds(library, goal, rows, own, trees, plain)

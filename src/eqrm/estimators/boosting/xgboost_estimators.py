@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -102,7 +102,7 @@ class XGBQRM(BoostedQRM):
         )
 
     def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Callable[[], Array]
+        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
     ) -> Any:
         return self._train(library, boosting, first)
 

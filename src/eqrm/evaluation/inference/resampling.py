@@ -33,7 +33,7 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
     >>> round(smooth_quantile(np.arange(1.0, 101.0), Level(0.9)))
     90
     """
-    return float(np.sort(risks) @ np.diff(_weight_up_to(risks.size, level)))
+    return float(np.sort(risks) @ np.diff(weight_up_to(risks.size, level)))
 
 
 def resampled_smooth_quantiles(
@@ -52,18 +52,33 @@ def resampled_smooth_quantiles(
     array([90.])
     """
     predictors, domains = risks.shape
-    reached = _weight_up_to(domains, level, wide)
+    reached = weight_up_to(domains, level, wide)
+    start, stop = _ranks_that_count(reached, block)
     order = np.argsort(risks, axis=1)
     values = np.take_along_axis(risks, order, axis=1)
-    found = np.empty((resamples, predictors))
-    start = 0
+    found: list[Matrix] = [np.empty((0, predictors))]
     for counts in drawn_counts(domains, resamples, seed, block):
-        stop = start + counts.shape[0]
-        for predictor in range(predictors):
-            up_to = reached[np.cumsum(counts[:, order[predictor]], axis=1)]
-            found[start:stop, predictor] = np.diff(up_to, axis=1, prepend=0.0) @ values[predictor]
-        start = stop
-    return values @ np.diff(reached), found
+        each = np.empty((counts.shape[0], predictors))
+        for predictor, ranked in enumerate(order):
+            above = counts[:, ranked[stop:]].sum(axis=1, keepdims=True)
+            counted = counts[:, ranked[start:stop]][:, ::-1].cumsum(axis=1) + above
+            up_to = reached[domains - counted][:, ::-1]  # below each rank that counts
+            weights = np.diff(up_to, axis=1, append=1.0)
+            each[:, predictor] = weights @ values[predictor, start:stop]
+        found.append(each)
+    return values @ np.diff(reached), np.concatenate(found)
+
+
+def _ranks_that_count(reached: Vector, block: int) -> tuple[int, int]:
+    """The first, and one past the last, of the sorted domains that have weight in resamples.
+
+    A share of the domains is drawn more or less often than once each; eight standard deviations of
+    that are allowed for. The weight of all other domains together is below 10⁻¹².
+    """
+    domains = reached.size - 1
+    least, most = np.searchsorted(reached, [1e-12, 1.0 - 1e-12])
+    slack = 4.0 * np.sqrt(domains * block)  # the standard deviation is at most half of the root
+    return max(0, int(least - slack)), min(domains, int(most + slack) + 1)
 
 
 def resampled_lognormal_quantiles(
@@ -91,7 +106,7 @@ def resampled_lognormal_quantiles(
 
 
 @lru_cache(maxsize=8)
-def _weight_up_to(domains: int, level: Level, wide: float = 1.0) -> Vector:
+def weight_up_to(domains: int, level: Level, wide: float = 1.0) -> Vector:
     """The weight of the first 0 … m sorted risks in a Harrell–Davis estimate (m+1,)."""
     fewest = (domains + 1) * min(level.alpha, level.tail)
     number = (domains + 1) / max(1.0, min(wide, fewest))

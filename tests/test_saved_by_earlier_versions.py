@@ -55,12 +55,23 @@ def test_models_of_tables_predict_what_they_did(name: str, tmp_path: Path) -> No
 def test_a_new_training_replaces_the_files_of_an_earlier_one(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     shutil.copytree(OLD / "table-training", folder)
-    run("train", OLD / "table.csv", "--target", "ill", "--domain", "hospital", "--alpha", "0.5",
-        "--output", folder)  # fmt: skip
-    assert {p.name for p in (folder / "models").iterdir()} == {
-        "erm.safetensors",
-        "alpha-0.5.safetensors",
-    }
+    run("train", OLD / "table.csv", "--target", "ill", "--domain", "hospital", "--measure", "worst",
+        "--model", "linear", "--output", folder)  # fmt: skip
+    names = {p.name for p in (folder / "models").iterdir()}
+    assert "logistic-plain.safetensors" in names
+    assert not names & {"erm.safetensors", "alpha-0.9.safetensors"}
+
+
+def test_the_folder_of_a_training_is_loaded_and_predicts_by_its_level(tmp_path: Path) -> None:
+    """Version 0.1 listed neither the names of models nor which one to use, and did not decide."""
+    found = eqrm.load(OLD / "table-training")
+    assert (found.recommended, found.decision, found.decisions) == ("α = 0.9", None, ())
+    assert set(found.models) >= {"ERM", "α = 0.9"}
+    said = run("predict", OLD / "table-training", OLD / "table.csv", "--output", tmp_path / "p.csv")
+    assert said.startswith("Predicted by α = 0.9 (")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "p.csv"), pd.read_csv(OLD / "alpha-0.9.csv"), rtol=1e-12
+    )
 
 
 def test_evaluations_are_read() -> None:

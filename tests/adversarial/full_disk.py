@@ -85,11 +85,10 @@ def commands(name: str, disk: Disk) -> tuple[list[list[str]], list[str]]:
         command = ["watch", disk.path("w.state"), "--new", table]
         return [[*evaluated, disk.path("e.json")], start], command
     train = ["train", table, "--domain", "site", "--target", "y", "--drop", "p", "--alpha", "0.5"]
-    train += ["--output", disk.path("out")]
+    train += ["--model", "linear", "--surrogate", "none", "--output", disk.path("out")]
     if name == "train":
         return [train], train
-    model = disk.path("out/models/erm.safetensors")
-    predict = ["predict", model, table, "--output", disk.path("predicted.csv")]
+    predict = ["predict", disk.path("out"), table, "--output", disk.path("predicted.csv")]
     return [train, predict], predict
 
 

@@ -97,7 +97,7 @@ def test_what_train_predict_and_recalibrate_print_and_write(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = table, tmp_path / "out"
-    common = ["--domain", "site", "--target", "late", "--drop", "p,q"]
+    common = ["--domain", "site", "--target", "late", "--drop", "p,q", "--model", "linear"]
     code, printed, err = run(
         capsys, "train", str(path), *common, "--alpha", "0.5", "--output", str(out)
     )

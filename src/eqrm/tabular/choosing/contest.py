@@ -18,7 +18,7 @@ the rule achieves, beside always and never training for the level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,11 +191,10 @@ def decide(
 
 
 def _change(contest: Contest, other: int, plain: int, confidence: float) -> QuantileChange:
-    """From plain training to another candidate; corrected where that was chosen by these risks."""
-    level, risks = contest.level, contest.risks
-    found = compare_quantiles(risks[other], risks[plain], level, confidence, blocks=contest.block)
-    if other == plain or len(contest.candidates) < 3:
-        return found
-    nested = nested_estimate(risks, level, contest.place, plain, blocks=contest.block)
-    more = nested.optimism / (abs(smooth_quantile(risks[plain], level)) or 1.0)
-    return replace(found, change=found.change + more, low=found.low + more, high=found.high + more)
+    """From plain training to another candidate; corrected for the choice among candidates."""
+    level, risks, blocks = contest.level, contest.risks, contest.block
+    optimism = 0.0
+    if other != plain and len(contest.candidates) > 2:
+        optimism = nested_estimate(risks, level, contest.place, plain, blocks=blocks).optimism
+    both = risks[other], risks[plain]
+    return compare_quantiles(*both, level, confidence, blocks=blocks, optimism=optimism)

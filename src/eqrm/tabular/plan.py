@@ -192,4 +192,9 @@ def _levels_of(measure: str, levels: Sequence[Level | float | str] | None) -> tu
     found = {Level.of(level).interior("A quantile of risks") for level in given}
     if not found:
         raise SettingError("At least one level to train for is required, such as 0.9.")
+    if len({level.share_in_words for level in found}) < len(found):
+        raise SettingError(
+            f"The levels {', '.join(map(str, sorted(found)))} have the same name in tables: choose "
+            "some that differ more."
+        )
     return tuple(sorted(found))

@@ -24,6 +24,8 @@ from studies.policy.worlds import KINDS, DrawnTable
 
 Array = NDArray[np.float64]
 LEVEL, CONFIDENCE = 0.9, 0.95
+COMPARED = 40
+"""Tables of so many domains are also given to the earlier version."""
 FRESH = 2_000
 """Fresh domains that truths are taken from."""
 
@@ -68,7 +70,7 @@ def played(case: Case, previous: str | None = None) -> dict[str, Any]:
         "bound": bound,
         "models": {name: truth(model, fresh) for name, model in found.models.items()},
     }
-    if previous is not None:
+    if previous is not None and case.domains == COMPARED:
         record["previous"] = previous_version(Path(previous), table, fresh)
     return record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +30,17 @@ def can_look(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+def can_fetch(values: Tensor) -> bool:
+    """Whether numbers may be :class:`Fetched`: not in transforms, nor into a CUDA graph.
+
+    >>> can_fetch(torch.zeros(3))
+    True
+    """
+    kind = values.device.type
+    outside = kind == "cuda" and not torch.cuda.is_current_stream_capturing()
+    return not being_transformed() and (kind == "cpu" or outside)
+
+
 def has_kernels(values: Tensor) -> bool:
     """Whether the package's own kernels (Triton, on a GPU) can work on these values.
 
@@ -36,6 +48,47 @@ def has_kernels(values: Tensor) -> bool:
     False
     """
     return values.device.type == "cuda" and _triton_is_there()
+
+
+class Fetched:
+    """The numbers of a tensor, fetched without waiting for a GPU: they may arrive later.
+
+    >>> fetched = Fetched()
+    >>> fetched.send(torch.tensor([1.0, 2.0]))
+    >>> fetched.take(), fetched.take()
+    ([1.0, 2.0], None)
+    """
+
+    def __init__(self) -> None:
+        self._numbers: Tensor | None = None
+        self._arrival: torch.cuda.Event | None = None
+
+    def send(self, numbers: Tensor) -> None:
+        """Fetch these numbers; nothing else may be on its way."""
+        if numbers.device.type == "cpu":
+            self._numbers = numbers
+            return
+        self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        self._numbers.copy_(numbers, non_blocking=True)
+        self._arrival = torch.cuda.Event()
+        self._arrival.record()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether numbers are on their way."""
+        return self._arrival is not None and not self._arrival.query()
+
+    def take(self) -> list[float] | None:
+        """What has arrived, once; None before that."""
+        if self._numbers is None or self.waiting:
+            return None
+        found: list[float] = self._numbers.tolist()
+        self._numbers = self._arrival = None
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles leave out what belongs to a device."""
+        return {"_numbers": None, "_arrival": None}
 
 
 @cache

@@ -15,6 +15,9 @@ from eqrm.between_domains import denoised
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
 
+# Small worlds take small batches.
+pytestmark = pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning")
+
 DOMAINS, BATCH, EXAMPLES = 48, 8, 3
 
 OBJECTIVES: dict[str, Callable[[RiskMemory | None], EQRM]] = {

@@ -31,6 +31,9 @@ from training.small_worlds import (
     weights,
 )
 
+# Small worlds take small batches.
+pytestmark = pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning")
+
 
 def test_erm_on_whole_domains_reaches_least_squares() -> None:
     data = regression()

@@ -195,7 +195,9 @@ class QRMEstimator(DomainEstimator):
                 # Few rows measure a risk with noise, which averaging over visits removes.
                 averaging = 1.0 if self.examples_per_domain is None else 0.3
                 memory = RiskMemory(examples.domains, averaging)
-            stretches = ((ERM(), erm_steps), (goal.objective(memory), self.steps))
+            objective = goal.objective(memory)
+            objective.watches_batches &= self.examples_per_domain is not None
+            stretches = ((ERM(), erm_steps), (objective, self.steps))
             phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]
             model._network = train_network(examples, network, phases, batches, float(self.l2))
             model.n_iter_ = self.erm_steps + self.steps

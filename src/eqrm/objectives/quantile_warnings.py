@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from eqrm.distributions.bandwidths import Bandwidth
 from eqrm.errors import EqrmWarning
+from eqrm.execution import Fetched, can_fetch
 from eqrm.level import Level
 
 INVARIANCE_TAIL = -50.0
@@ -55,34 +55,21 @@ class LowQuantileWatch:
     def __init__(self, level: Level) -> None:
         self.level = level
         self.warned = False
-        self._fetched: Tensor | None = None
-        self._arrival: torch.cuda.Event | None = None
+        self._fetched = Fetched()
 
     def look(self, quantile: Tensor, risks: Tensor, weights: Tensor | None) -> None:
         """Compare a quantile (...) with the risks (..., m) it was estimated from."""
-        if self.level.alpha >= self.possible_below or self.warned or torch.compiler.is_compiling():
+        if self.level.alpha >= self.possible_below or self.warned:
             return
+        if not can_fetch(risks) or self._fetched.waiting:
+            return
+        self._report(self._fetched.take())  # of an earlier step, on a GPU
         with torch.no_grad():
-            if risks.device.type == "cpu":
-                self._report(lowest_pair(quantile, risks, weights))
-            elif risks.device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
-                self._look_without_waiting(quantile, risks, weights)
+            self._fetched.send(lowest_pair(quantile, risks, weights))
+        self._report(self._fetched.take())
 
-    def _look_without_waiting(
-        self, quantile: Tensor, risks: Tensor, weights: Tensor | None
-    ) -> None:
-        if self._fetched is None or self._arrival is None:
-            self._fetched = torch.empty(2, dtype=torch.float64, pin_memory=True)
-            self._arrival = torch.cuda.Event()
-        elif not self._arrival.query():
-            return
-        else:
-            self._report(self._fetched)
-        self._fetched.copy_(lowest_pair(quantile, risks, weights), non_blocking=True)
-        self._arrival.record()
-
-    def _report(self, pair: Tensor) -> None:
-        quantile, smallest = pair.tolist()
+    def _report(self, pair: list[float] | None) -> None:
+        quantile, smallest = pair or (math.inf, 0.0)
         if quantile < smallest:
             self.warned = True
             warnings.warn(
@@ -92,10 +79,6 @@ class LowQuantileWatch:
                 QuantileBelowRisksWarning,
                 stacklevel=4,
             )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles leave out what belongs to the device."""
-        return {**vars(self), "_fetched": None, "_arrival": None}
 
 
 def lowest_pair(quantile: Tensor, risks: Tensor, weights: Tensor | None) -> Tensor:

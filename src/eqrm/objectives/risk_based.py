@@ -56,6 +56,7 @@ class ERM(RiskObjective):
 
     name = "erm"
     capturable = True
+    watches_batches = False  # a mean is the same over any batches
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """Σ p_i R_i."""
@@ -305,6 +306,7 @@ class GroupDRO(RiskObjective):
 
     name = "groupdro"
     capturable = True
+    watches_batches = False  # its weights average over many batches
     step_size: float = hyperparameter(
         0.01, "step size η of the domains' weights", POSITIVE, LogUniformSpace(10, -3, -1)
     )

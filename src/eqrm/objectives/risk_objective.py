@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from eqrm.distributions.kde.native import total
 from eqrm.errors import DomainDataError
-from eqrm.execution import being_transformed, can_look, has_kernels
+from eqrm.execution import being_transformed, can_fetch, can_look, has_kernels
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
+from eqrm.objectives.batch_warnings import BatchWatch
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks, checked_batch, domain_risks, variances_of
 
@@ -52,9 +53,14 @@ class RiskObjective(Objective):
     With several ``torch.distributed`` processes the domains of all of them count, and the loss
     is that of one process with all the data (its gradient is meant for
     DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
+
+    Batches in which risks cannot be measured are warned of
+    (:mod:`~eqrm.objectives.batch_warnings`), unless ``watches_batches`` is False.
     """
 
     across_processes: bool = True
+    watches_batches: bool = True
+    """Whether to warn of batches that are too small to measure risks in."""
 
     @abstractmethod
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -70,6 +76,9 @@ class RiskObjective(Objective):
             kernel = self.kernel(num_domains)
             if kernel is not None:
                 losses, ids = checked_batch(losses, domains, num_domains)
+                if self._looks_at(losses):
+                    counts = ids.new_zeros(num_domains).scatter_add(0, ids, torch.ones_like(ids))
+                    self._batches.look(counts, None, self)
                 value: Tensor = OnTotals.apply(losses, ids, num_domains, kernel)  # type: ignore[no-untyped-call]
                 return value
         risks = domain_risks(losses, domains, num_domains)
@@ -91,9 +100,24 @@ class RiskObjective(Objective):
         return _has_own_kernel(type(self)) and not (self.across_processes and several_processes())
 
     def _of_processes(self, own: DomainRisks) -> Tensor:
+        of_batch = self._of_watched_batch if self._looks_at(own.values) else self.of_batch
         if self.across_processes and several_processes():
-            return over_all_processes(self.of_batch, own)
-        return self.of_batch(own)
+            return over_all_processes(of_batch, own)
+        return of_batch(own)
+
+    def _looks_at(self, values: Tensor) -> bool:
+        """Whether to look how many rows and domains batches hold: in training's first steps."""
+        if torch.compiler.is_compiling() or not self.watches_batches or not self.training:
+            return False
+        return not self._batches.done and values.requires_grad and can_fetch(values)
+
+    @cached_property
+    def _batches(self) -> BatchWatch:
+        return BatchWatch()
+
+    def _of_watched_batch(self, risks: DomainRisks) -> Tensor:
+        self._batches.look(risks.counts, risks.names if risks.all_present else None, self)
+        return self.of_batch(risks)
 
     def of_batch(self, risks: DomainRisks) -> Tensor:
         """The objective of one batch's risks, already gathered from all processes."""

@@ -1,0 +1,128 @@
+"""The warning about batches in which the risks of domains cannot be measured.
+
+A plain mean is the same over any batches. A quantile is not: the risk of a domain, measured on a
+few rows, is mostly noise, and the quantile of noise is lowest for a model that is unsure of
+everything. In an ordinary shuffled DataLoader with 128 rows and 100 domains training ends as a
+coin flip (docs/many-domains.md has the numbers). What is looked at are the rows of each domain in
+the first :data:`LOOKS` batches of a training:
+
+- Counts that do not change are those of whole data, or of batches of all domains: no warning.
+- Fewer than :data:`FEWEST_ROWS` rows per domain are warned of. A memory that averages over visits
+  multiplies them by 1/(2·``averaging``); one with ``denoise`` needs 2 rows per domain.
+- Fewer than :data:`FEWEST_DOMAINS` domains without a memory are warned of, if the batches together
+  have shown half as many again: two or three domains that come again and again are all there are.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eqrm.errors import EqrmWarning
+from eqrm.execution import Fetched
+
+LOOKS = 10
+"""Batches that are looked at."""
+FEWEST_ROWS, FEWEST_DENOISED = 16.0, 2.0
+FEWEST_DOMAINS, MANY_OTHERS = 5.0, 1.5
+REMEDY = (
+    "Draw some domains and enough rows of each: DataLoader(data, batch_sampler="
+    "eqrm.data.DomainBatches(domains, domains_per_batch=20, examples_per_domain=50))"
+)
+
+
+class SmallBatchWarning(EqrmWarning):
+    """Batches hold too few rows per domain, or too few domains, for what is minimised."""
+
+
+class BatchWatch:
+    """Warns, once, of batches with few rows per domain or few of many domains.
+
+    On a GPU the numbers are fetched once, without waiting for them, so the warning comes a step or
+    more later.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._seen: list[Tensor] = []
+        self._before: tuple[Tensor, Sequence[Any] | None] | None = None
+        self._places: Tensor | None = None
+        self._names: set[Any] = set()
+        self._fetched = Fetched()
+
+    @torch.no_grad()
+    def look(self, counts: Tensor, names: Sequence[Any] | None, objective: Any) -> None:
+        """The rows (m,) of each domain in a batch.
+
+        ``names`` are what they are called; None where every batch has the same m places.
+        """
+        if len(self._seen) < LOOKS:
+            self._remember(counts, names)
+            if len(self._seen) < LOOKS:
+                return
+            together = torch.stack(self._seen).sum(0)
+            known = together.new_tensor(len(self._names))
+            if self._places is not None:
+                known = self._places.sum().to(known)
+            self._fetched.send(torch.cat([together, known.reshape(1)]))
+            self._before = self._places = None
+        found = self._fetched.take()
+        if found is not None:
+            self.done = True
+            self._report(found, objective)
+
+    def _remember(self, counts: Tensor, names: Sequence[Any] | None) -> None:
+        """Rows, domains, and whether the counts differ from those of the batch before."""
+        present, changes = counts > 0, torch.zeros_like(counts[:1], dtype=torch.bool)
+        if self._before is not None:
+            before, called = self._before
+            same = called == names and before.shape == counts.shape
+            changes = (before != counts).any() if same else ~changes
+        numbers = (counts.sum(), present.sum(), changes)
+        self._seen.append(torch.stack([each.double().reshape(()) for each in numbers]))
+        self._before = counts, names
+        if names is None:
+            self._places = present if self._places is None else self._places | present
+        else:
+            self._names.update(names)
+
+    def _report(self, found: list[float], objective: Any) -> None:
+        rows, domains, changes, known = found
+        if not changes:
+            return
+        memory, name = getattr(objective, "memory", None), type(objective).__name__
+        each, together = rows / domains, domains / LOOKS
+        needed = FEWEST_ROWS
+        if memory is not None:
+            averaged = min(1.0, 2.0 * memory.averaging)
+            needed = FEWEST_DENOISED if memory.denoise else FEWEST_ROWS * averaged
+        if each < needed:
+            _warn(
+                f"Batches hold about {each:.2g} rows per domain, on which the risk of a domain is "
+                f"mostly noise: {name} then trains a model to be unsure of everything. {REMEDY}. "
+                "Where domains have no more rows, a memory takes their noise into account: "
+                "eqrm.RiskMemory(num_domains, averaging=0.3, denoise=True)."
+            )
+        elif memory is None and together < FEWEST_DOMAINS and known >= MANY_OTHERS * together:
+            _warn(
+                f"Batches hold about {together:.2g} of at least {known:.0f} domains: {name} of so "
+                f"few risks says little about all of them. {REMEDY}, or remember the risks of the "
+                "others: eqrm.EQRM(alpha, memory=eqrm.RiskMemory(num_domains))."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles look for themselves, unless it was done."""
+        return {**vars(BatchWatch()), "done": self.done}
+
+
+def _warn(message: str) -> None:
+    """Warn of the line that calls the objective, however many calls lie between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] in ("eqrm", "torch"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, SmallBatchWarning, stacklevel=level)

@@ -1,0 +1,291 @@
+"""Objectives say when batches are too small to measure risks in, and what to do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from eqrm.data import DomainBatches
+from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
+from eqrm.objectives.batch_warnings import LOOKS, BatchWatch, SmallBatchWarning
+
+DOMAINS, ROWS = 100, 200
+Rows = Iterable[Any]
+
+
+def ids(domains: int = DOMAINS, rows: int = ROWS) -> Tensor:
+    return torch.arange(domains).repeat_interleave(rows)
+
+
+def shuffled(domains: Tensor, size: int, epochs: int = 3, seed: int = 0) -> Iterator[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(epochs):
+        yield from torch.randperm(len(domains), generator=generator).split(size)
+
+
+def told(
+    objective: RiskObjective,
+    domains: Tensor,
+    batches: Rows,
+    num_domains: int | None = DOMAINS,
+    steps: int = 3 * LOOKS,
+) -> list[warnings.WarningMessage]:
+    """The warnings of some steps."""
+    weight = torch.ones((), requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rows in islice(batches, steps):
+            losses = weight * torch.rand(len(rows))
+            objective(losses, domains[rows], num_domains).backward()
+    return caught
+
+
+MINIMISED: list[Callable[[], RiskObjective]] = [
+    lambda: EQRM(0.9),
+    lambda: Superquantile(0.75),
+    lambda: VREx(),
+    lambda: EQRM(0.9, memory=RiskMemory(DOMAINS)),
+]
+
+
+@pytest.mark.parametrize("size", [128, 256])
+@pytest.mark.parametrize("minimised", MINIMISED)
+@pytest.mark.parametrize("num_domains", [None, DOMAINS])
+def test_an_ordinary_loader_of_many_domains_is_warned_of_once_with_the_remedy(
+    minimised: Callable[[], RiskObjective], size: int, num_domains: int | None
+) -> None:
+    objective = minimised()
+    (found,) = told(objective, ids(), shuffled(ids(), size), num_domains)
+    assert found.category is SmallBatchWarning
+    assert found.filename == __file__
+    message = str(found.message)
+    assert f"about {'1.8' if size == 128 else '2.8'} rows per domain" in message
+    assert f"{type(objective).__name__} then trains a model to be unsure" in message
+    assert "batch_sampler=eqrm.data.DomainBatches(domains, domains_per_batch=20" in message
+
+
+def test_names_of_domains_are_watched_like_numbers() -> None:
+    named = [f"hospital {number}" for number in ids().tolist()]
+    objective, weight = EQRM(0.9), torch.ones((), requires_grad=True)
+
+    def train() -> None:
+        for rows in islice(shuffled(ids(), 128), LOOKS):
+            objective(weight * torch.rand(128), [named[row] for row in rows.tolist()])
+
+    with pytest.warns(SmallBatchWarning, match=r"1\.8 rows per domain"):
+        train()
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        ERM(),  # a mean is the same over any batches
+        GroupDRO(),  # its weights average over batches, and it learns from these
+        EQRM(0.9, memory=RiskMemory(DOMAINS, averaging=0.02)),
+    ],
+)
+def test_objectives_that_learn_from_such_batches_do_not_warn(objective: RiskObjective) -> None:
+    assert not told(objective, ids(), shuffled(ids(), 128))
+
+
+def few_rows(domains: int, rows: int) -> Callable[[], tuple[Tensor, Rows]]:
+    return lambda: (ids(), DomainBatches(ids(), domains, rows, steps=50))
+
+
+def two_large_domains_in_all() -> tuple[Tensor, Rows]:
+    domains = ids(2, 5000)
+    return domains, shuffled(domains, 500, epochs=5)
+
+
+def a_rare_domain_that_is_absent_now_and_then() -> tuple[Tensor, Rows]:
+    domains = torch.cat([ids(2, 5000), torch.full((50,), 2)])
+    return domains, shuffled(domains, 200, epochs=5)
+
+
+def whole_data_of_small_domains() -> tuple[Tensor, Rows]:
+    domains = ids(50, 3)
+    return domains, shuffled(domains, len(domains), epochs=50)
+
+
+def three_domains_as_in_domainbed() -> tuple[Tensor, Rows]:
+    domains = ids(3, 500)
+    return domains, DomainBatches(domains, None, 32, steps=50)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        few_rows(20, 50),
+        few_rows(5, 16),
+        two_large_domains_in_all,
+        a_rare_domain_that_is_absent_now_and_then,
+        whole_data_of_small_domains,
+        three_domains_as_in_domainbed,
+    ],
+)
+@pytest.mark.parametrize("num_domains", [None, DOMAINS])
+def test_good_batches_are_not_warned_of(
+    used: Callable[[], tuple[Tensor, Rows]], num_domains: int | None
+) -> None:
+    assert not told(EQRM(0.9), *used(), num_domains)
+
+
+@pytest.mark.parametrize("num_domains", [None, DOMAINS])
+@pytest.mark.parametrize("number", [1, 3])
+def test_few_of_many_domains_are_warned_of_without_a_memory(
+    number: int, num_domains: int | None
+) -> None:
+    domains, batches = few_rows(number, 50)()
+    (found,) = told(EQRM(0.9), domains, batches, num_domains)
+    assert f"hold about {number} of at least" in str(found.message)
+    assert "memory=eqrm.RiskMemory(num_domains)" in str(found.message)
+    assert not told(EQRM(0.9, memory=RiskMemory(DOMAINS)), domains, batches, num_domains)
+
+
+@pytest.mark.parametrize(("rows", "denoise"), [(4, True), (1, True), (6, False), (4, False)])
+def test_a_memory_makes_up_for_rows_as_far_as_it_averages(rows: int, denoise: bool) -> None:
+    memory = RiskMemory(DOMAINS, averaging=0.15, denoise=denoise)
+    domains, batches = few_rows(20, rows)()
+    found = told(EQRM(0.9, memory=memory), domains, batches)
+    assert bool(found) == ((rows, denoise) in {(1, True), (4, False)})
+
+
+def test_only_the_first_batches_of_a_training_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+
+    def look(self: BatchWatch, *args: Any) -> None:
+        nonlocal looks
+        looks += 1
+        original(self, *args)
+
+    original = BatchWatch.look
+    monkeypatch.setattr(BatchWatch, "look", look)
+    objective, domains = EQRM(0.9), ids()
+    with torch.no_grad():
+        objective(torch.rand(128), domains[:128], DOMAINS)
+    objective.eval()
+    objective(torch.rand(128, requires_grad=True), domains[:128], DOMAINS)
+    assert looks == 0
+    objective.train()
+    assert not told(objective, domains, DomainBatches(domains, 20, 50, steps=50))
+    assert looks == LOOKS
+
+
+def test_it_can_be_turned_off_and_copies_remember_what_was_said() -> None:
+    quiet = EQRM(0.9)
+    quiet.watches_batches = False
+    assert not told(quiet, ids(), shuffled(ids(), 128))
+    objective = EQRM(0.9)
+    assert len(told(objective, ids(), shuffled(ids(), 128))) == 1
+    for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
+        assert not told(twin, ids(), shuffled(ids(), 128))
+
+
+def test_compiled_code_is_not_watched() -> None:
+    objective, domains, weight = EQRM(0.9), ids(), torch.ones((), requires_grad=True)
+
+    def step(noise: Tensor, ids: Tensor) -> Tensor:
+        return objective(weight * noise, ids, DOMAINS)
+
+    compiled = torch.compile(step, fullgraph=True, backend="eager")
+    for rows in islice(shuffled(domains, 128), 3 * LOOKS):
+        compiled(torch.rand(128), domains[rows]).backward()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_on_cuda_nothing_waits_and_the_warning_comes() -> None:
+    objective, domains = EQRM(0.9), ids().cuda()
+    weight = torch.ones((), requires_grad=True, device="cuda")
+    batches = [rows.cuda() for rows in islice(shuffled(ids(), 128), 40)]
+    objective(weight * torch.rand(128, device="cuda"), domains[batches[0]], DOMAINS).backward()
+    torch.cuda.synchronize()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for rows in batches:
+                losses = weight * torch.rand(128, device="cuda")
+                objective(losses, domains[rows], DOMAINS).backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.synchronize()
+        objective(weight * torch.rand(128, device="cuda"), domains[rows], DOMAINS)
+    assert [found.category for found in caught] == [SmallBatchWarning]
+
+
+# A world in which an ordinary loader destroys the model: the slope of one feature is reversed in
+# 15% of domains, and the .9-quantile of the risk is that of a domain in which it is.
+
+
+class Table(TensorDataset):
+    """Rows that are fetched together."""
+
+    def __getitems__(self, rows: list[int]) -> tuple[Tensor, ...]:
+        return tuple(each[rows] for each in self.tensors)
+
+
+def loader(data: Table, **batches: Any) -> DataLoader[Any]:
+    return DataLoader(data, collate_fn=lambda rows: rows, **batches)
+
+
+def world(domains: int, seed: int) -> Table:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(domains, ROWS, 5, generator=generator)
+    sign = torch.where(torch.arange(domains) % 20 < 3, -1.0, 1.0)
+    chance = (x[..., 0] + sign[:, None] * x[..., 1]).sigmoid()
+    y = (torch.rand(domains, ROWS, generator=generator) < chance).float()
+    return Table(x.flatten(0, 1), y.flatten(), ids(domains))
+
+
+def losses_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    logits = model(x).squeeze(1)
+    return nn.functional.binary_cross_entropy_with_logits(logits, y, reduction="none")
+
+
+def trained(objective: RiskObjective, batches: DataLoader[Any], epochs: int) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(batches))
+    for _ in range(epochs):
+        for x, y, domains in batches:
+            optimizer.zero_grad()
+            objective(losses_of(model, x, y), domains, DOMAINS).backward()
+            optimizer.step()
+            schedule.step()
+    return model
+
+
+@torch.no_grad()
+def quantile_on_new_domains(model: nn.Module) -> float:
+    x, y, _ = world(1000, seed=1).tensors
+    return float(losses_of(model, x, y).reshape(1000, ROWS).mean(1).quantile(0.9))
+
+
+def test_a_shuffled_loader_ends_as_a_coin_with_a_warning_and_domain_batches_lift_it() -> None:
+    data = world(DOMAINS, seed=0)
+    whole = loader(data, batch_sampler=DomainBatches(ids(), steps=10))
+    reference = quantile_on_new_domains(trained(EQRM(0.9), whole, epochs=10))
+    torch.manual_seed(0)
+    ordinary = loader(data, batch_size=128, shuffle=True)
+    with pytest.warns(SmallBatchWarning, match=r"1\.8 rows per domain"):
+        coin = quantile_on_new_domains(trained(EQRM(0.9), ordinary, epochs=3))
+    batches = DomainBatches(ids(), domains_per_batch=20, examples_per_domain=50, steps=100)
+    remedy = loader(data, batch_sampler=batches)
+    lifted = quantile_on_new_domains(trained(EQRM(0.9), remedy, epochs=3))
+    numbers = f"whole domains {reference:.4f}, shuffled {coin:.4f}, 20 x 50 {lifted:.4f}"
+    print(numbers)
+    assert coin == pytest.approx(0.6931, abs=0.002), numbers  # log 2
+    assert 0.6 < reference < 0.66, numbers
+    assert lifted < 1.03 * reference, numbers

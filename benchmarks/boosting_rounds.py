@@ -28,13 +28,10 @@ from torch import Tensor
 
 import eqrm
 from eqrm.estimators.boosting.objective import domain_weights
+from eqrm.estimators.boosting.tree_settings import FEW_ROWS, tree_settings
 from eqrm.estimators.goal import Goal
 
 ALPHA = 0.9
-SETTINGS = {
-    "lightgbm": {"num_leaves": 15, "min_child_samples": 50},
-    "xgboost": {"max_depth": 4, "min_child_weight": 5.0},
-}
 MODELS: dict[str, Callable[..., Any]] = {
     "lightgbm": eqrm.LGBMQRMClassifier,
     "xgboost": eqrm.XGBQRMClassifier,
@@ -130,7 +127,8 @@ class ClippedGoal(Goal):
 
 def ways(library: str) -> Iterator[tuple[str, Any]]:
     """Names and estimators."""
-    new, settings = MODELS[library], {**SETTINGS[library], "n_jobs": 1, "random_state": 0}
+    new = MODELS[library]
+    settings = {**tree_settings(library, FEW_ROWS), "n_jobs": 1, "random_state": 0}
     yield "ERM", new(alpha=None, **settings)
     for share in (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
         yield f"EQRM at 0.9, {share:.0%}", new(alpha=ALPHA, erm_rounds=share, **settings)

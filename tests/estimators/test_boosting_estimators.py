@@ -128,6 +128,7 @@ def test_early_stopping_keeps_the_round_of_the_least_validation_quantile(cls: An
 def test_rounds_after_the_best_are_dropped_even_if_training_did_not_stop(cls: Any) -> None:
     X, y, days = world()
     settings = {**QUICK, "n_estimators": 25, "learning_rate": 0.9, "early_stopping_rounds": 25}
+    settings["erm_rounds"] = 15
     model = cls(**settings).fit(X, y, groups=days)
     best = int(np.argmin(model.validation_curve_)) + 1
     assert len(model.validation_curve_) == 25

@@ -46,7 +46,7 @@ class BoostedQRM(DomainEstimator):
     """The parameters, training and results of boosting with any library."""
 
     n_estimators: int = 100
-    erm_rounds: float = 0.6
+    erm_rounds: float = 0.7
     learning_rate: float = 0.1
     max_depth: int | None = None
     min_child_weight: float | None = None

@@ -18,7 +18,7 @@ from eqrm.checks import Rule, integer, is_integer, number
 from eqrm.estimators.boosting.objective import BoostingObjective
 
 ROUNDS_OR_SHARE = Rule(
-    "a number of rounds, or a share of n_estimators such as 0.6",
+    "a number of rounds, or a share of n_estimators such as 0.7",
     lambda v: integer(0).holds(v) if is_integer(v) else number(0, 1).holds(v),
 )
 
@@ -26,8 +26,8 @@ ROUNDS_OR_SHARE = Rule(
 def number_of_rounds(given: float, total: int) -> int:
     """A number of rounds, or a share of all of them, as a number.
 
-    >>> number_of_rounds(0.6, 150), number_of_rounds(40, 150), number_of_rounds(200, 150)
-    (90, 40, 150)
+    >>> number_of_rounds(0.7, 150), number_of_rounds(40, 150), number_of_rounds(200, 150)
+    (105, 40, 150)
     """
     return min(int(given), total) if is_integer(given) else round(given * total)
 

@@ -39,7 +39,7 @@ def fit_together(
     >>> goals = [{"alpha": None}, {"alpha": 0.9}, {"alpha": 0.75, "measure": "superquantile"}]
     >>> erm, quantile, tail = fit_together(LGBMQRMClassifier(n_estimators=20), goals, X, y, day)
     >>> erm.erm_rounds_, quantile.erm_rounds_, tail.erm_rounds_
-    (20, 12, 12)
+    (20, 14, 14)
     """
     models = [clone(estimator).set_params(**each) for each in settings]
     goals = [model._checked_goal() for model in models]

@@ -177,6 +177,10 @@ def stand_in_made_once() -> Generator[None]:
 
 @pytest.fixture
 def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trainings on tables write an empty file in place of the figure, which takes long to draw."""
+    """Trainings on tables write an empty file in place of the figure, which takes long to draw.
+
+    On a slow machine they do not say how far they are.
+    """
+    monkeypatch.setattr("eqrm.tabular.steps.SILENCE", 3600.0)
     monkeypatch.setattr("eqrm.tabular.output.draw_cdfs_and_tails", lambda curves: None)
     monkeypatch.setattr("eqrm.tabular.output.save_figure", lambda figure, path: path.touch())

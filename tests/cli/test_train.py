@@ -38,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         patch.setattr("sys.argv", ["eqrm", *arguments])
         with pytest.raises(SystemExit) as stop:
             cli.main()
-    assert (stop.value.code, err.getvalue()) == (0, "")
+    assert stop.value.code == 0, err.getvalue()
     return folder, out.getvalue()
 
 

@@ -327,6 +327,7 @@ def test_alpha_is_another_word_for_levels() -> None:
 def test_without_a_terminal_a_line_now_and_then_says_what_is_done(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shown_steps, "SILENCE", 30.0)
     clock = iter([0.0, 1.0, 31.0, 32.0, 70.0])
     monkeypatch.setattr(shown_steps, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with shown_steps.steps_shown(4) as tell:

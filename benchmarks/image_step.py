@@ -1,6 +1,6 @@
 """A step of EfficientNet-lite0 as ``python -m studies pacs`` takes it, augmentation included.
 
-    PYTHONPATH=src python3 benchmarks/image_step.py --output DIR
+    PYTHONPATH=src:. python3 benchmarks/image_step.py --output DIR
 
 Prints Markdown with the name of the device and writes it to DIR/image_step.md: steps of the trainer
 with ERM and with EQRM, captured as CUDA graphs and not, which take turns; and how far the losses of

@@ -1,6 +1,6 @@
 """Throughput of runs trained together, against the same runs one after the other.
 
-    PYTHONPATH=src python benchmarks/many_runs.py [--device cuda] [--tf32] [--half] [--quick]
+    PYTHONPATH=. python benchmarks/many_runs.py [--device cuda] [--tf32] [--half] [--quick]
         [--json FILE]
 
 The network of the paper's ColoredMNIST, an MLP with three hidden layers and dropout, ERM burn-in

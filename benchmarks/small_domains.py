@@ -1,6 +1,6 @@
 """Many small domains: Tox21 by scaffold, 3,324 domains of which 2,869 hold one molecule.
 
-    EQRM_DATA=… PYTHONPATH=. python benchmarks/small_domains.py [--quick] [--json FILE] [--page FILE]
+    EQRM_DATA=… PYTHONPATH=. python benchmarks/small_domains.py [--quick] [--json F] [--page F]
 
 Half of the scaffolds train, the other half test, 10 random splits: a logistic regression and
 boosted trees, each for the mean (ERM) and for α = 0.9, compared with a predictor that says ½ for

@@ -32,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Some packages have templates that look like Python and are not.
 COMPILE := $(BIN)/python -m compileall -qq -j $(WORKERS) -x "/tests/" $(VENV)/lib
 
-.PHONY: help setup demo test check types rules coverage cluster-test verify fuzz bench docs pages clean
+.PHONY: help setup demo test check types rules coverage record record-check size cluster-test verify fuzz bench docs pages clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,14 +55,14 @@ $(DOCS_READY): $(READY)
 setup: $(COMPILED) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
 
-demo: $(READY) ## is it worth training for a level? Real flights, then coloured digits; a minute
-	@echo "==> eqrm train flights --weather --test-last .5"
-	@$(BIN)/eqrm train flights --weather --test-last .5 --output demo-output/flights
-	@echo
+demo: $(READY) ## which model for the next domain? Coloured digits, then real flights; a minute
 	@echo "==> eqrm train coloured-digits (semi-synthetic: real digits, generated colours)"
 	@$(BIN)/eqrm train coloured-digits --output demo-output/coloured-digits
+	@echo
+	@echo "==> eqrm train flights --weather --order day (real; judged on later days)"
+	@$(BIN)/eqrm train flights --weather --order day --output demo-output/flights
 
-check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pages
+check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pages, sizes, public names
 	@$(MAKE) --no-print-directory -j 2 types rules
 
 types: $(COMPILED)  # one process here and one in the rules, for two cores
@@ -81,6 +81,10 @@ rules: $(COMPILED)
 	@echo "==> reference pages"
 	@$(BIN)/python scripts/build_reference.py --check
 	@$(BIN)/python scripts/build_promises.py --check
+	@echo "==> sizes"
+	@$(BIN)/python scripts/size.py --check
+	@echo "==> public names and options of commands, beside tests/record"
+	@$(BIN)/python scripts/record/recording.py --quick-check
 	@echo "==> doctests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='**/triton_*.py' src studies README.md
 
@@ -90,6 +94,17 @@ coverage: $(COMPILED) ## the tests, and how much of the code they run: 93% at le
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --assert=plain --cov --cov-report= || \
 		{ $(BIN)/coverage html --quiet --directory coverage-output; $(DETAILS); exit 1; }
+
+record-check: $(COMPILED) ## commands, studies and public names give what tests/record holds; minutes
+	@echo "==> record"
+	@$(BIN)/python scripts/record/recording.py --check --workers $(WORKERS) $(NAMES)
+
+record: $(COMPILED) ## write tests/record anew, to accept a change; NAMES="train plan" for some of it
+	@echo "==> record"
+	@$(BIN)/python scripts/record/recording.py --workers $(WORKERS) $(NAMES)
+
+size: $(READY) ## lines of Python, files and Markdown, beside their budgets
+	@$(BIN)/python scripts/size.py
 
 cluster-test: $(READY) ## sweeps on SLURM and Ray, two nodes each on this machine (as root, with apt)
 	@sh scripts/install_slurm.sh
@@ -107,7 +122,7 @@ fuzz: $(READY) ## more fuzzed risk vectors than verify tries, for MINUTES (30)
 bench: $(READY) ## speed, side by side with named alternatives
 	@for benchmark in $(BENCHMARKS); do \
 		echo "==> $$benchmark"; \
-		$(BIN)/python $$benchmark || exit 1; \
+		PYTHONPATH=. $(BIN)/python $$benchmark || exit 1; \
 	done
 
 docs: $(DOCS_READY) ## build the documentation site in site/: runs its tutorials, checks its links

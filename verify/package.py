@@ -23,6 +23,7 @@ from verify.registry import (
 )
 
 IMPORT_RATIO = 1.3
+RECORD_SECONDS = 240.0
 
 
 @check("package.clean-clone", "a fresh clone sets itself up and passes `make test`", alone=True)
@@ -46,6 +47,19 @@ def clean_clone(options: Options) -> Result:
         f"exit codes {[each.code for each in finished]}; set-up {setting_up:.1f} minutes, `make "
         f"test` {tests:.1f}; log in {finished[1].log}",
         minutes=setting_up + tests,
+    )
+
+
+@check("package.record", "commands, studies and names give what tests/record holds", alone=True)
+def record(options: Options) -> Result:
+    """In the time that CONTRIBUTING.md says."""
+    finished = run_program(
+        options, "record", [sys.executable, "scripts/record/recording.py", "--check"]
+    )
+    return passed(
+        finished.code == 0 and finished.seconds <= RECORD_SECONDS,
+        f"{finished.last_lines()} Bound {RECORD_SECONDS:.0f} s.",
+        seconds=finished.seconds,
     )
 
 

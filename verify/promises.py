@@ -151,8 +151,9 @@ PROMISES = (
         "It works from a fresh clone",
         "`make test` and `make demo` need nothing but Python, and print what README.md quotes. "
         "`make docs` builds the site: no warnings, no broken links, and its tutorials print what "
-        "they show.",
-        ("package.clean-clone", "tables.demo", "website.tests"),
+        "they show. What commands print and write, and what quick studies find, is as recorded in "
+        "`tests/record/`.",
+        ("package.clean-clone", "package.record", "tables.demo", "website.tests"),
     ),
 )
 

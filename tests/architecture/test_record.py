@@ -1,0 +1,165 @@
+"""The record of what must not change: it is whole, and what differs from it is found."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies.registry import new_study, study_names
+
+from eqrm.evaluation.presenting.report.packing import packed
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = ROOT / "tests" / "record"
+sys.path[:0] = [str(ROOT / "scripts" / "record"), str(ROOT / "scripts")]
+
+import comparing  # noqa: E402
+import plain_text  # noqa: E402
+import recording  # noqa: E402
+import running  # noqa: E402
+import scenes  # noqa: E402
+from reference_commands import commands  # noqa: E402
+
+FILES = sorted(RECORD.glob("*.txt"))
+
+
+def lines_that_differ(expected: str, got: str) -> list[tuple[int, str | None, str | None]]:
+    found = comparing.differences("file.txt", expected, got)
+    return [(each.line, each.expected, each.got) for each in found]
+
+
+def short_numbers(text: str) -> Iterator[re.Match[str]]:
+    """Numbers that people read: of fewer digits than those that may differ by rounding."""
+    for found in comparing.NUMBER.finditer(text):
+        if not comparing.is_long(found[0]):
+            yield found
+
+
+@pytest.fixture
+def unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code gives what the record holds."""
+
+    def made_anew(names: list[str], workers: int) -> Iterator[Any]:
+        for name in names:
+            yield recording.Made(name, recording.recorded(RECORD, name), "", "")
+
+    monkeypatch.setattr(recording, "made_anew", made_anew)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_one_digit_of_one_table_fails_the_check_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, text = "evaluate", (RECORD / "evaluate.txt").read_text(encoding="utf-8")
+    (tmp_path / "evaluate.txt").write_text(text, encoding="utf-8")
+    assert recording.check([name], 1, tmp_path) == 0
+    capsys.readouterr()
+    row = next(line for line in text.split("\n") if len(re.findall(r" 0\.\d\d\d\b", line)) > 2)
+    wrong = re.sub(r"(0\.\d\d)(\d)", lambda it: it[1] + str((int(it[2]) + 1) % 10), row, count=1)
+    (tmp_path / "evaluate.txt").write_text(text.replace(row, wrong, 1), encoding="utf-8")
+    assert recording.check([name], 1, tmp_path) == 1
+    printed = capsys.readouterr().out
+    place = text.split("\n").index(row) + 1
+    assert f"evaluate.txt, line {place}\n  expected: {wrong}\n  got:      {row}" in printed
+    assert "Lines that differ from the record: evaluate (1)." in printed
+    assert "make record NAMES='evaluate'" in printed
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_any_digit_that_people_read_is_compared(path: Path) -> None:
+    draw, text = random.Random(path.stem), path.read_text(encoding="utf-8")
+    numbers = list(short_numbers(text))
+    for found in draw.sample(numbers, min(3, len(numbers))):
+        place = draw.choice([i for i in range(*found.span()) if text[i].isdigit()])
+        other = text[:place] + str((int(text[place]) + draw.randint(1, 9)) % 10) + text[place + 1 :]
+        line = text.count("\n", 0, place) + 1
+        assert [number for number, *_ in lines_that_differ(text, other)] == [line]
+
+
+def test_only_numbers_with_many_digits_may_differ_by_rounding() -> None:
+    assert lines_that_differ("risk 0.12345678", "risk 0.12345679") == []
+    assert lines_that_differ("risk: 1.23456789e-17,", "risk: 0.0,") == []
+    assert lines_that_differ("risk 0.12345678", "risk 0.12345778") != []
+    assert lines_that_differ("risk 0.1234567", "risk 0.1234568") != []
+    assert lines_that_differ("12345678 rows", "12345679 rows") != []
+    assert lines_that_differ("risk 0.12345678", "loss 0.12345678") != []
+
+
+def test_a_new_line_is_one_difference_and_does_not_shift_the_others() -> None:
+    before = "\n".join(f"row {number}: 0.{number}2345678" for number in range(1, 9))
+    lines = before.split("\n")
+    after = "\n".join([*lines[:3], "new", *(line[:-1] + "9" for line in lines[3:])])
+    assert lines_that_differ(before, after) == [(4, None, "new")]
+    assert lines_that_differ(after, before) == [(4, "new", None)]
+
+
+def test_of_many_differences_the_first_twenty_are_told() -> None:
+    many = [comparing.Difference("plan.txt", line, "1", "2") for line in range(1, 41)]
+    said = recording.told({"plan": many})
+    assert said.count("expected:") == 20
+    assert "and 20 more" in said
+
+
+def test_every_command_is_recorded() -> None:
+    typed = {" ".join(c.split()[:3]) for s in scenes.SCENES.values() for c in s.commands}
+    typed |= {" ".join(command.split()[:2]) for command in typed}
+    # The short form of a command of a group counts.
+    typed |= {"eqrm sweep plan"} & {c.replace("sweep.yaml", "plan") for c in typed}
+    listed = {name for name, _ in commands()} - {"eqrm reproduce"}
+    assert len(listed) > 15
+    assert sorted(listed - typed) == []
+
+
+def test_every_study_that_needs_no_download_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EQRM_DATA", raising=False)
+    left_out = set(study_names()) - set(running.OFFLINE_STUDIES)
+    assert set(running.OFFLINE_STUDIES) < set(study_names())
+    assert sorted(name for name in left_out if not new_study(name).missing("quick")) == []
+
+
+def test_the_record_has_a_file_for_everything_and_is_small() -> None:
+    assert sorted(path.stem for path in FILES) == sorted(running.entries())
+    assert sum(path.stat().st_size for path in FILES) < 1_500_000
+
+
+def test_the_record_is_of_no_machine() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in FILES)
+    assert [place for place in ("/tmp/", "/home/", "/root/", str(ROOT)) if place in text] == []
+
+
+def test_pages_become_what_a_reader_sees_and_the_data_that_scripts_draw() -> None:
+    column = packed([0.5, 0.25, 1.0])
+    page = (
+        "<title>A page</title><style>p { color: red }</style><p>Risk <b>0.5</b></p>"
+        "<table><tr><th>model</th><th>mean</th></tr><tr><td>ERM</td><td>0.3<small>0.1 to 0.4"
+        '</small></td></tr></table><svg aria-label="A curve"><path d="M 0 1.5"/></svg>'
+        f'<script type="application/json">{{"risks": {plain_text.json.dumps(column)}}}</script>'
+        "<script>draw()</script><p>The end</p>"
+    )
+    assert [line.strip() for line in plain_text.html_text(page).split("\n")] == [
+        "A page",
+        "Risk 0.5",
+        "| model | mean",
+        "| ERM | 0.3 0.1 to 0.4",
+        "(aria-label: A curve)",
+        "risks: [0.5, 0.25, 1.0]",
+        "The end",
+    ]
+
+
+def test_json_becomes_lines_with_nine_digits_and_without_checksums() -> None:
+    given = '{"a": {"sha256": "0f", "b": []}, "c": [1, 1, 1, 0.1234567890123], "d": [{"e": null}]}'
+    assert plain_text.json_text(given).split("\n") == [
+        "a:",
+        '  sha256: "HASH"',
+        "  b: []",
+        "c: [3 times 1, 0.123456789]",
+        "d:",
+        "  - 0:",
+        "    e: null",
+    ]

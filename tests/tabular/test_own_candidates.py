@@ -86,6 +86,25 @@ def test_models_of_the_users_stay_in_memory_and_saving_them_is_refused(
     assert found.report(tmp_path / "r.html").exists()
 
 
+def test_a_folder_that_could_not_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="output cannot be used with candidates"):
+        eqrm.train(
+            *(rings(12), "inside", "ward"), candidates={"forest": FOREST}, output=tmp_path / "out"
+        )
+
+
+def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
+    name = "<b>forest</b> & co"
+    found = eqrm.train(
+        *(rings(12), "inside", "ward"), model="linear", measure="mean", candidates={name: FOREST}
+    )
+    assert found.recommended == f"{name}, plain"
+    page = found.report(tmp_path / "r.html").read_text()
+    assert "<b>forest" not in page
+    assert "&lt;b&gt;forest&lt;/b&gt; &amp; co" in page
+    assert "<b>forest" not in found._repr_html_()
+
+
 def test_one_that_is_not_chosen_leaves_everything_to_be_saved(tmp_path: Path) -> None:
     poor = {"guess": DummyClassifier(strategy="prior")}
     found = eqrm.train(
@@ -116,6 +135,7 @@ def test_numbers_are_predicted_by_own_estimators_too() -> None:
         ({"forest": RandomForestClassifier}, r"must be an estimator of scikit-learn"),
         ({"logistic": LogisticRegression()}, r"A candidate cannot be called 'logistic'"),
         ({3: LogisticRegression()}, r"A candidate cannot be called 3: choose a text"),
+        ({"a\nb": LogisticRegression()}, r"A candidate cannot be called 'a\\nb': choose a text"),
         ([LogisticRegression()], r"candidates must be a mapping of names to estimators"),
         ({"ridge": Ridge()}, r"'ridge', Ridge, has no predict_proba"),
     ],

@@ -140,9 +140,8 @@ def _train(
     with problems.noted():
         CONFIDENCE.check(confidence, "confidence")
     folder = None if output is None else Path(output)
-    if folder is not None:
-        with problems.noted():
-            check_folder(folder)
+    with problems.noted():
+        _check_output(folder, options)
     with problems.noted():
         plan = TrainingPlan.of(given, **parts[2])
     columns = TableColumns(target or "", domain or (), **parts[0])
@@ -158,6 +157,17 @@ def _train(
 
     with steps_shown(STEPS, shown=progress) as tell:
         return run(tell)
+
+
+def _check_output(folder: Path | None, options: Mapping[str, Any]) -> None:
+    if folder is None:
+        return
+    check_folder(folder)
+    if options.get("candidates"):
+        raise SettingError(
+            "output cannot be used with candidates: estimators of your own are not written to "
+            "files. Leave it out, and use report(path) and save(folder) of the result."
+        )
 
 
 def _listed(name: str, given: Any) -> list[Any]:

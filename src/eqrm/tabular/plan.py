@@ -140,10 +140,11 @@ class TrainingPlan:
                 f"RandomForestClassifier()}}, got {type(given).__name__}."
             )
         for name, each in (given or {}).items():
-            if not isinstance(name, str) or name in OWN_FAMILIES:
+            good = isinstance(name, str) and name.strip() and name.isprintable()
+            if not good or name in OWN_FAMILIES:
                 raise SettingError(
-                    f"A candidate cannot be called {name!r}: choose a text that is not the name of "
-                    f"one of eqrm's models ({', '.join(OWN_FAMILIES)})."
+                    f"A candidate cannot be called {name!r}: choose a text of one line that is not "
+                    f"the name of one of eqrm's models ({', '.join(OWN_FAMILIES)})."
                 )
             if isinstance(each, type) or not (hasattr(each, "fit") and hasattr(each, "predict")):
                 raise SettingError(

@@ -20,8 +20,8 @@ from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import (
     Matrix,
-    drawn_counts,
     resampled_smooth_quantiles,
+    smooth_quantile,
 )
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 from eqrm.level import Level
@@ -34,9 +34,6 @@ weights as narrow as those of so many times as many domains."""
 NARROWED, FEW = 1.26, 180.0
 """A bootstrap of Harrell–Davis estimates is too wide by the first; of few domains, m, all intervals
 are too narrow by 1 + 180/m²."""
-RECHOSEN, TIED = 200, 1.25
-"""Resamples in which is chosen again. Candidates that are equal differ in the risks already, by
-chance, so that resamples show 1/√2 of the optimism; of candidates that differ they show all."""
 CLEAR, LIKELY = 0.95, 0.75
 """The least probabilities of "clear" and of "likely"."""
 NESTED_FOLDS, DIVISIONS, MANY = 5, 3, 500
@@ -91,13 +88,12 @@ class QuantileChange(Finding):
 class NestedEstimate(Finding):
     """What choosing by these risks achieves, without the optimism of choosing.
 
-    ``quantile`` is the α-quantile of risk of the ``chosen`` candidate, to which ``optimism`` has
-    been added; ``change`` is the change from the reference to it, as a share.
+    ``quantile`` is the α-quantile of risk of the chosen model, ``change`` the change from the
+    reference to it as a share of the reference's; ``optimism`` has been added to the first.
     """
 
     derived = ()
 
-    chosen: int
     quantile: float
     change: float
     optimism: float
@@ -232,7 +228,7 @@ def _weights_near(domains: int, level: Level, repeats: float) -> Matrix:
 def nested_estimate(
     risks: Matrix,
     level: Level,
-    rule: Rule | None = None,
+    rule: Rule,
     reference: int = 0,
     *,
     blocks: int | None = None,
@@ -241,28 +237,30 @@ def nested_estimate(
     """The quantile of the candidate that ``rule`` chooses, corrected for having been chosen.
 
     ``risks`` (C, m) are those of the candidates on the same domains, one of which is the
-    ``reference``; without a ``rule`` the lowest quantile is chosen. In each of ``RECHOSEN``
-    resamples the rule chooses again, and the quantile of its choice there is compared with the mean
-    of this candidate's quantiles in all resamples.
+    ``reference``. By nested folds: for each fold of domains (of blocks of them, in time) the rule
+    chooses by the others, and every domain has the risk of what was chosen without it. The quantile
+    of these risks is free of the optimism of choosing; it is averaged over divisions into folds.
 
     >>> risks = np.random.default_rng(0).lognormal(size=(4, 60))
-    >>> found = nested_estimate(risks, Level(0.9))
-    >>> found.chosen, found.optimism > 0.0
-    (2, True)
+    >>> lowest = lambda r: int(np.sort(r, axis=1)[:, -6].argmin())
+    >>> nested_estimate(risks, Level(0.9), lowest).optimism > 0.0
+    True
     """
-    block, domains = blocks or 1, risks.shape[1]
-    estimates, drawn = resampled_smooth_quantiles(risks, level, RECHOSEN, seed, block=block)
-    if rule is None:
-        chosen, again = int(estimates.argmin()), drawn.argmin(axis=1)
-    else:
-        counted = np.concatenate(list(drawn_counts(domains, RECHOSEN, seed, block)))
-        again = np.array([rule(np.repeat(risks, counts, axis=1)) for counts in counted])
-        chosen = rule(risks)
-    own = drawn[np.arange(RECHOSEN), again]
-    optimism = TIED * max(0.0, float(np.mean(drawn.mean(axis=0)[again] - own)))
-    after, before = float(estimates[chosen]) + optimism, float(estimates[reference])
-    change = (after - before) / (abs(before) or 1.0) if chosen != reference else 0.0
-    return NestedEstimate(chosen, after, change, optimism)
+    generator, domains = np.random.default_rng(seed), risks.shape[1]
+    chosen, length = rule(risks), blocks or 1
+    parts = -(-domains // length)
+    folds, found = min(NESTED_FOLDS, parts), []
+    for _ in range(1 if domains > MANY else DIVISIONS):
+        fold = (generator.permutation(parts) % folds)[np.arange(domains) // length]
+        own = np.empty(domains)
+        for number in range(folds):
+            inside = fold == number
+            own[inside] = risks[rule(risks[:, ~inside])][inside]
+        found.append(smooth_quantile(own, level))
+    before, after = smooth_quantile(risks[reference], level), smooth_quantile(risks[chosen], level)
+    optimism = max(0.0, float(np.mean(found)) - after) if folds > 1 else 0.0
+    after += optimism
+    return NestedEstimate(after, (after - before) / (abs(before) or 1.0), optimism)
 
 
 def cross_fitted_bound(risks: Vector, level: Level, confidence: float = 0.95) -> float | None:

@@ -1,13 +1,16 @@
 """How many rounds of ERM should boosting for a level begin with?
 
-    PYTHONPATH=. python benchmarks/boosting_rounds.py [--seeds 6] [--library xgboost] [--page FILE]
+    PYTHONPATH=. python benchmarks/boosting_rounds.py [--seeds 6] [--first 0] [--library xgboost]
+        [--sizes] [--page FILE]
 
 Three worlds whose unseen domains are many: digits whose colour misleads in a fifth of 60 sources
 (60 rows each, drawn from digits of their own in training and test), a slope that is reversed in
 15% of 60 domains of 60 rows, and 60 days of flights with 200 rows each. Trees are trained by ERM,
 for the 0.9-quantile and for the superquantile at 0.75, with more or fewer rounds of ERM before;
 *clipped* leaves out domains whose weight in the gradient of the quantile is negative. All have
-100 rounds. Printed is the 0.9-quantile of log-loss over unseen domains, mean over seeds.
+100 rounds. Printed is the 0.9-quantile of log-loss over unseen domains, mean over seeds, and the
+change against ERM with its standard error. ``--first`` is the first seed; ``--sizes`` compares
+trees of other sizes in LightGBM instead.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +147,16 @@ def ways(library: str) -> Iterator[tuple[str, Any]]:
         yield f"superquantile at 0.75, {share:.0%}", new(**tail, **settings)
 
 
+def sizes(library: str) -> Iterator[tuple[str, Any]]:
+    """Trees of several sizes, by ERM and for the level."""
+    for leaves, least in ((15, 50), (8, 50), (15, 20), (31, 50), (31, 20)):
+        size = {"num_leaves": leaves, "min_child_samples": least, "n_jobs": 1}
+        first = leaves == 15 and least == 50
+        told = f"{leaves} leaves of {least} rows"
+        yield "ERM" if first else f"ERM, {told}", MODELS[library](alpha=None, **size)
+        yield f"EQRM at 0.9, {told}", MODELS[library](alpha=ALPHA, **size)
+
+
 def quantile(model: Any, train: Rows, unseen: Rows) -> float:
     """The 0.9-quantile of the risk over unseen domains."""
     model.fit(train.X, train.y, groups=train.domains)
@@ -151,13 +165,15 @@ def quantile(model: Any, train: Rows, unseen: Rows) -> float:
     return float(np.quantile(risks, ALPHA))
 
 
-def rows_of_table(library: str, seeds: int) -> list[list[str]]:
+def rows_of_table(
+    compared: Callable[[], Iterator[tuple[str, Any]]], seeds: range
+) -> list[list[str]]:
     """A row for each way: its quantile in each world, and its change against ERM."""
     found: dict[str, dict[str, list[float]]] = {}
     for world, draw in WORLDS.items():
-        for seed in range(seeds):
+        for seed in seeds:
             parts = draw(seed)
-            for name, model in ways(library):
+            for name, model in compared():
                 own = found.setdefault(name, {}).setdefault(world, [])
                 own.append(quantile(model, *parts))
     rows = []
@@ -176,14 +192,20 @@ def main() -> None:
     """Measure and print; write into a page if asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--library", choices=tuple(MODELS), default="lightgbm")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    header = ["trained by, after a share of rounds by ERM", *WORLDS]
-    rows = rows_of_table(options.library, options.seeds)
+    library = "lightgbm" if options.sizes else options.library
+    name = "sizes of trees" if options.sizes else f"rounds of ERM, {library}"
+    told = "trained by" if options.sizes else "trained by, after a share of rounds by ERM"
+    seeds = range(options.first, options.first + options.seeds)
+    header = [told, *WORLDS]
+    rows = rows_of_table(partial(sizes if options.sizes else ways, library), seeds)
     print(aligned(header, rows))
     if options.page is not None:
-        write_table(options.page, f"rounds of ERM, {options.library}", markdown(header, rows))
+        write_table(options.page, name, markdown(header, rows))
 
 
 if __name__ == "__main__":

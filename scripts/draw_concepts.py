@@ -32,18 +32,14 @@ GUESS = "50/50 guess: ln 2"
 
 
 def draw_risks(judged: Evaluation, shown: list[str]) -> Figure:
-    """The share of sources below each risk; where a curve crosses 0.9 is its quantile.
-
-    Quantiles are those that ``eqrm train`` prints: Harrell–Davis estimates.
-    """
+    """The share of sources below each risk; where a curve crosses 0.9 is its quantile."""
     figure = new_figure(width=6.8, height=3.6)
     axes = figure.subplots()
     curves = {curve.label: curve for curve in step_curves(judged.predictors)}
     styles = zip(shown, ((INK, "--"), (shades(3)[0], "-"), (shades(3)[2], "-")), strict=True)
     for name, (colour, dashes) in styles:
         quantile = smooth_quantile(judged[name].risks, LEVEL)
-        label = f"{name}: {quantile:.3f}"
-        axes.plot(curves[name].grid, curves[name].cdf, dashes, color=colour, label=label)
+        axes.plot(curves[name].grid, curves[name].cdf, dashes, color=colour, label=name)
         axes.plot(quantile, LEVEL.alpha, "o", color=colour, markersize=5)
     axes.axhline(LEVEL.alpha, color=ACCENT, linewidth=0.8, linestyle=":")
     axes.axvline(EVEN, color=QUIET, linewidth=0.8)
@@ -51,7 +47,7 @@ def draw_risks(judged: Evaluation, shown: list[str]) -> Figure:
     axes.set_xlim(0.25, 1.1)
     axes.set_xlabel("risk of a source that the model has not seen (log-loss)")
     axes.set_ylabel("share of sources below")
-    axes.legend(title="9 in 10 sources below", loc="lower right", framealpha=1.0, edgecolor="white")
+    axes.legend(loc="lower right", framealpha=1.0, edgecolor="white")
     return figure
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from verify.registry import ROOT, Options, package_environment, plain_environment
 
 DEMO = {
-    "flights": ["train", "flights", "--weather", "--test-last", ".5"],
+    "flights": ["train", "flights", "--weather", "--order", "day"],
     "coloured-digits": ["train", "coloured-digits"],
 }
 """What ``make demo`` runs, by the folder of its output."""

@@ -1,7 +1,9 @@
-"""The linear estimators on all flights: exact optima, speed, saving."""
+"""The linear estimators on all flights: exact optima, speed, saving; versions of scikit-learn."""
 
 from __future__ import annotations
 
+import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,24 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from torch.nn import functional
-from verify.registry import Options, Result, check, passed, run_benchmark
+from verify.registry import (
+    ROOT,
+    Options,
+    Result,
+    check,
+    passed,
+    run_benchmark,
+    run_program,
+    run_tests,
+    skipped,
+)
 
 import eqrm
 from eqrm import QRMClassifier
 from eqrm.data.datasets.flights import load_flights
 from eqrm.data.tables.encoder import TableEncoder
+
+ROUTED_TESTS = ("pipelines_and_searches", "sklearn_conformity")
 
 
 def flights_matrix() -> tuple[Any, Any, Any]:
@@ -94,3 +108,32 @@ def saved(options: Options) -> Result:
         again, size = eqrm.load_model(path), path.stat().st_size
     same = bool((again.predict_proba(X) == model.predict_proba(X)).all())
     return passed(same, f"{len(y):,} predictions compared; the file has {size:,} bytes")
+
+
+@check(
+    "estimators.scikit-learn",
+    "pipelines, searches and routing with the oldest and the newest scikit-learn",
+)
+def scikit_learn_versions(options: Options) -> Result:
+    """The oldest version is that of pyproject.toml, the newest the package index's latest."""
+    stated = re.search(r'"scikit-learn>=([\d.]+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    if stated is None:
+        raise RuntimeError("pyproject.toml names no oldest scikit-learn")
+    lines, good, tests = [], True, 0
+    for age, wanted in (("oldest", f"scikit-learn=={stated[1]}.0"), ("newest", "scikit-learn")):
+        with tempfile.TemporaryDirectory(prefix="eqrm-sklearn-") as folder:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
+            log = f"scikit-learn-{age}-install"
+            installed = run_program(options, log, [*pip, "--target", folder, wanted])
+            if installed.code:
+                return skipped(f"{wanted} could not be installed: {installed.last_lines()}")
+            (about,) = Path(folder).glob("scikit_learn-*.dist-info")
+            files = [f"tests/estimators/test_{name}.py" for name in ROUTED_TESTS]
+            found = run_tests(
+                options, f"scikit-learn-{age}", *files, "-m", "", libraries=Path(folder)
+            )
+        version = about.name.split("-")[1]
+        lines.append(f"{version}: {found.summary}")
+        good &= found.status == "PASS"
+        tests += int(str(found.details.get("tests", 0)))
+    return passed(good, "; ".join(lines), tests=tests)

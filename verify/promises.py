@@ -152,8 +152,15 @@ PROMISES = (
         "`make test` and `make demo` need nothing but Python, and print what README.md quotes. "
         "`make docs` builds the site: no warnings, no broken links, and its tutorials print what "
         "they show. What commands print and write, and what quick studies find, is as recorded in "
-        "`tests/record/`.",
-        ("package.clean-clone", "package.record", "tables.demo", "website.tests"),
+        "`tests/record/`. Estimators work in the pipelines and searches of the oldest scikit-learn "
+        "that is supported, and of the newest.",
+        (
+            "estimators.scikit-learn",
+            "package.clean-clone",
+            "package.record",
+            "tables.demo",
+            "website.tests",
+        ),
     ),
 )
 

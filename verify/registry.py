@@ -146,14 +146,21 @@ def run_benchmark(
     return finished, json.loads(path.read_text())
 
 
-def run_tests(options: Options, name: str, *arguments: str) -> Result:
-    """Run pytest; PASS when nothing failed and something ran, SKIP when all tests were skipped."""
+def run_tests(
+    options: Options, name: str, *arguments: str, libraries: Path | None = None
+) -> Result:
+    """Run pytest; PASS when nothing failed and something ran, SKIP when all tests were skipped.
+
+    ``libraries`` is a folder of packages that are taken in place of the installed ones.
+    """
     report = options.output / f"{name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider"]
     shared = options.workers if options.workers > 1 else 0  # one worker is this process itself
     command += ["-n", str(shared), "--dist", "loadgroup", f"--junit-xml={report}"]
     environment = package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    if libraries is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(libraries), environment["PYTHONPATH"]])
     finished = run_program(options, name, [*command, *arguments], environment)
     if not report.exists():
         raise RuntimeError(f"pytest did not finish; see {finished.log}")

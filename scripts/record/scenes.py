@@ -173,6 +173,7 @@ SCENES = {
             f"eqrm evaluate past.csv {DAYS} --format json --output past.json",
             f"eqrm evaluate worse.csv {DAYS} --format json --output since.json",
         ),
+        without=("late.watch", "late.watch.previous"),  # they hold where files were
         codes={2: 4},
     ),
     "plan": Scene(

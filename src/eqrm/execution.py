@@ -51,7 +51,7 @@ def has_kernels(values: Tensor) -> bool:
 
 
 class Fetched:
-    """The numbers of a tensor, fetched without waiting for a GPU: they may arrive later.
+    """The numbers of tensors of one shape, fetched without waiting for a GPU: they may come later.
 
     >>> fetched = Fetched()
     >>> fetched.send(torch.tensor([1.0, 2.0]))
@@ -61,6 +61,7 @@ class Fetched:
 
     def __init__(self) -> None:
         self._numbers: Tensor | None = None
+        self._pinned: Tensor | None = None
         self._arrival: torch.cuda.Event | None = None
 
     def send(self, numbers: Tensor) -> None:
@@ -68,9 +69,10 @@ class Fetched:
         if numbers.device.type == "cpu":
             self._numbers = numbers
             return
-        self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
-        self._numbers.copy_(numbers, non_blocking=True)
-        self._arrival = torch.cuda.Event()
+        if self._pinned is None or self._arrival is None:
+            self._pinned = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._arrival = torch.cuda.Event()
+        self._numbers = self._pinned.copy_(numbers, non_blocking=True)
         self._arrival.record()
 
     @property
@@ -83,12 +85,12 @@ class Fetched:
         if self._numbers is None or self.waiting:
             return None
         found: list[float] = self._numbers.tolist()
-        self._numbers = self._arrival = None
+        self._numbers = None
         return found
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles leave out what belongs to a device."""
-        return {"_numbers": None, "_arrival": None}
+        return vars(Fetched())
 
 
 @cache

@@ -120,9 +120,15 @@ def play(
     workers: int,
     previous: str | None,
     progress: Progress,
+    stored: bool = False,
 ) -> list[dict[str, Any]]:
-    """Every case, several at a time; what is kept in the folder is not computed again."""
+    """Every case, several at a time; what is kept in the folder is not computed again.
+
+    With ``stored`` nothing is computed: those that are there are given back.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    if stored:
+        cases = [case for case in cases if (folder / f"{case.stem}.json").exists()]
     missing = [case for case in cases if not (folder / f"{case.stem}.json").exists()]
     if workers == 1:
         for number, case in enumerate(missing):

@@ -9,7 +9,7 @@ from pathlib import Path
 from studies.base import Report, Study, no_progress
 from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
 from studies.policy import settings as promised
-from studies.policy.experiment import play
+from studies.policy.experiment import Case, play
 from studies.policy.summary import Played, average, by_kind, share, slack
 from studies.policy.worlds import KINDS
 
@@ -22,8 +22,9 @@ class Policy(Study):
 
     Args:
         workers: how many tables are played at the same time.
-        previous: the folder ``src`` of a checkout of an earlier version (commit 6bed97a), whose
+        previous: the folder ``src`` of a checkout of version 0.2 before decisions, whose
             headline is then followed on the same tables.
+        stored: tabulate the tables that the output folder has, and say how many are missing.
     """
 
     name = "policy"
@@ -33,11 +34,13 @@ class Policy(Study):
         "a known truth"
     )
     sources = (
+        "The rule: docs/decisions.md, and src/eqrm/tabular/choosing/contest.py",
         "Bias of choosing by cross-validation (Varma & Simon 2006; Tsamardinos et al. 2018)",
     )
 
     workers: int = 1
     previous: str | None = None
+    stored: bool = False
 
     def run(
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
@@ -49,15 +52,15 @@ class Policy(Study):
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Play every table, and count."""
         settings = promised.RUNS[size]
-        records = play(settings.cases(), self._folder, self.workers, self.previous, progress)
-        played = [Played(each) for each in records]
+        cases, how = settings.cases(), (self.workers, self.previous, progress, self.stored)
+        played = [Played(each) for each in play(cases, self._folder, *how)]
         main = [each for each in played if each.record["rows"] != 40]
         return Outcome(
             settings=asdict(settings) | {"level": 0.9, "rows of a domain": 60},
             checks=checks_of(main, [each for each in played if each.record["rows"] == 40]),
             tables=[kinds_table(main), sizes_table(main), sure_table(main), coverage_table(main)],
             pictures=[],
-            remarks=_remarks(),
+            remarks=[*_missing(cases, played), *_remarks()],
         )
 
 
@@ -229,6 +232,18 @@ def _worst(values: dict[str, float]) -> tuple[float, str]:
 
 def _percent(value: float) -> str:
     return "" if value != value else f"{100.0 * value:+.1f}%"
+
+
+def _missing(cases: Sequence[Case], played: Sequence[Played]) -> list[str]:
+    """Which tables are not there."""
+    there = {
+        (each.kind, each.domains, each.record["rows"], each.record["table"]) for each in played
+    }
+    absent = [c for c in cases if (c.kind, c.domains, c.rows, c.table) not in there]
+    if not absent:
+        return []
+    kinds = sorted({f"{each.kind} with {each.domains} domains" for each in absent})
+    return [f"Not computed yet: {len(absent)} of {len(cases)} tables ({'; '.join(kinds)})."]
 
 
 def _remarks() -> list[str]:

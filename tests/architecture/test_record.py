@@ -87,6 +87,9 @@ def test_only_numbers_with_many_digits_may_differ_by_rounding() -> None:
     assert lines_that_differ("risk 0.12345678", "risk 0.12345778") != []
     assert lines_that_differ("risk 0.1234567", "risk 0.1234568") != []
     assert lines_that_differ("12345678 rows", "12345679 rows") != []
+    assert lines_that_differ("off by 1.2e-14", "off by 9.1e-15") == []
+    assert lines_that_differ("off by 1.2e-14", "off by 0") != []
+    assert lines_that_differ("off by 1.2e-11", "off by 1.3e-11") != []
     assert lines_that_differ("risk 0.12345678", "loss 0.12345678") != []
 
 

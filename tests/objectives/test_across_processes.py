@@ -27,7 +27,7 @@ from objectives.two_processes import (
 # One worker, so that these processes, and their server, start once (pytest -n 2 --dist loadgroup).
 pytestmark = [
     pytest.mark.xdist_group("two processes"),
-    pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning"),
+    pytest.mark.filterwarnings("ignore::eqrm.objectives.training_warnings.SmallBatchWarning"),
 ]
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-10}

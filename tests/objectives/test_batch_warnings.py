@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from eqrm.data import DomainBatches
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
-from eqrm.objectives.batch_warnings import LOOKS, BatchWatch, SmallBatchWarning
+from eqrm.objectives.training_warnings import LOOKS, BatchWatch, SmallBatchWarning
 
 DOMAINS, ROWS = 100, 200
 Rows = Iterable[Any]

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
-from eqrm.objectives.quantile_warnings import QuantileBelowRisksWarning
+from eqrm.objectives.training_warnings import QuantileBelowRisksWarning
 
 NUM_DOMAINS = 4
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
-from eqrm.objectives.quantile_warnings import InvarianceWarning, QuantileBelowRisksWarning
+from eqrm.objectives.training_warnings import InvarianceWarning, QuantileBelowRisksWarning
 
 FAR_APART = torch.tensor([1.0, 2.0, 9.0], dtype=torch.float64)
 

@@ -16,7 +16,9 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, RiskMemory, Superquantile
 
 # Small worlds take small batches.
-pytestmark = pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::eqrm.objectives.training_warnings.SmallBatchWarning"
+)
 
 DOMAINS, BATCH, EXAMPLES = 48, 8, 3
 

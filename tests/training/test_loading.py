@@ -20,7 +20,9 @@ from eqrm.training.runs.run_data import PredictorSpec, RunData
 from training.test_config import changed
 
 # Small worlds take small batches.
-pytestmark = pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::eqrm.objectives.training_warnings.SmallBatchWarning"
+)
 
 TABLE = {"file": "patients.csv", "target": "ill", "domain": "hospital"}
 RUNNER = CliRunner()

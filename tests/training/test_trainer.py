@@ -32,7 +32,9 @@ from training.small_worlds import (
 )
 
 # Small worlds take small batches.
-pytestmark = pytest.mark.filterwarnings("ignore::eqrm.objectives.batch_warnings.SmallBatchWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::eqrm.objectives.training_warnings.SmallBatchWarning"
+)
 
 
 def test_erm_on_whole_domains_reaches_least_squares() -> None:

@@ -32,7 +32,6 @@ from eqrm.measures import (
 )
 from eqrm.objectives.base import Phase, annealing
 from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
-from eqrm.objectives.quantile_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.objectives.risk_objective import (
     Kernel,
@@ -41,6 +40,7 @@ from eqrm.objectives.risk_objective import (
     keep_state,
     refuse_bad_risks,
 )
+from eqrm.objectives.training_warnings import LowQuantileWatch, warn_without_invariance
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks
 

@@ -24,7 +24,7 @@ from eqrm.errors import DomainDataError
 from eqrm.execution import being_transformed, can_fetch, can_look, has_kernels
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
-from eqrm.objectives.batch_warnings import BatchWatch
+from eqrm.objectives.training_warnings import BatchWatch
 from eqrm.predictors.base import Predictor
 from eqrm.risks import DomainRisks, checked_batch, domain_risks, variances_of
 
@@ -55,7 +55,7 @@ class RiskObjective(Objective):
     DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
 
     Batches in which risks cannot be measured are warned of
-    (:mod:`~eqrm.objectives.batch_warnings`), unless ``watches_batches`` is False.
+    (:mod:`~eqrm.objectives.training_warnings`), unless ``watches_batches`` is False.
     """
 
     across_processes: bool = True

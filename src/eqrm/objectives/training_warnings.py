@@ -1,4 +1,4 @@
-"""The warning about batches in which the risks of domains cannot be measured.
+"""What objectives warn of: quantiles that do not behave as expected, and batches too small.
 
 A plain mean is the same over any batches. A quantile is not: the risk of a domain, measured on a
 few rows, is mostly noise, and the quantile of noise is lowest for a model that is unsure of
@@ -15,6 +15,7 @@ the first :data:`LOOKS` batches of a training:
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,9 +24,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eqrm.distributions.bandwidths import Bandwidth
 from eqrm.errors import EqrmWarning
-from eqrm.execution import Fetched
+from eqrm.execution import Fetched, can_fetch
+from eqrm.level import Level
 
+INVARIANCE_TAIL = -50.0
+"""Levels with log(1−α) below this are meant to equalise risks (Proposition A.5)."""
 LOOKS = 10
 """Batches that are looked at."""
 FEWEST_ROWS, FEWEST_DENOISED = 16.0, 2.0
@@ -36,8 +41,84 @@ REMEDY = (
 )
 
 
+class InvarianceWarning(EqrmWarning):
+    """A level near 1 with a bandwidth that need not equalise the risks."""
+
+
+class QuantileBelowRisksWarning(EqrmWarning):
+    """The quantile that is minimised lies below every risk."""
+
+
 class SmallBatchWarning(EqrmWarning):
     """Batches hold too few rows per domain, or too few domains, for what is minimised."""
+
+
+def warn_without_invariance(level: Level, rule: Bandwidth, stacklevel: int) -> None:
+    """Warn where h → 0 leaves the risks free to differ and the level wants them equal."""
+    if level.log_tail < INVARIANCE_TAIL and not rule.forces_invariance:
+        warnings.warn(
+            f"At alpha = {level} EQRM is meant to equalise the risks of all domains, but the "
+            f"bandwidth rule {rule} can be 0 while they differ (the paper, appendix C). Use "
+            "bandwidth='gaussian-optimal' or 'scott'.",
+            InvarianceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+class LowQuantileWatch:
+    """Warns, once, when the quantile falls below every risk (only possible for α < ½).
+
+    On a GPU the numbers are fetched without waiting for them, so the warning comes a step or
+    more later. Compiled code and CUDA graphs are not watched.
+
+    >>> watch = LowQuantileWatch(Level(0.1))
+    >>> watch.look(torch.tensor(0.9), torch.tensor([1.0, 2.0]), None)
+    Traceback (most recent call last):
+        ...
+    eqrm.objectives.training_warnings.QuantileBelowRisksWarning: The quantile at alpha = 0.1 ...
+    """
+
+    possible_below = 0.5
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.warned = False
+        self._fetched = Fetched()
+
+    def look(self, quantile: Tensor, risks: Tensor, weights: Tensor | None) -> None:
+        """Compare a quantile (...) with the risks (..., m) it was estimated from."""
+        if self.level.alpha >= self.possible_below or self.warned:
+            return
+        if not can_fetch(risks) or self._fetched.waiting:
+            return
+        self._report(self._fetched.take())  # of an earlier step, on a GPU
+        with torch.no_grad():
+            self._fetched.send(lowest_pair(quantile, risks, weights))
+        self._report(self._fetched.take())
+
+    def _report(self, pair: list[float] | None) -> None:
+        quantile, smallest = pair or (math.inf, 0.0)
+        if quantile < smallest:
+            self.warned = True
+            warnings.warn(
+                f"The quantile at alpha = {self.level} is {quantile:.6g}, below the smallest "
+                f"risk {smallest:.6g}. Minimising it rewards risks that are far apart, and it "
+                "may have no minimum. Use distribution='empirical' or a higher alpha.",
+                QuantileBelowRisksWarning,
+                stacklevel=4,
+            )
+
+
+def lowest_pair(quantile: Tensor, risks: Tensor, weights: Tensor | None) -> Tensor:
+    """(2,): the quantile that lies furthest below its risks, and the smallest of those risks.
+
+    >>> lowest_pair(torch.tensor(0.5), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0]))
+    tensor([0.5000, 2.0000], dtype=torch.float64)
+    """
+    seen = risks if weights is None else torch.where(weights > 0, risks, math.inf)
+    quantiles, smallest = quantile.double().reshape(-1), seen.double().amin(-1).reshape(-1)
+    worst = (quantiles - smallest).argmin()
+    return torch.stack([quantiles.take(worst), smallest.take(worst)])
 
 
 class BatchWatch:
@@ -66,7 +147,7 @@ class BatchWatch:
             if len(self._seen) < LOOKS:
                 return
             together = torch.stack(self._seen).sum(0)
-            known = together.new_tensor(len(self._names))
+            known = together.new_full((), len(self._names))
             if self._places is not None:
                 known = self._places.sum().to(known)
             self._fetched.send(torch.cat([together, known.reshape(1)]))

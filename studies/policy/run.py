@@ -234,6 +234,9 @@ def _percent(value: float) -> str:
     return "" if value != value else f"{100.0 * value:+.1f}%"
 
 
+_KEYS = ("kind", "domains", "table", "rows", "fresh")
+
+
 def _missing(cases: Sequence[Case], played: Sequence[Played]) -> list[str]:
     """Which tables are not there."""
     there = {

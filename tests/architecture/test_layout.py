@@ -140,7 +140,14 @@ def test_the_page_on_the_architecture_lists_every_module() -> None:
     for path in MODULES:
         if not path.name.startswith("_"):
             expected[relative(path.parent)].add(path.stem)
-    for folder in ("benchmarks", "verify", "scripts", "scripts/record", "scripts/website"):
+    for folder in (
+        "benchmarks",
+        "studies",
+        "verify",
+        "scripts",
+        "scripts/record",
+        "scripts/website",
+    ):
         for path in (REPOSITORY / folder).glob("*.py"):
             if not path.name.startswith("_"):
                 expected[folder].add(path.stem)

@@ -35,7 +35,7 @@ NARROWED, NARROWED_OF_FEW = 1.08, 1.6
 """Standard deviations of a bootstrap of Harrell–Davis estimates are divided by a + b/√m."""
 FEW = 17.0
 """Of few domains, m, intervals are wider by the factor 1 + (17/m)^2.5."""
-CLEAR, LIKELY = 0.95, 0.75
+CLEAR, LIKELY = 0.975, 0.8
 """The least probabilities of "clear" and of "likely"."""
 NESTED_FOLDS, DIVISIONS, MANY = 5, 3, 500
 """Folds by which optimism is removed, and how often domains are divided; with many domains once."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.estimator_checks import check_estimator
 
 import eqrm
 from eqrm.errors import SettingError
@@ -108,6 +109,13 @@ def test_training_for_a_level_is_refused_with_what_to_do_instead() -> None:
     with pytest.raises(SettingError, match="max_iter must be an integer of at least 1, got 0"):
         HistogramRegressor(max_iter=0).fit(X, y, groups=day)
     assert clone(new("numbers", max_leaf_nodes=7)).max_leaf_nodes == 7
+
+
+@pytest.mark.parametrize("cls", [HistogramClassifier, HistogramRegressor])
+def test_scikit_learns_own_checks_pass(cls: Any) -> None:
+    level = "it sets alpha to 0.01, which is a level to us"
+    known = {"check_regressors_train": level} if cls is HistogramRegressor else None
+    check_estimator(cls(max_iter=10), expected_failed_checks=known, on_skip=None)
 
 
 def test_weights_count_as_repeated_rows_do() -> None:

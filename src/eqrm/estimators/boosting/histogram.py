@@ -75,6 +75,7 @@ class Histogram(DomainEstimator):
         model = kind(early_stopping=False, **settings)
         self._model = model.fit(rows.X, rows.y, sample_weight=_equal_domains(rows))
         self.trees_ = HistogramTrees.of(self._model)
+        self.n_iter_ = self.max_iter
         self._keep_risks(goal, rows)
         return self
 
@@ -109,7 +110,8 @@ class HistogramClassifier(Classification, Histogram):
         learning_rate, max_iter, max_leaf_nodes, min_samples_leaf, random_state: scikit-learn's.
 
     Every domain has the same weight. After ``fit``: ``domains_``, ``domain_counts_``,
-    ``domain_risks_``, ``quantile_risk_`` (the mean risk), ``level_`` (None) and ``trees_``.
+    ``domain_risks_``, ``quantile_risk_`` (the mean risk), ``level_`` (None), ``n_iter_`` and
+    ``trees_``.
 
     >>> X, day = np.random.default_rng(0).normal(size=(600, 2)), np.repeat(np.arange(20), 30)
     >>> model = HistogramClassifier(max_iter=20).fit(X, X[:, 0] > 0, groups=day)

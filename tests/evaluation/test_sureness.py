@@ -48,15 +48,15 @@ def log_normal(change: float, own: float) -> Law:
 
     def risks(generator: Generator, domains: int) -> Array:
         common, each = generator.normal(size=domains), generator.normal(size=(2, domains))
-        return np.asarray([[1.0], [1.0 + change]] * np.exp(0.4 * common + own * each))
+        scale = np.array([[1.0], [1.0 + change]])
+        return np.asarray(scale * np.exp(0.4 * common + own * each))
 
     return risks
 
 
 def heavy_tails(generator: Generator, domains: int) -> Array:
     each = np.exp(0.1 * generator.normal(size=(2, domains)))
-        scale = np.array([[1.0], [1.0 + change]])
-        return np.asarray(scale * np.exp(0.4 * common + own * each))
+    return np.asarray(np.array([[1.0], [0.94]]) * (1.0 + generator.pareto(2.5, domains)) * each)
 
 
 def some_heavy_tails_differ(generator: Generator, domains: int) -> Array:

@@ -132,7 +132,7 @@ def scikit_learn_versions(options: Options) -> Result:
             found = run_tests(
                 options, f"scikit-learn-{age}", *files, "-m", "", libraries=Path(folder)
             )
-        version = about.name.split("-")[1]
+        version = about.stem.partition("-")[2]
         lines.append(f"{version}: {found.summary}")
         good &= found.status == "PASS"
         tests += int(str(found.details.get("tests", 0)))

@@ -70,7 +70,7 @@ SCENES = {
     ),
     "train-in-time": Scene(
         (
-            "eqrm train flights --weather --test-last .5 --output flights",
+            "eqrm train flights --weather --order day --output flights",
             "eqrm train sales.csv --target sold --domain week --order date --test-last .5 "
             "--output sales",
         ),

@@ -63,7 +63,7 @@ def test_a_page_is_staged_with_its_links_and_its_contents(tmp_path: Path) -> Non
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert "Reproductions <reproductions/index>" in index
     train = (tmp_path / "train.md").read_text(encoding="utf-8")
-    assert "(project/readme.md#what-the-demo-shows)" in train
+    assert "(project/readme.md#from-a-table)" in train
     readme = (tmp_path / "project" / "readme.md").read_text(encoding="utf-8")
     assert "(../concepts.md)" in readme
     assert "(../files/CITATION.cff)" in readme

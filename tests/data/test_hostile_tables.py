@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.frontiers.tables import load_table
 
 from eqrm.data.datasets.digits import read_idx
 from eqrm.data.datasets.image_folders import ImageFiles
@@ -130,7 +129,6 @@ READERS = {
     "a.zip": lambda path: unpack(path, path.parent / "out"),
     "w.pth": read_weights,
     "labels.gz": read_idx,
-    "flights.npz": lambda path: load_table("flights", path.parent),
     "images.zip": lambda path: ImageFiles(path, ["data.png"])._decoded("data.png"),
 }
 

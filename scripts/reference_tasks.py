@@ -110,11 +110,11 @@ TASKS = (
     ),
     Task(
         "linear",
-        "Linear models and causal recovery",
-        "exact solvers on moments, structural models, when equal risks single out the causes",
+        "Linear models",
+        "exact solvers on the moments of domains",
         "On real data: [LinearQRM on real tables](../linear-on-real-data.md).",
         names="eqrm.LinearQRM",
-        packages="eqrm.linear eqrm.causal",
+        packages="eqrm.linear",
     ),
 )
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import lognorm
 
 from eqrm.errors import SettingError
-from eqrm.linear import DomainLaw, Intervention, LinearSCM, Noise
+from studies.causal import DomainLaw, Intervention, LinearSCM, Noise
 
 Domain = tuple[Intervention, ...]
 FIGURE_PARENTS = {

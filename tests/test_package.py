@@ -79,8 +79,11 @@ def test_eqrm_offers_at_most_45_names() -> None:
     assert len(eqrm.__all__) <= 48
 
 
-MANY_RUNS = "many_runs.train_many"
-LEFT_FOR_STUDIES = dict.fromkeys(("Run", "TrainedRuns", "runs_of", "train_many"), MANY_RUNS)
+LEFT_FOR_STUDIES = {
+    **dict.fromkeys(("Run", "TrainedRuns", "runs_of", "train_many"), "many_runs.train_many"),
+    **dict.fromkeys(("LinearSCM", "assumption_v", "invariant_risk_predictors"), "causal"),
+    **dict.fromkeys(("minimal_invariant_risk", "sufficient_interventions"), "causal"),
+}
 """Names that were public and are no part of the package any more, by the module that has them."""
 
 

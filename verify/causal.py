@@ -14,7 +14,7 @@ from verify.registry import Options, Result, check, passed
 def seven_cases(options: Options) -> Result:
     from studies.linear_worlds import changing_sigmas, example_world
 
-    from eqrm.causal import minimal_invariant_risk
+    from studies.causal import minimal_invariant_risk
 
     tally: Counter[str] = Counter()
     wrong: list[str] = []
@@ -43,11 +43,11 @@ def seven_cases(options: Options) -> Result:
 
 @check("causal.cases", "the six cases of appendix A.2.3 compared with the truth, on 204 DAGs")
 def six_cases(options: Options) -> Result:
+    from causal.test_assumption_v import SQUARES, WORLDS, as_scm, without_effects
     from studies.linear_worlds import two_effects
 
-    from causal.test_assumption_v import SQUARES, WORLDS, as_scm, without_effects
-    from eqrm.causal import paper_case
     from oracle.rational_worlds import do_is_enough
+    from studies.causal import paper_case
 
     tally: Counter[str] = Counter()
     wrong: list[str] = []

@@ -117,7 +117,6 @@ PROMISES = (
         (
             "causal.cases",
             "causal.sigmas",
-            "causal.tests",
             "distributions.bandwidths",
             "networks.colored-mnist",
             "objectives.quadratic-worlds",

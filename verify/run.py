@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # A module of the same name here would hide a folder of tests.
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT / "verify"]
-for folder in (ROOT / "benchmarks", ROOT / "tests", ROOT / "src", ROOT):
+for folder in (ROOT / "tests/studies", ROOT / "benchmarks", ROOT / "tests", ROOT / "src", ROOT):
     sys.path.insert(0, str(folder))
 
 from verify.promises import PROMISES, last_run, record_run, verdict  # noqa: E402

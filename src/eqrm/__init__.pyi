@@ -1,4 +1,3 @@
-from . import causal as causal
 from . import data as data
 from . import distributions as distributions
 from . import errors as errors

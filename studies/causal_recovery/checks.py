@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from eqrm.causal import MinimalInvariantRisk, minimal_invariant_risk
+from studies.causal import MinimalInvariantRisk, minimal_invariant_risk
 from studies.causal_recovery.limits import Solved
 from studies.causal_recovery.settings import (
     APPENDIX,

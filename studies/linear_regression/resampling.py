@@ -17,7 +17,8 @@ from torch import Tensor
 
 from eqrm import KDE, Empirical, Level
 from eqrm.distributions import RiskDistribution
-from eqrm.linear import Frontier, Noise
+from eqrm.linear import Frontier
+from studies.causal import Noise
 from studies.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,

@@ -75,13 +75,13 @@ def private_names() -> set[str]:
 
 def test_names_are_found_however_they_are_imported() -> None:
     source = (
-        "import eqrm\nimport eqrm.linear.scm.laws as laws\nfrom eqrm.files import writing\n"
+        "import eqrm\nimport eqrm.level as levels\nfrom eqrm.files import writing\n"
         "from eqrm.text import counted as c\nfrom eqrm import Level, objectives\n"
-        "laws.lognormal(0.5), writing.write_text, eqrm.Level.of(1), eqrm.level.Level\n"
+        "levels.as_level(0.5), writing.write_text, eqrm.Level.of(1), eqrm.level.Level\n"
         "objectives.ERM(), self.text.counted"
     )
     expected = {
-        "eqrm.linear.scm.laws.lognormal",
+        "eqrm.level.as_level",
         "eqrm.files.writing.write_text",
         "eqrm.text.counted",
         "eqrm.level.Level",

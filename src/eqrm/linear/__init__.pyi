@@ -6,11 +6,4 @@ from .linear_model import LinearModel as LinearModel
 from .linear_qrm import Frontier as Frontier
 from .linear_qrm import LinearQRM as LinearQRM
 from .moments.domain_moments import DomainMoments as DomainMoments
-from .scm.interventions import Do as Do
-from .scm.interventions import DomainLaw as DomainLaw
-from .scm.interventions import Intervention as Intervention
-from .scm.interventions import Noise as Noise
-from .scm.interventions import Scale as Scale
-from .scm.interventions import Shift as Shift
-from .scm.model import LinearSCM as LinearSCM
 from .solving.newton import Optimality as Optimality

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from eqrm.causal.quadratic_forms import Floats
+from studies.causal.quadratic_forms import Floats
 
 STARTS = 64
 SETTLED = 1e-11

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from studies.causal.scm import laws
 from studies.linear_worlds import example_domains, example_world, figure_world, random_world
 
 from eqrm.errors import SettingError
-from eqrm.linear import Do, DomainLaw, DomainMoments, LinearSCM, Noise, Scale, Shift
-from eqrm.linear.scm import laws
+from eqrm.linear import DomainMoments
+from studies.causal import Do, DomainLaw, LinearSCM, Noise, Scale, Shift
 
 # Mean and variance by their formulas; draws by numpy's own samplers.
 LAWS = {

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.errors import DomainDataError
-from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear import DomainMoments
 
 Floats = NDArray[np.float64]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqrm.causal.assumption_v import AssumptionV, assumption_v
 from eqrm.checks import one_of
 from eqrm.errors import SettingError
-from eqrm.linear.scm.interventions import Do, Domain, Intervention, Noise, Scale, Shift
-from eqrm.linear.scm.model import LinearSCM
+from studies.causal.assumption_v import AssumptionV, assumption_v
+from studies.causal.scm.interventions import Do, Domain, Intervention, Noise, Scale, Shift
+from studies.causal.scm.model import LinearSCM
 
 KINDS = ("do", "shift", "noise", "scale")
 

@@ -9,8 +9,15 @@ import pytest
 import torch
 from studies.linear_worlds import changing_sigmas, example_domains, example_world, random_world
 
-from eqrm.causal import invariant_risk_predictors, minimal_invariant_risk
-from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift
+from eqrm.linear import DomainMoments
+from studies.causal import (
+    Do,
+    LinearSCM,
+    Noise,
+    Shift,
+    invariant_risk_predictors,
+    minimal_invariant_risk,
+)
 
 SIGMAS = [(1.0, 2.0**0.5, 1.0), (0.7, 0.5, 2.0), (2.0, 1.0, 1.0)]
 

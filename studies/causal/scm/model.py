@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, is_number
 from eqrm.errors import SettingError
-from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear import DomainMoments
 from eqrm.linear.moments.running import MomentAccumulator, RunningMoments
-from eqrm.linear.scm.interventions import Assignment, Intervention, as_domain
-from eqrm.linear.scm.laws import Law, NoiseLaw
 from eqrm.text import did_you_mean
+from studies.causal.scm.interventions import Assignment, Intervention, as_domain
+from studies.causal.scm.laws import Law, NoiseLaw
 
 Floats = NDArray[np.float64]
 Domains = Mapping[str, Sequence[Intervention]]
@@ -38,7 +38,7 @@ class LinearSCM:
 
     The paper's example, X1 → Y → X2, observed and with X1 fixed to 10:
 
-    >>> from eqrm.linear import Do
+    >>> from studies.causal import Do
     >>> scm = LinearSCM({"X1": {}, "Y": {"X1": 1.0}, "X2": {"Y": 1.0}}, "Y", {"Y": 2**0.5})
     >>> moments = scm.population({"observed": [], "fixed": [Do("X1", 10.0)]})
     >>> moments.mean

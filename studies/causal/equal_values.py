@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
-from eqrm.causal.proofs import degenerate_ratios, is_confined, minimum_kernel, span_of_points
-from eqrm.causal.quadratic_forms import (
+from studies.causal.common_zeros import find_common_zeros, independent_forms, lowest_common_zeros
+from studies.causal.proofs import degenerate_ratios, is_confined, minimum_kernel, span_of_points
+from studies.causal.quadratic_forms import (
     UNSURE,
     Floats,
     FormShape,

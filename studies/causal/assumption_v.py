@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.causal.common_zeros import is_near_a_zero
-from eqrm.causal.equal_values import TIE, Explorer
-from eqrm.causal.invariant_risk import describe_steps
-from eqrm.causal.quadratic_forms import (
+from eqrm.errors import DomainDataError
+from eqrm.linear import DomainMoments
+from studies.causal.common_zeros import is_near_a_zero
+from studies.causal.equal_values import TIE, Explorer
+from studies.causal.invariant_risk import describe_steps
+from studies.causal.quadratic_forms import (
     Floats,
     as_floats,
     check_moments,
     excess_forms,
     residual_moments,
 )
-from eqrm.errors import DomainDataError
-from eqrm.linear.moments.domain_moments import DomainMoments
 
 EQUAL = 1e-9
 SHARP = 1e-11
@@ -58,7 +58,7 @@ def assumption_v(moments: DomainMoments, causal: Any, *, intercept: Any = None) 
 
     Note that `do` on every covariate is not enough, contrary to the paper's case 2.
 
-    >>> from eqrm.linear import Do, LinearSCM
+    >>> from studies.causal import Do, LinearSCM
     >>> scm = LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
     >>> z = 0.5**0.5
     >>> domains = {"base": [], "do X1": [Do("X1", z)], "do X2": [Do("X2", z)]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqrm.causal.quadratic_forms import Floats, orthogonal_to
+from studies.causal.quadratic_forms import Floats, orthogonal_to
 
 CLEARLY = 1e-6
 

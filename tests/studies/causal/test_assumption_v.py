@@ -7,25 +7,29 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from studies.causal.scm import laws
 from studies.linear_worlds import FIGURE_PARENTS, example_world, figure_world, two_effects
 
 from cases import in_full
-from eqrm.causal import (
+from eqrm.errors import DomainDataError, SettingError
+from eqrm.linear import DomainMoments
+from oracle.rational_worlds import (
+    RationalWorld,
+    do_is_enough,
+    random_dyadic_world,
+    weighted_dag,
+)
+from studies.causal import (
+    Do,
+    LinearSCM,
+    Noise,
+    Shift,
     assumption_v,
     intervention_domains,
     invariant_risk_predictors,
     minimal_invariant_risk,
     paper_case,
     sufficient_interventions,
-)
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.linear import Do, DomainMoments, LinearSCM, Noise, Shift
-from eqrm.linear.scm import laws
-from oracle.rational_worlds import (
-    RationalWorld,
-    do_is_enough,
-    random_dyadic_world,
-    weighted_dag,
 )
 
 # 200 random DAGs, and the DAG of the paper's figure four times.
@@ -180,8 +184,8 @@ def test_an_intercept_is_one_more_coefficient() -> None:
     "seed", [*range(10), *(pytest.param(s, marks=pytest.mark.full) for s in range(10, 40))]
 )
 def test_claims_on_arbitrary_domains_survive_a_long_search(seed: int) -> None:
-    from eqrm.causal.common_zeros import find_common_zeros, independent_forms
-    from eqrm.causal.quadratic_forms import excess_forms
+    from studies.causal.common_zeros import find_common_zeros, independent_forms
+    from studies.causal.quadratic_forms import excess_forms
 
     scm = as_scm(random_dyadic_world(2 + seed % 3, 1000 + seed))
     generator = np.random.default_rng(seed)

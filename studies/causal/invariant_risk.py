@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.causal.equal_values import Exploration, Explorer
-from eqrm.causal.quadratic_forms import Floats, Piece, RiskForms, check_moments, risk_forms
-from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear import DomainMoments
+from studies.causal.equal_values import Exploration, Explorer
+from studies.causal.quadratic_forms import Floats, Piece, RiskForms, check_moments, risk_forms
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def minimal_invariant_risk(
 
     With one changing noise there is one (appendix G.1.2, σ2 changes: the causal predictor):
 
-    >>> from eqrm.linear import LinearSCM, Noise
+    >>> from studies.causal import LinearSCM, Noise
     >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
     >>> domains = {"small": [Noise("X2", std=0.5)], "large": [Noise("X2", std=2.0)]}
     >>> answer = minimal_invariant_risk(world.population(domains))
@@ -96,7 +96,7 @@ def invariant_risk_predictors(
     The first list holds affine sets, whose union they are; the second is empty when that is
     proved, and else says what is open. Isolated ones found by search are sets without directions.
 
-    >>> from eqrm.linear import LinearSCM, Noise
+    >>> from studies.causal import LinearSCM, Noise
     >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
     >>> domains = {"small": [Noise("X1", std=0.5)], "large": [Noise("X1", std=2.0)]}
     >>> (line,), unsolved = invariant_risk_predictors(world.population(domains))

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, is_number
 from eqrm.errors import SettingError
-from eqrm.linear.scm.laws import Law, NoiseLaw, is_law
+from studies.causal.scm.laws import Law, NoiseLaw, is_law
 
 Size = float | Law
 
@@ -173,7 +173,7 @@ class DomainLaw:
 
     The paper's linear world, in which the noise of X2 has a log-normal σ:
 
-    >>> from eqrm.linear.scm import laws
+    >>> from studies.causal.scm import laws
     >>> law = DomainLaw((Noise("X2", std=laws.lognormal(0.0, 0.5**0.5)),))
     >>> domains = law.draw(1000, seed=0)
     >>> len(domains), domains["0"] == law.domain(0, seed=0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from eqrm.causal.proofs import definite_combination
+from studies.causal.proofs import definite_combination
 
 
 def symmetric(generator: np.random.Generator, k: int) -> np.ndarray:

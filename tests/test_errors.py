@@ -27,7 +27,7 @@ MADE: dict[type[BaseException], tuple[Any, ...]] = {
     ListedProblemsError: ("Two problems.", ("one", "other")),
     DomainDataError: ("Risk 3 is NaN.", (3,)),
     TooFewDomainsError: ("29 domains are needed, got 10.", 10, 29),
-    MissingExtraError: ("duckdb", "tables", "Reading files"),
+    MissingExtraError: ("matplotlib", "plots", "Drawing a figure"),
 }
 
 

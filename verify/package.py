@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 from verify.demo import demo_of_clone
@@ -60,6 +61,64 @@ def record(options: Options) -> Result:
         finished.code == 0 and finished.seconds <= RECORD_SECONDS,
         f"{finished.last_lines()} Bound {RECORD_SECONDS:.0f} s.",
         seconds=finished.seconds,
+    )
+
+
+WHEEL_SCENES = [
+    "train",
+    "predict",
+    "evaluate",
+    "recalibrate",
+    "watch",
+    "backtest",
+    "train-network",
+    "sweep-and-table",
+]
+RUN_SCENE = """
+import sys
+sys.path.insert(0, {scripts!r})
+import eqrm
+assert eqrm.__file__.startswith({environment!r}), eqrm.__file__
+from running import made
+made({scene!r})
+"""
+
+
+@check("package.wheel", "the wheel alone, in an empty environment, runs every command")
+def wheel(options: Options) -> Result:
+    """The commands of tests/record, with what ``pip install`` of the wheel brings and no more."""
+    with tempfile.TemporaryDirectory(prefix="eqrm-wheel-") as folder:
+        place, environment = Path(folder), Path(folder).resolve() / "environment"
+        python = str(environment / "bin" / "python")
+        constraints = ["-c", str(ROOT / "constraints.txt")]
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        steps = [
+            ("build", [*pip, "wheel", "--no-deps", "-w", folder, str(ROOT)]),
+            ("environment", [sys.executable, "-m", "venv", str(environment)]),
+        ]
+        for name, command in steps:
+            finished = run_program(options, f"wheel-{name}", command, plain_environment(), place)
+            if finished.code:
+                return passed(False, f"{name}: {finished.last_lines()}")
+        (built,) = place.glob("*.whl")
+        with zipfile.ZipFile(built) as archive:
+            others = [n for n in archive.namelist() if not n.startswith(("eqrm/", "eqrm-"))]
+        install = [python, *pip[1:], "install", *constraints, str(built)]
+        finished = run_program(options, "wheel-install", install, plain_environment(), place)
+        failed = [f"install: {finished.last_lines()}"] if finished.code else []
+        for scene in () if failed else WHEEL_SCENES:
+            program = RUN_SCENE.format(
+                scripts=str(ROOT / "scripts" / "record"), environment=str(environment), scene=scene
+            )
+            finished = run_program(
+                options, f"wheel-{scene}", [python, "-c", program], plain_environment(), place
+            )
+            failed += [f"{scene}: {finished.last_lines()}"] if finished.code else []
+        size = built.stat().st_size / 1e6
+    return passed(
+        not (failed or others),
+        f"{len(WHEEL_SCENES)} groups of commands: {', '.join(WHEEL_SCENES)}; failed: {failed}; "
+        f"files of the wheel ({size:.1f} MB) outside of eqrm: {others}",
     )
 
 

@@ -157,6 +157,7 @@ PROMISES = (
             "estimators.scikit-learn",
             "package.clean-clone",
             "package.record",
+            "package.wheel",
             "tables.demo",
             "website.tests",
         ),

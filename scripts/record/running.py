@@ -1,7 +1,4 @@
-"""Make the text of one file of the record, in a process of its own.
-
-python scripts/record/running.py NAME FILE
-"""
+"""Make the text of one file of the record."""
 
 from __future__ import annotations
 

@@ -36,13 +36,6 @@ def test_images_without_pillow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         eqrm.dataset("iwildcam", tmp_path)
 
 
-def test_graphs_of_ogb_without_pandas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    write_ogb_molpcba(tmp_path)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[molecules\]'"):
-        eqrm.dataset("ogb-molpcba", tmp_path)
-
-
 def test_graphs_are_read_without_torch_geometric(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, MissingExtraError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from evaluation.routes import ROUTES, as_csv, as_parquet, world
 
 PREDICTED = {"domains": "ward", "labels": "y", "predictions": "erm"}
@@ -257,16 +256,6 @@ def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
     as_parquet(frame.assign(y="cat", p_dog=[0.5, np.nan, 0.5]), tmp_path)
     with pytest.raises(DomainDataError, match="a probability is missing or not a number"):
         eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
-
-
-def test_files_without_duckdb_name_the_extra(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = as_csv(world(), tmp_path)
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[tables\]'"):
-        eqrm.evaluate(path, **GIVEN)
-    assert eqrm.evaluate(world(), **GIVEN).examples == 1500
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -18,7 +18,7 @@ from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains, read_texts
 from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
-from eqrm.errors import DomainDataError, EqrmWarning, MissingExtraError, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.files.rows_as_csv import GuardedCells
 from eqrm.files.writing import refuse_unwritable, whole_file
 from eqrm.tabular.model import chosen_model, load_table_model
@@ -172,10 +172,8 @@ def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
 
 
 def _write_csv(path: Path, columns: dict[str, NDArray[Any]], cells: GuardedCells) -> None:
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables", "Writing predictions") from error
+    import pandas
+
     guarded = [
         np.array(cells.values(values.tolist()), object) if values.dtype.kind in "OUT" else values
         for values in columns.values()
@@ -192,11 +190,9 @@ def _write_parquet(
     kept: list[str],
     predictions: dict[str, NDArray[Any]],
 ) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    import pyarrow
+    from pyarrow import parquet
+
     stored = read_as_stored(table, kept) if kept else pyarrow.table({})
     columns = {name: stored.column(name) for name in kept}
     columns |= {name: pyarrow.array(values) for name, values in predictions.items()}

@@ -21,7 +21,7 @@ from eqrm.data.graphs import Graphs
 from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
-from eqrm.errors import DataFileError, DomainDataError, MissingExtraError
+from eqrm.errors import DataFileError, DomainDataError
 from eqrm.files.limits import opened_gzip
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
@@ -166,10 +166,8 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
 
 def _read_numbers(path: Path, dtype: Any) -> Any:
     """A compressed table of numbers without a header, (rows, columns)."""
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtraError("pandas", "molecules", "Reading OGB's files") from None
+    import pandas
+
     with refusing_damage(path):
         try:
             with opened_gzip(path) as file:

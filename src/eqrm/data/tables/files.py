@@ -30,7 +30,7 @@ from eqrm.data.tables.csv_text import (
     with_even_line_ends,
     wrong_line,
 )
-from eqrm.errors import DataFileError, DomainDataError, MissingExtraError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files.limits import refuse_growth
 from eqrm.text import did_you_mean
 
@@ -238,7 +238,8 @@ def opened(
     data: Any, threads: int | None, memory: str, progress: bool = False
 ) -> Iterator[TableFiles]:
     """Open files, patterns or folders as one table, within a number of threads and memory."""
-    duckdb = _duckdb()
+    import duckdb
+
     files = find_files([data] if isinstance(data, (str, Path)) else data)
     kinds = {_kind(path) for path in files}
     if len(kinds) > 1:
@@ -347,11 +348,3 @@ def _first_line(error: Exception) -> str:
 
 def _linux() -> bool:
     return hasattr(os, "sched_getaffinity")
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("duckdb", "tables", "Reading CSV and Parquet files") from error
-    return duckdb

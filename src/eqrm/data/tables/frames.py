@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.domains import joined_columns
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError
 from eqrm.text import did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -202,9 +202,7 @@ def data_frame(columns: Mapping[str, Any], like: Any = None) -> DataFrame:
     0   0.1
     1   0.2
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables", "A data frame") from error
+    import pandas
+
     index = like.index if isinstance(like, pandas.DataFrame) else None
     return pandas.DataFrame(dict(columns), index=index)

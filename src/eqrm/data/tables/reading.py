@@ -20,7 +20,7 @@ from eqrm.data.tables.sources import MEMORY, ColumnSource, Data, source_of
 from eqrm.data.tables.table import NO_ROWS, Table
 from eqrm.data.tables.written_dates import written_dates
 from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError
 from eqrm.text import counted
 
 BATCH = 100_000
@@ -375,10 +375,8 @@ def read_texts(data: Data, names: Sequence[str] | None = None) -> dict[str, list
 
 def read_as_stored(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> Any:
     """Columns as an Arrow table, with the types they have in the files (text in CSV files)."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "tables", "Writing Parquet files") from error
+    import pyarrow
+
     paths = [files] if isinstance(files, (str, Path)) else list(files)
     with opened(paths, None, MEMORY) as source:
         wanted = ", ".join(source.column(name) for name in names)

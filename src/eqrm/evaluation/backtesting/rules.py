@@ -111,7 +111,7 @@ class JudgedDomains:
 
         Up to the rounding of their sums: a constant has the same risk on every domain.
         """
-        return int((self.risks <= self.bounds + EQUAL * np.abs(self.bounds)).sum())
+        return int((self.risks - self.bounds <= EQUAL * np.abs(self.risks)).sum())
 
     @property
     def infinite(self) -> int:

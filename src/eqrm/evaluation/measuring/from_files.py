@@ -10,7 +10,7 @@ import numpy as np
 from eqrm.data.tables.files import TableFiles, fetched_list, opened
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import ADVICE, joined_columns
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
 from eqrm.evaluation.measuring.domain_columns import facts_of_files
@@ -84,10 +84,6 @@ def _of_function(
 
     Numbers in CSV files arrive as float64, and other columns as they are.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "tables", "A loss function over files") from error
     columns = named_columns(table, spec.predictions)
     read = [spec.labels, *columns.values()]
     keys = {f"d{j}": table.domain(name) for j, name in enumerate(names)}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles
 from eqrm.domains import Name
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.domain_columns import DomainFacts
 from eqrm.evaluation.measuring.grouped_losses import GroupedLosses, grouped_losses, selected
@@ -106,10 +106,8 @@ class PredictionTable:
 
     def _number_domains(self, numbers: Mapping[Name, int]) -> list[str]:
         """Give DuckDB the numbers of domains, by what their columns hold."""
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise MissingExtraError("pyarrow", "tables", "Reading predictions") from error
+        import pyarrow
+
         kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
         keys = {
             f"d{j}": pyarrow.array([values[place] for place in kept])

@@ -18,7 +18,7 @@ from eqrm.checks import is_number
 from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.files import TableFiles, opened
 from eqrm.domains import joined_columns
-from eqrm.errors import DataFileError, MissingExtraError, SettingError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.scores import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
@@ -289,10 +289,8 @@ def _corrected(batch: Any, columns: list[str], saved: SavedCorrection, first_row
 @contextmanager
 def _writer(draft: Path, output: Path, cells: GuardedCells) -> Iterator[Callable[[Any], None]]:
     """What writes Arrow batches to a CSV or Parquet file."""
-    try:
-        from pyarrow import OSFile, csv, parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "tables", "Writing predictions") from error
+    from pyarrow import OSFile, csv, parquet
+
     writers: list[Any] = []
     names: list[str] = []
     as_csv = output.suffix.lower() == ".csv"

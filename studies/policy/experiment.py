@@ -68,6 +68,7 @@ def played(case: Case, previous: str | None = None) -> dict[str, Any]:
         "seconds": seconds,
         "decision": decision.to_dict(),
         "bound": bound,
+        "risks": {name: found.evaluation[name].risks.tolist() for name in found.models},
         "models": {name: truth(model, fresh) for name, model in found.models.items()},
     }
     if previous is not None and case.domains == COMPARED:

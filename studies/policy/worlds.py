@@ -29,8 +29,10 @@ class DrawnTable:
     def columns(self) -> dict[str, object]:
         """As :func:`eqrm.train` takes it."""
         found: dict[str, object] = {f"x{j + 1}": self.X[:, j] for j in range(FEATURES)}
+        whole = self.y.dtype.kind == "i"  # classes: names, so that three are no amounts
+        y = np.array([f"class {k}" for k in range(10)])[self.y] if whole else self.y
         names = np.array([f"d{number:04d}" for number in range(int(self.domain.max()) + 1)])
-        return {**found, "y": self.y, "site": names[self.domain]}
+        return {**found, "y": y, "site": names[self.domain]}
 
 
 @dataclass(frozen=True)

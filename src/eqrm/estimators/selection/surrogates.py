@@ -237,7 +237,13 @@ def whole_domain_folds(ids: NDArray[np.int64], folds: int) -> list[Split]:
 def fitted(
     estimator: Any, fits: Sequence[Surrogate], X: Any, y: Any, groups: Any, sample_weight: Any
 ) -> list[Any]:
-    """A fitted estimator per surrogate, without correction; levels of a measure go together."""
+    """A fitted estimator per surrogate, without correction; levels of a measure go together.
+
+    Boosted trees share the rounds of ERM that all of them begin with.
+    """
+    if hasattr(estimator, "_fit_goals"):
+        goals = [as_settings(s) for s in fits]
+        return list(clone(estimator)._fit_goals(goals, X, y, groups, sample_weight))
     found: dict[Surrogate, Any] = {}
     first = next((s.measure for s in fits if s != ERM), "quantile")
     for measure in dict.fromkeys([first, *(s.measure for s in fits if s != ERM)]):

@@ -6,6 +6,7 @@ among candidates by the same risks, :func:`nested_estimate` takes the optimism o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -136,7 +137,8 @@ def compare_quantiles(
     estimates, drawn = resampled_smooth_quantiles(both, level, resamples, seed, block=block)
     near = np.sort(both, axis=1) @ _weights_near(one.size, level, _repeats(both, level, block))
     change, changes, others = _as_changes(estimates, drawn.T, near)
-    spread = _Spread(change, np.sort(changes), others, one.size)
+    doubt = max(optimism, 0.0) / (abs(float(estimates[1])) or 1.0)
+    spread = _Spread(change, np.sort(changes), others, one.size, doubt)
     return QuantileChange(
         change,
         change - float(spread.below(np.array([z]))[0]),
@@ -148,16 +150,21 @@ def compare_quantiles(
 
 @dataclass(frozen=True, eq=False)
 class _Spread:
-    """How far the true change may lie from the estimate, for so many standard deviations z."""
+    """How far the true change may lie from the estimate, for so many standard deviations z.
+
+    ``optimism`` has been added to the change; it is an estimate, and may be too much by itself.
+    """
 
     change: float
     drawn: Vector
     near: Vector
     domains: int
+    optimism: float = 0.0
 
     def below(self, z: Vector) -> Vector:
         ends = np.quantile(self.drawn, ndtr(-z / self._narrowed))
-        return self._together(self.change - ends, self.change - float(self.near.min()), z)
+        near = math.hypot(max(self.change - float(self.near.min()), 0.0), self.optimism)
+        return self._together(self.change - ends, near, z)
 
     def above(self, z: Vector) -> Vector:
         ends = np.quantile(self.drawn, ndtr(z / self._narrowed))

@@ -14,6 +14,7 @@ from typing import Any
 
 from eqrm.data.tables.task import Task
 from eqrm.errors import SettingError
+from eqrm.estimators.boosting.tree_settings import tree_settings
 from eqrm.estimators.selection.surrogates import (
     ERM,
     RECALIBRATED,
@@ -94,13 +95,24 @@ def families(
     task: Task,
     settings: Mapping[str, Any],
     own: Mapping[str, Any] | None = None,
+    rows: int = 0,
 ) -> list[Family]:
-    """The families of a plan, and estimators of the user's by name, the simplest first."""
+    """The families of a plan, and estimators of the user's by name, the simplest first.
+
+    The size of trees depends on the number of ``rows``.
+    """
     models = ["linear", installed_trees()] if plan.model == AUTO else [plan.model]
     found = [
         Family(
             family_name(model, task),
-            new_estimator(model, task, None, plan.seed, settings, plan.measure),
+            new_estimator(
+                model,
+                task,
+                None,
+                plan.seed,
+                {**tree_settings(model, rows), **settings},
+                plan.measure,
+            ),
             model != "histogram",
         )
         for model in models

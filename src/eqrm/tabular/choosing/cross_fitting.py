@@ -86,7 +86,8 @@ class Comparison:
                 "domains_per_batch=null.".format(**batches)
             )
         settings = {**batches, **(self.plan.settings or {})}
-        return families(self.plan, self.prepared.task, settings, self.plan.candidates)
+        own, rows = self.plan.candidates, len(self.rows.labels)
+        return families(self.plan, self.prepared.task, settings, own, rows)
 
     @cached_property
     def splits(self) -> list[Split]:

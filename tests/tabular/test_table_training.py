@@ -12,6 +12,7 @@ from scipy.stats.mstats import hdquantiles
 from sklearn.metrics import r2_score, roc_auc_score
 
 from eqrm.errors import DataFileError, SettingError
+from eqrm.estimators.boosting.tree_settings import tree_settings
 from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
@@ -95,7 +96,8 @@ def test_every_model_is_trained_saved_and_loaded_alike(
         return
     shared = found.models[own]
     data = shared.preprocessor.encode(train)
-    alone = new_estimator(model, shared.preprocessor.task, Level(0.9), 0, QUICK[model])
+    own_settings = {**tree_settings(model, len(train)), **QUICK[model]}
+    alone = new_estimator(model, shared.preprocessor.task, Level(0.9), 0, own_settings)
     matrix = shared.preprocessor.encoder.transform(train.columns)
     alone.fit(matrix, data.y.double().numpy(), groups=train.domains)
     expected = TableModel(alone, shared.preprocessor, shared.level).predict(test.columns)

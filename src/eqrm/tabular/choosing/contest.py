@@ -141,10 +141,18 @@ class Contest:
         return "predictions hardly vary"
 
     def shown(self, chosen: int) -> list[int]:
-        """Of candidates with the same name one each: the chosen one, or the lowest allowed."""
+        """Of candidates with the same name one each: the chosen one, or the lowest.
+
+        One that is allowed goes first where it is below plain training of its family.
+        """
         allowed, compared = self.allowed(), self._compared(self.risks)[0]
+        plain = {c.family: compared[i] for i, c in enumerate(self.candidates) if c.plain}
+        good = [
+            a and v <= plain[c.family]
+            for c, a, v in zip(self.candidates, allowed, compared, strict=True)
+        ]
         best: dict[str, int] = {}
-        rank = {c: (not allowed[c], compared[c]) for c in range(len(self.candidates))}
+        rank = {c: (not good[c], compared[c]) for c in range(len(self.candidates))}
         for place in sorted(rank, key=rank.__getitem__):
             best.setdefault(self.candidates[place].name, place)
         best[self.candidates[chosen].name] = chosen

@@ -31,7 +31,7 @@ MOVE = """(alpha) => {
 NAMES = "[...document.querySelectorAll('#domains tbody tr')].map(r => r.cells[0].textContent)"
 DEFECTS = "document.body.innerText.match(/NaN|undefined|\\[object|Infinity/)"
 TEXT = "document.getElementById('{}').textContent"
-NOW = "[...document.querySelectorAll('#levels [data-now]')].map(c => c.textContent)"
+NOW = "[...document.querySelectorAll('#levels td[data-now]')].map(c => c.textContent)"
 
 
 @pytest.fixture(scope="module")

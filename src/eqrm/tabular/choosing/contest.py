@@ -156,7 +156,7 @@ class Contest:
         for place in sorted(rank, key=rank.__getitem__):
             best.setdefault(self.candidates[place].name, place)
         best[self.candidates[chosen].name] = chosen
-        return list(best.values())
+        return sorted(best.values(), key=lambda c: (c != chosen, compared[c]))
 
 
 def decide(

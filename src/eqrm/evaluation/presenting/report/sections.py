@@ -50,6 +50,8 @@ def levels_part(
     start = levels["labels"][levels["start"]]
     columns = _columns(shown, rows, start)
     now = _now(shown, rows, content, start)
+    # A level that has a column of its own needs no second one.
+    marked = "here twice" if start in {column.level for column in columns} else "here"
     head = element(
         "tr",
         element("th", "Model", scope="col"),
@@ -59,7 +61,8 @@ def levels_part(
             element("small", "level"),
             element("span", start, class_="level-here"),
             scope="col",
-            class_="here",
+            class_=marked,
+            data_now=True,
         ),
         *(
             element(
@@ -69,7 +72,7 @@ def levels_part(
         ),
     )
     lines = [
-        (row.reference, _line(shown, row, answer, columns, start, text))
+        (row.reference, _line(shown, row, answer, columns, start, text, marked))
         for row, text in zip(rows, now, strict=True)
     ]
     bodies = {
@@ -100,6 +103,7 @@ def _line(
     columns: Sequence[_Column],
     start: str,
     now: str,
+    marked: str,
 ) -> Markup:
     cells = shown.all_cells[row.name]
     own = None if row.trained_for is None else level_label(row.trained_for)
@@ -108,7 +112,9 @@ def _line(
         "tr",
         element("th", _named(row, answer), scope="row"),
         element("td", *_value(cells[means])),
-        element("td", typeset(now), class_="here own" if own == start else "here", data_now=True),
+        element(
+            "td", typeset(now), class_=f"{marked} own" if own == start else marked, data_now=True
+        ),
         *(
             element(
                 "td",

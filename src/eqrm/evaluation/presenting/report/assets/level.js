@@ -69,13 +69,17 @@ function moveLevel() {
 }
 
 function moveColumn(label) {
-  document.querySelectorAll("#levels [data-now]").forEach((cell, i) => {
+  document.querySelectorAll("#levels td[data-now]").forEach((cell, i) => {
     const fixed = [...cell.parentElement.children].find((other) => other.dataset.level === label);
     cell.textContent = fixed ? fixed.firstChild.textContent : shownRisk(i, quantile(i));
     const lowest = PREDICTORS.every((_, j) => quantile(i) <= quantile(j));
     cell.classList.toggle("lowest", lowest && PREDICTORS.length > 1);
     cell.classList.toggle("own", DATA.trained[i] === label);
   });
+  const columns = [...document.querySelectorAll("#levels thead [data-level]")];
+  const column = columns.find((cell) => cell.dataset.level === label);
+  const twice = Boolean(column) && getComputedStyle(column).display !== "none";  // narrow screens drop some
+  for (const cell of document.querySelectorAll("#levels [data-now]")) cell.classList.toggle("twice", twice);
   for (const cell of document.querySelectorAll("#levels [data-level]")) cell.classList.toggle("here", cell.dataset.level === label);
 }
 

@@ -123,8 +123,7 @@ class LGBMQRM(BoostedQRM):
         boosting.train.set_init_score(margins)
         booster = self._train(library, boosting)
         text = joined_lightgbm(first.model_to_string(), booster.model_to_string())
-        # What is checked is also written anew, with the places of all trees.
-        return self._booster_of(library, self._checked_booster(text.encode(), len(self.start_)))
+        return self._booster_of(library, text.encode())
 
     def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
         if rounds is None and booster.best_iteration > 0:  # by a callback

@@ -72,9 +72,11 @@ def checked_lightgbm(content: bytes, features: int, outputs: int) -> str:
 def joined_lightgbm(first: str, second: str) -> str:
     """Two boosters as one, with the trees of the second after those of the first; not checked."""
     parts = [text.partition("\nend of trees")[0].split("\nTree=") for text in (first, second)]
-    trees = [block.partition("\n")[2] for _, *blocks in parts for block in blocks]
-    numbered = [f"\nTree={number}\n{tree}" for number, tree in enumerate(trees)]
-    return f"{parts[0][0]}{''.join(numbered)}\nend of trees\n"
+    trees = [block.partition("\n")[2].rstrip() for _, *blocks in parts for block in blocks]
+    numbered = [f"Tree={number}\n{tree}\n\n" for number, tree in enumerate(trees)]
+    sizes = "tree_sizes=" + " ".join(str(len(tree)) for tree in numbered)
+    head = re.sub("^tree_sizes=.*$", sizes, parts[0][0].rstrip(), flags=re.MULTILINE)
+    return f"{head}\n\n{''.join(numbered)}end of trees\n\npandas_categorical:null\n"
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -38,7 +38,7 @@ class PolicySettings:
     """Seeds of the table with a random intercept."""
 
     def cases(self) -> list[Case]:
-        """All tables."""
+        """All tables, one of each kind and size after the other: a run that is cut has all kinds."""
         found = []
         for kind in KINDS[: self.kinds]:
             sizes = self.sizes
@@ -50,10 +50,11 @@ class PolicySettings:
                 for table in range(self.tables)
             ]
         rates = next(kind.name for kind in KINDS if kind.name == "base rates differ")
-        return found + [
+        found += [
             Case(rates, 50, FIRST + seed, rows=40, fresh=self.fresh)
             for seed in range(self.intercepts)
         ]
+        return sorted(found, key=lambda case: case.table)
 
 
 RUNS = {

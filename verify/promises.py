@@ -141,6 +141,7 @@ PROMISES = (
             "networks.pretrained",
             "objectives.many-domains",
             "studies.frontiers",
+            "studies.policy",
             "studies.quantile-selection",
             "tables.levels",
             "tabular.tests",

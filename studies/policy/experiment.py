@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
 import eqrm
@@ -91,6 +92,24 @@ def truth(model: Any, fresh: DrawnTable) -> dict[str, float]:
     if len(chances) == 2:
         found["auc"] = float(roc_auc_score(fresh.y, chances[1]))
     return found
+
+
+def lowest_possible(case: Case) -> float:
+    """The lowest true quantile of any logistic model of the features that matter.
+
+    It is fitted to the fresh domains themselves, which nobody has.
+    """
+    kind = next(each for each in KINDS if each.name == case.kind)
+    fresh = kind.table(case.fresh, 1_000_000 + case.table, case.rows)
+    signs, numbers = 2.0 * fresh.y - 1.0, np.bincount(fresh.domain)
+
+    def quantile(at: Array) -> float:
+        scores = at[0] * fresh.X[:, 0] + at[1] * fresh.X[:, 2] + at[2]
+        risks = np.bincount(fresh.domain, np.logaddexp(0.0, -signs * scores)) / numbers
+        return float(np.quantile(risks, LEVEL))
+
+    start, steps = np.array([0.8, 0.0, 0.0]), {"maxiter": 120}
+    return float(minimize(quantile, start, method="Nelder-Mead", options=steps).fun)
 
 
 def previous_version(folder: Path, table: DrawnTable, fresh: DrawnTable) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from studies.base import Report, Study, no_progress
 from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
 from studies.policy import settings as promised
-from studies.policy.experiment import Case, play
+from studies.policy.experiment import Case, lowest_possible, play
 from studies.policy.summary import Played, average, by_kind, share, slack
 from studies.policy.worlds import KINDS
 
@@ -60,7 +62,7 @@ class Policy(Study):
             checks=checks_of(main, [each for each in played if each.record["rows"] == 40]),
             tables=[kinds_table(main), sizes_table(main), sure_table(main), coverage_table(main)],
             pictures=[],
-            remarks=[*_missing(cases, played), *_remarks()],
+            remarks=[*_missing(cases, played), *_limits(main), *_remarks()],
         )
 
 
@@ -249,12 +251,36 @@ def _missing(cases: Sequence[Case], played: Sequence[Played]) -> list[str]:
     return [f"Not computed yet: {len(absent)} of {len(cases)} tables ({'; '.join(kinds)})."]
 
 
+def _limits(played: Sequence[Played]) -> list[str]:
+    """What no logistic model could do better, where a gain is promised and was not reached."""
+    found = []
+    for kind in KINDS:
+        own = [p for p in played if p.kind == kind.name and p.domains == promised.SIXTY]
+        gain = average(lambda p: p.gain, own) if own else -1.0
+        if gain <= -promised.GAIN:
+            continue
+        cases = [Case(**{name: p.record[name] for name in _KEYS}) for p in own]
+        lowest = [lowest_possible(c) / p.plain - 1.0 for c, p in zip(cases, own, strict=True)]
+        error = float(np.std([p.gain for p in own], ddof=1)) / len(own) ** 0.5
+        found.append(
+            f"{kind.name}, 60 domains: the change is {gain:+.2%} ± {error:.2%} (one standard "
+            f"error of {len(own)} tables). No logistic model gains more than "
+            f"{float(np.mean(lowest)):+.2%} on these tables: that is the one fitted to the fresh "
+            "domains themselves."
+        )
+    return found
+
+
 def _remarks() -> list[str]:
     return [
         "Truths are quantiles of the measured risk of 2,000 fresh domains of the same size. The "
         "best candidate in hindsight is the one with the lowest true quantile whose true mean risk "
         "is within the budget (10% above plain training).",
-        "The rule was chosen on tables 0 to 5 of the same worlds; these are tables 100 to 119.",
+        "The rule was chosen on tables 0 to 5 of the same worlds; these are tables 100 to 119. "
+        "Changed after a first run of these tables: three classes are classes (they had been read "
+        "as amounts); trees have the sizes of docs/boosting.md; the lower end of the interval "
+        "allows for an optimism that was added in vain (it had held in 82.5% of 40 regressions "
+        "with heavy tails); plain training where the corrected estimate is not below it.",
         "'Earlier headline' follows what version 0.2 printed first (ERM where it could not tell), "
         "'earlier last line' the model in its last line; both trained on a part of the domains. "
         "They were run on the tables of 40 domains.",

@@ -38,7 +38,7 @@ class PolicySettings:
     """Seeds of the table with a random intercept."""
 
     def cases(self) -> list[Case]:
-        """All tables, one of each kind and size after the other: a run that is cut has all kinds."""
+        """All tables, round by round: a run that is cut off has tables of all kinds."""
         found = []
         for kind in KINDS[: self.kinds]:
             sizes = self.sizes

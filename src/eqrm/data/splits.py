@@ -180,7 +180,9 @@ def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:
     if not starts:
         raise SettingError(
             f"All {domains} domains begin at {shown_time(spans.first[0])}: there is no earlier and "
-            "no later. Is this the column of the time?"
+            "no later. To judge domains that last as long as each other, leave the order out (each "
+            "is judged by the others); to judge later times, make the time the domain, such as "
+            "--domain week --order week."
         )
     cut = spans.first[spans.order[starts[0]]]
     return spans.first >= cut, cut

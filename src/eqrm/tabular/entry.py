@@ -6,6 +6,7 @@ checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -24,6 +25,7 @@ from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.request import FLAGS, LISTS, OPTIONS, TrainingRequest, in_python
 
 if TYPE_CHECKING:
+    from eqrm.tabular.preparation import PreparedTraining
     from eqrm.tabular.result import TrainingResult
 
 ENCODING, WRITING = "encoding the table", "writing"
@@ -209,6 +211,8 @@ def run_training(
     problems.refuse(request.label, alone=True)
     if prepared is None:
         raise TypeError("a request without problems can be prepared")
+    if isinstance(request.certify, (int, float)):
+        _check_certified(prepared, plan, confidence)
     tell(ENCODING)
     # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
     from eqrm.tabular.result import TrainingResult
@@ -218,6 +222,24 @@ def run_training(
     tell(WRITING)
     source = str(request.data) if isinstance(request.data, (str, Path)) else ""
     return TrainingResult.of(training, confidence, source, command, say)
+
+
+def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence: float) -> None:
+    """Refuse to keep domains aside that are too few for any certificate."""
+    from eqrm.evaluation.inference.binomial_ranks import domains_needed
+
+    kept = 0 if prepared.test is None else len(prepared.test.table.unit_names)
+    levels = [level for level in plan.levels or (Level(0.9),) if level < Level(1.0)]
+    fewest = min((domains_needed(each.alpha, confidence) for each in levels), default=0)
+    if kept < fewest:
+        total = kept + len(prepared.train.table.unit_names)
+        share = f"--certify {math.ceil(100 * fewest / total) / 100:g}"
+        more = f"Keep more of them aside ({share}), or" if 2 * fewest <= total else "With so few,"
+        raise SettingError(
+            f"--certify keeps {kept} of {total} domains aside, but a certificate for "
+            f"{levels[0].share_in_words} with {confidence:.0%} confidence takes {fewest}. {more} "
+            "leave it out: the cross-fitted bound, which is checked by simulation, takes all."
+        )
 
 
 def _keywords() -> list[str]:

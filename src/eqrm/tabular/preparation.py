@@ -110,8 +110,13 @@ def prepare(
     with problems.noted():
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
-    told = [*train.notes, *encoder.notes, *(str(warning.message) for warning in caught)]
-    told += [*task.note(train.target), *_order_note(train, test, in_time, ordered)]
+    told = [
+        *task.note(train.target),
+        *train.notes,
+        *encoder.notes,
+        *(str(warning.message) for warning in caught),
+    ]
+    told += _order_note(train, test, in_time, ordered)
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
     told += _about_weights(train, task, class_weights)

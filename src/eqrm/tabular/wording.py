@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.summary import Summary
@@ -88,7 +89,7 @@ def models_table(training: TableTraining) -> str:
         f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.level))}"
         for name in training.constants
     )
-    return f"{aligned(rows)}\n  ({constants})"
+    return f"{aligned(rows)}\n  ({decision.level.quantile_in_words}: {constants})"
 
 
 def expected_lines(training: TableTraining, confidence: float) -> list[str]:
@@ -103,7 +104,7 @@ def expected_lines(training: TableTraining, confidence: float) -> list[str]:
         several = plural(domain_column(training))[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
-            lines.append(f"Proven   no certificate from {kept}: {proven.refusal}")
+            lines.append(f"Certify  no certificate from {kept}: {proven.refusal}")
         else:
             of = "the same model fitted without them" if aside.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
@@ -120,15 +121,21 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
     if found.bound is None:
         why = shortened(found.refusal, 160)
         return f"Expect   no bound on the risk of new {several}: {why}"
-    certify = "" if training.aside is not None else "; --certify for a proven one"
+    enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
+    certify = "; --certify for a proven one" if enough and training.aside is None else ""
     kind = "cross-fitted"
     if training.in_time:
         kind = f"judged by earlier {several}"
     if found.dependent:
         kind += f", approximate, for {several} that resemble their neighbours in time"
     bound = as_risk(found.bound.bound, up=True)
+    lowest, guess = min(
+        (smooth_quantile(training.evaluation[name].risks, level), name)
+        for name in training.constants
+    )
+    above = f", above the {as_risk(lowest)} of the {guess}" if lowest < found.bound.bound else ""
     return (
-        f"Expect   {share_of(level)} similar new {several} at most {bound} "
+        f"Expect   {share_of(level)} similar new {several} at most {bound}{above} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 

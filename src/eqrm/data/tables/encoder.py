@@ -208,7 +208,7 @@ def _about_missing(name: str, column: Column, limit: float, native: bool, rows: 
     if share > limit and not text:
         allowed = math.ceil(share * 20) / 20  # a part of the rows may have some more
         raise DomainDataError(
-            f"Column {name!r} is missing in {share:.0%} of the {rows} ({number:,} of "
+            f"Column {name!r} is missing in {share:.1%} of the {rows} ({number:,} of "
             f"{len(column):,}); at most {limit:.0%} are allowed. Allow more (--max-missing "
             f"{allowed:g}: missing values get the mean, and an indicator), use a model that takes "
             "them as they are (--model xgboost or --model lightgbm), or leave the column out "

@@ -10,10 +10,11 @@ from typing import Any
 
 FEW_ROWS = 20_000
 LEAVES_OF_FEW, LEAVES = 15, 31
-ROWS_OF_A_LEAF = 50
+ROWS_OF_A_LEAF, ROWS_OF_A_CATEGORY = 50, 20
+"""The fewest rows of a leaf; fewer where categories have a column each, which few rows may have."""
 
 
-def tree_settings(model: str, rows: int) -> dict[str, Any]:
+def tree_settings(model: str, rows: int, categories: bool = False) -> dict[str, Any]:
     """Parameters of the estimators of ``lightgbm``, ``xgboost`` or ``histogram``; none of others.
 
     >>> tree_settings("lightgbm", 3_600)
@@ -24,11 +25,12 @@ def tree_settings(model: str, rows: int) -> dict[str, Any]:
     {}
     """
     leaves = LEAVES_OF_FEW if rows <= FEW_ROWS else LEAVES
+    least = ROWS_OF_A_CATEGORY if categories else ROWS_OF_A_LEAF
     if model == "lightgbm":
-        return {"num_leaves": leaves, "min_child_samples": ROWS_OF_A_LEAF}
+        return {"num_leaves": leaves, "min_child_samples": least}
     if model == "xgboost":  # which counts Hessians, not rows
         grown = {"grow_policy": "lossguide", "max_leaves": leaves}
         return {"max_depth": 0, "booster_params": grown}
     if model == "histogram":
-        return {"max_leaf_nodes": leaves, "min_samples_leaf": ROWS_OF_A_LEAF}
+        return {"max_leaf_nodes": leaves, "min_samples_leaf": least}
     return {}

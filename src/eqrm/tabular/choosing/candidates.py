@@ -7,14 +7,13 @@ level, by EQRM or a superquantile at one of several levels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from eqrm.data.tables.task import Task
 from eqrm.errors import SettingError
-from eqrm.estimators.boosting.tree_settings import tree_settings
 from eqrm.estimators.selection.surrogates import (
     ERM,
     RECALIBRATED,
@@ -95,11 +94,11 @@ def families(
     task: Task,
     settings: Mapping[str, Any],
     own: Mapping[str, Any] | None = None,
-    rows: int = 0,
+    trees: Callable[[str], Mapping[str, Any]] = lambda model: {},
 ) -> list[Family]:
     """The families of a plan, and estimators of the user's by name, the simplest first.
 
-    The size of trees depends on the number of ``rows``.
+    ``trees`` gives the sizes of the trees of a library.
     """
     models = ["linear", installed_trees()] if plan.model == AUTO else [plan.model]
     found = [
@@ -110,7 +109,7 @@ def families(
                 task,
                 None,
                 plan.seed,
-                {**tree_settings(model, rows), **settings},
+                {**trees(model), **settings},
                 plan.measure,
             ),
             model != "histogram",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.estimators.boosting.tree_settings import tree_settings
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
 from eqrm.estimators.selection.splitters import DomainTimeSplit, Split
@@ -86,8 +87,9 @@ class Comparison:
                 "domains_per_batch=null.".format(**batches)
             )
         settings = {**batches, **(self.plan.settings or {})}
-        own, rows = self.plan.candidates, len(self.rows.labels)
-        return families(self.plan, self.prepared.task, settings, own, rows)
+        table = self.rows.table
+        trees = partial(tree_settings, rows=len(table), categories=bool(table.categories))
+        return families(self.plan, self.prepared.task, settings, self.plan.candidates, trees)
 
     @cached_property
     def splits(self) -> list[Split]:

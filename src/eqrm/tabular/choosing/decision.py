@@ -68,7 +68,7 @@ class Decision:
     @property
     def _how(self) -> str:
         if self.is_plain:
-            return ""
+            return "" if self.rival is None else "  (nothing else is likely better)"
         if self.asked:
             return "  (as asked for)"
         likely = f"{self.probability:.0%}"
@@ -85,6 +85,8 @@ class Decision:
         interval = f"{self.change:+.0%}, {sure} {self.low:+.0%} to {self.high:+.0%}"
         price = f"{abs(self.price):.0%} {'more' if self.price >= 0.0 else 'less'}"
         price = f"{price} risk on the average {one}"
+        if abs(self.price) < 0.005:
+            price = f"the same risk on the average {one}"
         own = f"{share_of(self.level)} new {several} below {as_risk(self.quantile)}"
         if self.level == Level(1.0):
             own = f"the worst of {self.domains:,} {several} at {as_risk(self.quantile)}"
@@ -146,9 +148,11 @@ def share_of(level: Level) -> str:
 def as_risk(value: float, up: bool = False) -> str:
     """A risk in three digits, or three decimals; a bound is rounded ``up``.
 
-    >>> as_risk(0.64449), as_risk(0.64441, up=True), as_risk(123.456), as_risk(0.00012)
-    ('0.644', '0.645', '123', '0.00012')
+    >>> as_risk(0.64449), as_risk(0.64441, up=True), as_risk(1234.56), as_risk(0.00012)
+    ('0.644', '0.645', '1,230', '0.00012')
     """
+    if 1000.0 <= abs(value) < 1e9:
+        return f"{float(rounded_up(float(value), 3) if up else f'{value:.3g}'):,.0f}"
     if not 0.01 <= abs(value) < 10.0:
         return rounded_up(float(value), 3) if up else f"{value:.3g}"
     return f"{math.ceil(1000.0 * value - 1e-9) / 1000.0 if up else value:.3f}"

@@ -123,8 +123,8 @@ def _noise(summary: Summary) -> list[Fact]:
         for n, s in splits.items()
         if n not in whole and s.tail_noise_share >= MUCH
     }
-    single = tuple(name for name, split in summary.noise.items() if split is None)
-    found = [Fact(f"{ONE_EXAMPLE}.", single)] if single else []
+    # Where others have a split, the noise of a constant is not known, and domains have examples.
+    found = [] if splits else [Fact(f"{ONE_EXAMPLE}.", tuple(summary.noise))]
     if whole:
         found.append(
             Fact(

@@ -213,11 +213,14 @@ def certificate_part(
             )
             for row in others
         ]
+        what, others_are = "Certified risk", "Certificates of the other models"
+        if evaluation.cross_fitted:
+            what, others_are = "Bound", "Bounds of the other models"
         head: list[object] = [
             "Model",
-            joined("Certified risk at level ", element("span", start, class_="level-here")),
+            joined(f"{what} at level ", element("span", start, class_="level-here")),
         ]
-        parts.append(folded("Certificates of the other models", table(head, lines, class_="short")))
+        parts.append(folded(others_are, table(head, lines, class_="short")))
     return joined(*parts)
 
 

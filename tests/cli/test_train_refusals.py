@@ -31,6 +31,10 @@ MISTAKES = [
     (["--target", "ill", "--domain", "hospital", "--set", "l2="], "--set l2 has no value"),
     (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
     (["--target", "ill", "--domain", "hospital", "--certify", "2"], "Unknown domain '2'"),
+    (
+        ["--target", "ill", "--domain", "hospital", "--certify", ".25"],
+        "a certificate for 9 in 10 with 95% confidence takes 29",
+    ),
     (["--target", "ill", "--domain", "hospital", "--certify", "X"], "Unknown domain 'X'"),
     (["--target", "ill", "--domain", "hospital", "--certify", "H001"], "1 domain to evaluate on"),
     (["--target", "ill", "--domain", "hospital", "--mean-budget", "-1"], "mean_budget must be"),

@@ -171,7 +171,7 @@ def test_where_plain_training_is_chosen_the_best_of_the_others_is_named() -> Non
         "logistic, plain",
         "logistic, recalibrated for 9 in 10",
     )
-    assert decision.sentence == "Use: logistic, plain"
+    assert decision.sentence == "Use: logistic, plain  (nothing else is likely better)"
     assert (
         "logistic, recalibrated for 9 in 10 is lower with a probability of 0%" in decision.evidence
     )

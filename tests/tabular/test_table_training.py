@@ -96,7 +96,7 @@ def test_every_model_is_trained_saved_and_loaded_alike(
         return
     shared = found.models[own]
     data = shared.preprocessor.encode(train)
-    own_settings = {**tree_settings(model, len(train)), **QUICK[model]}
+    own_settings = {**tree_settings(model, len(train), bool(train.categories)), **QUICK[model]}
     alone = new_estimator(model, shared.preprocessor.task, Level(0.9), 0, own_settings)
     matrix = shared.preprocessor.encoder.transform(train.columns)
     alone.fit(matrix, data.y.double().numpy(), groups=train.domains)

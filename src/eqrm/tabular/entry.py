@@ -211,7 +211,7 @@ def run_training(
     problems.refuse(request.label, alone=True)
     if prepared is None:
         raise TypeError("a request without problems can be prepared")
-    if isinstance(request.certify, (int, float)):
+    if isinstance(request.certify, (int, float)) and not request.is_in_time:
         _check_certified(prepared, plan, confidence)
     tell(ENCODING)
     # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
@@ -229,7 +229,7 @@ def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence:
     from eqrm.evaluation.inference.binomial_ranks import domains_needed
 
     kept = 0 if prepared.test is None else len(prepared.test.table.unit_names)
-    levels = [level for level in plan.levels or (Level(0.9),) if level < Level(1.0)]
+    levels = [level for level in plan.levels if level < Level(1.0)]
     fewest = min((domains_needed(each.alpha, confidence) for each in levels), default=0)
     if kept < fewest:
         total = kept + len(prepared.train.table.unit_names)

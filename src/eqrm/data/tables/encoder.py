@@ -206,9 +206,10 @@ def _about_missing(name: str, column: Column, limit: float, native: bool, rows: 
     share = number / len(column)
     text = not is_numbers(column) and not is_dates(column)
     if share > limit and not text:
+        shown = f"{share:.0%}" if share >= limit + 0.01 else f"{share:.1%}"
         allowed = math.ceil(share * 20) / 20  # a part of the rows may have some more
         raise DomainDataError(
-            f"Column {name!r} is missing in {share:.1%} of the {rows} ({number:,} of "
+            f"Column {name!r} is missing in {shown} of the {rows} ({number:,} of "
             f"{len(column):,}); at most {limit:.0%} are allowed. Allow more (--max-missing "
             f"{allowed:g}: missing values get the mean, and an indicator), use a model that takes "
             "them as they are (--model xgboost or --model lightgbm), or leave the column out "
